@@ -1,0 +1,41 @@
+# Everything runs in .venv, which the first target that needs it makes. `make help` lists targets.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA ?= contrast
+SEEDS ?= 3
+
+.DEFAULT_GOAL := help
+.PHONY: help setup ablation test test-slow check smoke clean
+
+help:  ## This list
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/installed  ## Make .venv with everything at its tested version
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try make PYTHON=python3.12."; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=3)
+	$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
+
+test: setup  ## The tests, slow ones left out
+	$(BIN)/python -m pytest -q
+
+test-slow: setup  ## The slow tests alone
+	$(BIN)/python -m pytest -q -m slow
+
+check: setup  ## Lint, format and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+smoke: setup  ## The whole path once, in seconds (DATA=contrast or imdb)
+	$(BIN)/attnexp train experiment=smoke data=$(DATA)
+
+clean:  ## Remove .venv, caches and builds; outputs/ stays
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,269 @@
+"""The command line: one function a command, no logic. Imports inside: help comes at once."""
+
+import errno
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from attnexp.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from attnexp.report.comparison import Comparison
+    from attnexp.runs import RunResult
+
+
+class _Commands(TyperGroup):
+    """Turns what can go wrong into one message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            _stop(str(error), code=2)
+        except RunFailed as error:
+            _stop(str(error), code=1)
+        except BrokenPipeError:  # the reader of our output left: `attnexp report ... | head`
+            sys.stderr.close()
+            raise SystemExit(0) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+                raise
+            _stop(f"{error.strerror}: {error.filename or 'while writing'}. Free or change it.", 2)
+        except KeyboardInterrupt:
+            _stop("the same command starts again; a sweep skips what has finished.", code=130)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""A laboratory for attention on text: which piece matters, and how sure are we?
+
+    Settings are words: `position=sinusoidal`, `model.heads=4`. `attnexp config` shows all.""",
+)
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[OVERRIDES]...", help="Settings, as key=value.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+class Format(StrEnum):
+    """How `report` prints."""
+
+    table = "table"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
+
+
+@app.command()
+def train(
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    multirun: Annotated[bool, typer.Option("--multirun", "-m", hidden=True)] = False,
+) -> None:
+    """Train one model: live progress, a table by epoch, and where the results are.
+
+    Example: attnexp train data=contrast position=sinusoidal
+    """
+    words = overrides or []
+    if multirun:
+        raise UserError(f"train does one run. For many: attnexp sweep {' '.join(words)}".strip())
+    from attnexp.compose import compose
+
+    config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.train import train_run
+
+    run_dir, result = train_run(config, overrides=words)
+    if as_json:
+        _print_json(result.to_json())
+    else:
+        _show([result])
+        _out(f"\nResults: {run_dir}")
+
+
+@app.command()
+def sweep(overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Train many models and compare them. What has finished before is not run again.
+
+    Example: attnexp sweep study=blog 'seed=range(3)'
+
+    Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
+    """
+    from attnexp.sweep import Failure, plan, run
+
+    planned = plan(overrides or [])
+    outcomes = list(run(planned))
+    results = [outcome for outcome in outcomes if not isinstance(outcome, Failure)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if as_json:
+        _print_json([comparison.to_json() for comparison in _compare(results)])
+    elif results:
+        _show(results)
+        _out(f"\nResults: {planned.directory}")
+    if failures:
+        lines = [
+            f"{item.job.label}, seed {item.job.config.seed}: {item.reason}" for item in failures
+        ]
+        _stop("\n".join([f"{len(failures)} of {len(outcomes)} runs failed:", *lines]), code=1)
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders with runs.")],
+    format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
+    as_json: AsJson = False,
+) -> None:
+    """Print the tables again from finished runs on disk.
+
+    Example: attnexp report outputs/blog --format markdown
+    """
+    from attnexp.report import tables
+    from attnexp.runs import load_all
+
+    results = load_all(folders)
+    match Format.json if as_json else format:
+        case Format.table:
+            _show(results)
+        case Format.markdown:
+            _out(tables.markdown(_compare(results)), end="")
+        case Format.csv:
+            _out(tables.as_csv(_compare(results)), end="")
+        case Format.json:
+            _out(tables.as_json(_compare(results)))
+
+
+@app.command()
+def evaluate(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a finished run's model again on its test set, or on other reviews.
+
+    Settings understood: data.path, data.limit_test, train.device, train.threads.
+
+    Example: attnexp evaluate outputs/runs/RUN data.path=my_reviews/
+    """
+    from dataclasses import asdict
+
+    from attnexp.evaluation import evaluate_run
+
+    stored, measured = evaluate_run(run_dir, overrides or [])
+    if as_json:
+        _print_json({"stored": asdict(stored), "measured": asdict(measured)})
+        return
+    for name, figures in (("stored", stored), ("measured", measured)):
+        _out(
+            f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
+            f"n {figures.n:,}"
+        )
+    _out("The same to the last bit." if stored == measured else "Not the same.")
+
+
+@app.command()
+def config(
+    overrides: Overrides = None,
+    groups: Annotated[bool, typer.Option("--groups", help="List every option of a group.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the composed settings of a run, or what there is to choose from.
+
+    Example: attnexp config experiment=blog_pe model.heads=4
+    """
+    import yaml
+
+    from attnexp.compose import compose
+    from attnexp.compose import groups as all_groups
+    from attnexp.config import to_dict
+
+    if groups:
+        shown: dict[str, Any] = all_groups()
+        text = "\n".join(f"{name:12s}{' '.join(options)}" for name, options in shown.items())
+    else:
+        shown = to_dict(compose(overrides or []))
+        text = yaml.safe_dump(shown, sort_keys=False).rstrip()
+    if as_json:
+        _print_json(shown)
+    else:
+        _out(text)
+
+
+@app.command()
+def data(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[prepare] [OVERRIDES]...", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where each data set would come from, and what is cached; `prepare` fills the cache.
+
+    Example: attnexp data
+
+    Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
+    """
+    from attnexp.compose import compose
+    from attnexp.data import encode, inventory
+
+    words = overrides or []
+    prepare = words[:1] == ["prepare"]
+    settings = compose(words[1:] if prepare else words).data
+    if prepare:
+        encode.load(settings)
+    shown = inventory.take(settings)
+    if as_json:
+        _print_json(shown)
+    else:
+        inventory.show(shown, _console())
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="attnexp")
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    from attnexp.progress import console
+
+    style = "bold yellow" if code == 130 else "bold red"
+    console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
+    console.print(message, markup=False, soft_wrap=True)
+    raise SystemExit(code)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+
+
+def _out(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+
+
+def _print_json(tree: Any) -> None:
+    _out(json.dumps(tree, indent=1))
+
+
+def _compare(results: "list[RunResult]") -> "list[Comparison]":
+    from attnexp.report.comparison import compare
+
+    return compare(results)
+
+
+def _show(results: "list[RunResult]") -> None:
+    from attnexp.report.tables import show
+
+    show(_compare(results), _console())

@@ -1,0 +1,193 @@
+"""From words on the command line to a checked `RunConfig`, with Hydra doing the composing.
+
+Hydra's own messages speak of its insides, so what a user can get wrong is looked at here first:
+unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attnexp.config import DataName, RunConfig, check, did_you_mean, flatten
+from attnexp.errors import UserError
+
+OVERLAYS = ("experiment", "study")
+"""Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
+
+ConfigStore.instance().store(name="schema", node=RunConfig)
+
+
+def conf_dir() -> Path:
+    """`conf/`: inside the package when installed, beside it in an editable install."""
+    package = Path(__file__).parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def groups() -> dict[str, list[str]]:
+    """Every config group with its options, in alphabetical order."""
+    return {
+        folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
+        for folder in sorted(conf_dir().iterdir())
+        if folder.is_dir() and not folder.name.startswith("__")
+    }
+
+
+def compose(words: Sequence[str]) -> RunConfig:
+    """The config of one run. Raises `UserError` for anything in `words` that is wrong."""
+    with _hydra():
+        for override in parse(words):
+            if override.is_sweep_override():
+                given = shlex.quote(str(override.input_line))
+                raise UserError(
+                    f"{given} names several values, and this is one run. For many runs: "
+                    f"attnexp sweep {shlex.join(words)}"
+                )
+            if override.key_or_group == "study":
+                raise UserError(
+                    f"A study is many runs, and this is one. For all of them: "
+                    f"attnexp sweep {shlex.join(words)}"
+                )
+        return _compose(words)
+
+
+def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """The axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
+
+    `a,b`, `range()`, `choice()` and `glob()` give several pairs, anything else gives one.
+    """
+    with _hydra():
+        axes = []
+        for override, word in zip(parse(words), words, strict=True):
+            key = override.get_key_element()
+            if override.is_sweep_override():
+                values = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            else:
+                values = [word]
+            axes.append([(str(override.key_or_group), value) for value in values])
+        return axes
+
+
+def load_study(name: str) -> dict[str, Any]:
+    """A file of `conf/study/` as plain containers. Raises `UserError` for an unknown name."""
+    _check_option("study", name)
+    study = OmegaConf.to_container(OmegaConf.load(conf_dir() / "study" / f"{name}.yaml"))
+    assert isinstance(study, dict)
+    return {str(key): value for key, value in study.items()}
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Hydra's overrides, with keys and options known to exist. Call inside `_hydra()`."""
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    known_groups = groups()
+    known_keys = flatten(asdict(RunConfig()))
+    overrides = []
+    for word in words:
+        try:
+            (override,) = parser.parse_overrides([word])
+        except (OverrideParseException, HydraException) as error:
+            raise UserError(_unreadable(word)) from error
+        key = str(override.key_or_group)
+        if override.type is not OverrideType.CHANGE or override.package is not None:
+            raise UserError(f"{word}: only key=value is understood here.")
+        if key in known_groups:
+            for option in _options(override):
+                _check_option(key, option)
+        elif key not in known_keys:
+            sections = {name.split(".")[0] for name in known_keys if "." in name}
+            near = did_you_mean(key, [*known_keys, *known_groups, *sections])
+            raise UserError(
+                f"There is no key '{key}' (in '{word}').{near} "
+                f"`attnexp config` lists all keys, `attnexp config --groups` all options."
+            )
+        elif override.value() == "" and not override.is_sweep_override():
+            raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
+        overrides.append(override)
+    return overrides
+
+
+def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
+    """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
+    try:
+        merged = OmegaConf.merge(
+            OmegaConf.structured(RunConfig), tree, OmegaConf.from_dotlist(list(words))
+        )
+        config = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        raise UserError(_cause(error)) from error
+    assert isinstance(config, RunConfig)
+    return _settle(config)
+
+
+@contextmanager
+def _hydra() -> Iterator[None]:
+    with initialize_config_dir(str(conf_dir().resolve()), job_name="attnexp", version_base="1.3"):
+        yield
+
+
+def _compose(words: Sequence[str]) -> RunConfig:
+    try:
+        composed = hydra_compose("config", overrides=list(words))
+        config = OmegaConf.to_object(composed)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_cause(error)) from error
+    assert isinstance(config, RunConfig)
+    return _settle(config)
+
+
+def _settle(config: RunConfig) -> RunConfig:
+    """Check, and make a path absolute so that the config means the same from anywhere."""
+    check(config)
+    if config.data.path is not None and config.data.name is not DataName.hub:
+        config.data.path = str(Path(config.data.path).expanduser().absolute())
+    return config
+
+
+def _options(override: Override) -> list[str]:
+    if override.is_sweep_override():
+        return [str(value) for value in override.sweep_string_iterator()]
+    return [override.get_value_element_as_str()]
+
+
+def _check_option(group: str, option: str) -> None:
+    options = groups()[group]
+    if option in options or (option == "null" and group in OVERLAYS):
+        return
+    raise UserError(
+        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} "
+        f"Choose one of: {', '.join(options)}."
+    )
+
+
+def _unreadable(word: str) -> str:
+    key, equals, value = word.partition("=")
+    if not equals:
+        return (
+            f"'{word}' is not understood: settings are written key=value, such as "
+            f"model.heads=4 or position=sinusoidal."
+        )
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = shlex.quote(f'{key}="{escaped}"')
+    return f"The value in '{word}' is not understood. If it is one text, quote it: {quoted}"
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost message: Hydra wraps OmegaConf's, which names the key and the type."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    key = getattr(error, "full_key", None)
+    message = str(getattr(error, "msg", None) or error).splitlines()[0]
+    return f"{key}: {message}" if key else message

@@ -1,0 +1,1 @@
+"""Reviews: where they come from, and how they become ids."""

@@ -1,0 +1,85 @@
+"""A data set as it is read, and what every form of it must hold."""
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnexp.data.text import Ragged
+from attnexp.errors import UserError
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """One half of a data set: n reviews and their labels."""
+
+    reviews: list[str] | Ragged
+    """Texts; or, from Keras's file, word ranks."""
+    labels: NDArray[np.int8]
+    """(n,) of 0 (negative) and 1 (positive)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corpus:
+    """A data set."""
+
+    train: Split
+    test: Split
+
+
+def corpus(halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]], where: Path) -> Corpus:
+    """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail."""
+    train, test = (_split(*halves[split], where=f"{split} in {where}") for split in SPLITS)
+    return Corpus(train=train, test=test)
+
+
+def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Split:
+    """What every format must hold; `UserError` if it does not."""
+    if not reviews:
+        raise UserError(f"{where} holds no reviews. Both train and test are needed, whole.")
+    if len(reviews) != len(labels):
+        raise UserError(
+            f"{where} holds {len(reviews)} reviews but {len(labels)} labels. Fetch it again."
+        )
+    if strange := {row: label for row, label in enumerate(labels) if label not in (0, 1)}:
+        row = next(iter(strange))
+        values = ", ".join(sorted({repr(label) for label in strange.values()})[:5])
+        raise UserError(
+            f"{where}: labels must be 0 (negative) or 1 (positive), but {len(strange)} are not: "
+            f"{values}, first in row {row}. Recode them, or remove these rows."
+        )
+    return Split(reviews=reviews, labels=np.array(labels, np.int8))
+
+
+@contextmanager
+def told(what: Path | str) -> Iterator[None]:
+    """Turn what an unreadable or damaged file raises into a `UserError`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        zlib.error,
+        tarfile.TarError,
+        zipfile.BadZipFile,
+    ) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise UserError(
+                f"{error.filename or what} cannot be read: {error.strerror}. Check that it is "
+                f"complete and that you may read it."
+            ) from None
+        raise UserError(
+            f"{what} is damaged or incomplete ({str(error).partition(chr(10))[0]}). Fetch it again."
+        ) from None

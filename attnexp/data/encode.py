@@ -1,0 +1,238 @@
+"""Reviews as arrays of ids, ready to train on, with a cache on disk.
+
+What is cached is the whole of every review as ranks, before `max_len`, `vocab_size` and the limits
+apply, so one file serves every setting but the tokenizer.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnexp import progress
+from attnexp.config import DataConfig, DataName, Tokenizer
+from attnexp.data import contrast, sources
+from attnexp.data.corpus import Corpus
+from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
+from attnexp.errors import UserError
+from attnexp.files import atomic_write
+
+CACHE_FORMAT = 1
+"""Raised when the meaning of a cache file changes; files of another format are not read."""
+
+DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+"""What reading a damaged cache file raises."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Encoded:
+    """One split as the model takes it."""
+
+    ids: NDArray[np.int32]  # (n, max_len)
+    labels: NDArray[np.int8]  # (n,), 0 or 1
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """Both splits, the vocabulary, and where it all came from."""
+
+    train: Encoded
+    test: Encoded
+    words: list[str]
+    """The vocabulary in use, most frequent first; empty where the source has ranks only."""
+    source: str
+    fingerprint: str
+    """Of the content: the same reviews from another kind of file have the same."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """A whole corpus as ranks: what the cache holds."""
+
+    train: Ragged
+    train_labels: NDArray[np.int8]
+    test: Ragged
+    test_labels: NDArray[np.int8]
+    words: list[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with any review, label or word."""
+        digest = hashlib.sha256()
+        for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
+            for array in (split.values, split.offsets, labels):
+                digest.update(array.tobytes())
+        digest.update("\n".join(self.words).encode())
+        return digest.hexdigest()[:16]
+
+    def save(self, file: IO[bytes], about: dict[str, str]) -> None:
+        """Write as an uncompressed npz: quick, and its checksums show damage on reading.
+
+        about: what to say of the file without reading it all (see `describe`).
+        """
+        sizes = {"n_train": len(self.train), "n_test": len(self.test)}
+        text = json.dumps({**about, **sizes, "fingerprint": self.fingerprint})
+        np.savez(
+            file,
+            about=np.frombuffer(text.encode(), np.uint8),
+            train=self.train.values,
+            train_offsets=self.train.offsets,
+            train_labels=self.train_labels,
+            test=self.test.values,
+            test_offsets=self.test.offsets,
+            test_labels=self.test_labels,
+            words=np.frombuffer("\n".join(self.words).encode(), np.uint8),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote. Raises `OSError`, `ValueError`, `KeyError`, `BadZipFile`."""
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            words = arrays["words"].tobytes().decode()
+            return cls(
+                train=Ragged(arrays["train"], arrays["train_offsets"]),
+                train_labels=arrays["train_labels"],
+                test=Ragged(arrays["test"], arrays["test_offsets"]),
+                test_labels=arrays["test_labels"],
+                words=words.split("\n") if words else [],
+            )
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """What a cache file says of itself: source, tokenizer, sizes, fingerprint."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        about: dict[str, Any] = json.loads(arrays["about"].tobytes())
+    return about
+
+
+def cache_dir() -> Path:
+    """`$ATTNEXP_CACHE`, or `attnexp` in the user's cache folder."""
+    if given := os.environ.get("ATTNEXP_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
+
+
+def cache_path(source: sources.Source, config: DataConfig) -> Path:
+    """Where the ranks of a source under a tokenizer are cached."""
+    settings = json.dumps([CACHE_FORMAT, source.key, config.tokenizer])
+    return cache_dir() / f"{config.name}-{hashlib.sha256(settings.encode()).hexdigest()[:16]}.npz"
+
+
+def load(config: DataConfig) -> Dataset:
+    """The data set a config asks for: found, ranked or taken from the cache, cut and padded."""
+    if config.name is DataName.contrast:
+        description = "generated"
+        ranked = _rank(contrast.generate(config.order_fraction or 0.0), config)
+    else:
+        source = sources.find(config)
+        description = source.description
+        path = cache_path(source, config)
+        ranked = _read_cache(path) or _fill_cache(path, source, config)
+    return Dataset(
+        train=_encode(ranked.train, ranked.train_labels, config, "train"),
+        test=_encode(ranked.test, ranked.test_labels, config, "test"),
+        words=ranked.words[: config.vocab_size - INDEX_FROM],
+        source=description,
+        fingerprint=ranked.fingerprint,
+    )
+
+
+def load_test(config: DataConfig, words: Sequence[str]) -> Encoded:
+    """A test split under a vocabulary made before: a finished run meets other reviews."""
+    if config.name is DataName.contrast:
+        test = contrast.generate(config.order_fraction or 0.0).test
+    else:
+        test = sources.find(config).read().test
+    if not words or isinstance(test.reviews, Ragged):
+        raise UserError(
+            "Word ranks have no words (Keras's imdb.npz), so a model and reviews from different "
+            "places cannot meet. Use text on both sides."
+        )
+    texts = progress.track(test.reviews, total=len(test.reviews), label="encoding test")
+    ranks = rank_with(words, texts, tokenizer(config.tokenizer))
+    return _encode(ranks, test.labels, config, "test")
+
+
+def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
+    """Replace words by ranks, unless the source holds ranks already."""
+    train, test = corpus.train, corpus.test
+    if isinstance(train.reviews, Ragged) or isinstance(test.reviews, Ragged):
+        assert isinstance(train.reviews, Ragged)
+        assert isinstance(test.reviews, Ragged)
+        if config.tokenizer is not Tokenizer.keras:
+            raise UserError(
+                f"Keras's imdb.npz holds word ranks, not text, so "
+                f"data.tokenizer={config.tokenizer} has nothing to work on. Use "
+                f"data.tokenizer=keras, or another copy of the reviews."
+            )
+        ranks: tuple[Ragged, Ragged, list[str]] = (train.reviews, test.reviews, [])
+    else:
+        ranks = rank_words(
+            progress.track(train.reviews, total=len(train.reviews), label="encoding train"),
+            progress.track(test.reviews, total=len(test.reviews), label="encoding test"),
+            tokenizer(config.tokenizer),
+        )
+    return Ranked(
+        train=ranks[0],
+        train_labels=train.labels,
+        test=ranks[1],
+        test_labels=test.labels,
+        words=ranks[2],
+    )
+
+
+def _encode(ranks: Ragged, labels: NDArray[np.int8], config: DataConfig, split: str) -> Encoded:
+    limit = config.limit_train if split == "train" else config.limit_test
+    ids = to_ids(ranks, config)
+    if limit is not None:
+        chosen = _balanced_sample(labels, limit, split)
+        ids, labels = ids[chosen], labels[chosen]
+    return Encoded(ids=ids, labels=labels)
+
+
+def _balanced_sample(labels: NDArray[np.int8], limit: int, split: str) -> NDArray[np.intp]:
+    """`limit` rows, half of either label, the same in every run, in their old order."""
+    random = np.random.default_rng(0)
+    halves = []
+    for label, size in ((0, limit // 2), (1, limit - limit // 2)):
+        rows = np.flatnonzero(labels == label)
+        if size > len(rows):
+            raise UserError(
+                f"data.limit_{split}={limit} wants {size} reviews of label {label}, but there are "
+                f"{len(rows)}. Use {2 * len(rows)} or less, or data.limit_{split}=null for all."
+            )
+        halves.append(random.permutation(rows)[:size])
+    return np.sort(np.concatenate(halves))
+
+
+def _read_cache(path: Path) -> Ranked | None:
+    """What is cached, or None when nothing is or it is damaged: then it is made again."""
+    try:
+        return Ranked.load(path)
+    except FileNotFoundError:
+        return None
+    except DAMAGED as error:
+        progress.note(f"The cache file {path} is damaged ({error}); encoding again.")
+        return None
+
+
+def _fill_cache(path: Path, source: sources.Source, config: DataConfig) -> Ranked:
+    progress.note(f"Reading and encoding {source.description} (once; kept in {path.parent})")
+    ranked = _rank(source.read(), config)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            ranked.save(file, {"source": source.description, "tokenizer": str(config.tokenizer)})
+    except OSError as error:  # a full or read-only disk costs the cache, not the run
+        progress.note(f"Could not keep the encoding in {path}: {error.strerror}. Going on.")
+    return ranked

@@ -1,0 +1,41 @@
+"""A finished run, measured again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attnexp import device, runs
+from attnexp.checkpoint import load_weights
+from attnexp.compose import overlay
+from attnexp.data import encode
+from attnexp.errors import UserError
+from attnexp.loop import Examples, evaluate
+from attnexp.model.classifier import build_model
+from attnexp.runs import Evaluation
+
+SETTINGS = ("data.path", "data.limit_test", "train.device", "train.threads")
+"""What may be set for a measurement; everything else belongs to the model."""
+
+
+def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, Evaluation]:
+    """The stored test figures of a run, and those measured now with its stored weights.
+
+    On the machine and with the number of threads of the run they agree to the last bit. With
+    `data.path` among the words other reviews are read, under the run's own vocabulary.
+    """
+    for word in words:
+        if word.partition("=")[0] not in SETTINGS:
+            raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
+    result = runs.load(run_dir)
+    stored_threads = result.provenance["threads"]
+    elsewhere = any(word.startswith("data.path=") for word in words)
+    if elsewhere:
+        result.config["data"] |= {"name": "files", "order_fraction": None}
+    config = overlay(result.config, [f"train.threads={stored_threads}", *words])
+    where = device.prepare(config.train)
+    if elsewhere:
+        test = encode.load_test(config.data, runs.load_vocabulary(run_dir))
+    else:
+        test = encode.load(config.data).test
+    model = build_model(config).to(where)
+    load_weights(run_dir, model)
+    return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

@@ -1,0 +1,156 @@
+"""The loop: K's training in PyTorch, whole and in sight.
+
+Binary cross-entropy, dense Adam with Keras's epsilon, shuffled batches with the short last one
+kept, validation after every epoch.
+
+Shapes: B batch, T tokens, n examples.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnexp import progress
+from attnexp.config import Optimizer, Precision, TrainConfig
+from attnexp.data.encode import Encoded
+from attnexp.device import autocast
+from attnexp.errors import RunFailed
+from attnexp.runs import EpochRow, Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """A split on its device."""
+
+    ids: Tensor  # (n, T) int32
+    labels: Tensor  # (n,) float32, 0 or 1
+
+    @classmethod
+    def of(cls, encoded: Encoded, device: torch.device) -> "Examples":
+        """A whole split at once: 25,000 reviews of 80 ids are 8 MB."""
+        ids, labels = torch.from_numpy(encoded.ids), torch.from_numpy(encoded.labels)
+        return cls(ids.to(device), labels.to(device, torch.float32))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: Tensor | slice) -> "Examples":
+        return Examples(self.ids[rows], self.labels[rows])
+
+    @property
+    def device(self) -> torch.device:
+        """Where both tensors are."""
+        return self.ids.device
+
+
+class Tally:
+    """Running mean of loss and accuracy, summed on the device.
+
+    Asking for a number after every batch would make the host wait for the GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.n = 0
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self.num_right = torch.zeros((), dtype=torch.int64, device=device)
+
+    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
+        """loss: mean over the batch. logits, labels: (B,). Probability 0.5 counts as negative."""
+        self.n += len(labels)
+        self.loss_sum += loss.detach() * len(labels)
+        self.num_right += ((logits > 0) == (labels > 0)).sum()
+
+    def mean(self) -> Evaluation:
+        """Over all examples added so far."""
+        return Evaluation(
+            loss=self.loss_sum.item() / self.n, accuracy=self.num_right.item() / self.n, n=self.n
+        )
+
+
+def fit(
+    model: nn.Module, train: Examples, val: Examples, config: TrainConfig, shuffle: torch.Generator
+) -> Iterator[EpochRow]:
+    """Train, and yield a row after every epoch, when the model holds that epoch's weights.
+
+    shuffle: orders the examples; models given equal generators see the same batches. Raises
+    `RunFailed` when the loss is no longer a number.
+    """
+    optimizer = make_optimizer(model, config)
+    for epoch in range(1, config.epochs + 1):
+        started = time.perf_counter()
+        model.train()
+        tally = Tally(train.device)
+        batches = torch.randperm(len(train), generator=shuffle).to(train.device)
+        for rows in progress.track(
+            batches.split(config.batch_size),
+            total=math.ceil(len(train) / config.batch_size),
+            label=f"epoch {epoch}/{config.epochs}",
+        ):
+            batch = train[rows]
+            with autocast(train.device, config.precision):
+                logits = model(batch.ids).float()
+            loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            tally.add(loss, logits, batch.labels)
+        running = tally.mean()
+        train_seconds = time.perf_counter() - started
+        if not math.isfinite(running.loss):
+            raise RunFailed(
+                f"The training loss is {running.loss} in epoch {epoch}. A smaller train.lr (now "
+                f"{config.lr:g}) usually helps."
+            )
+        validated = evaluate(model, val, config.precision)
+        seconds = time.perf_counter() - started
+        after = None
+        if config.measure_train:
+            after = evaluate(model, train, config.precision, label="measuring on train")
+        yield EpochRow(
+            epoch=epoch,
+            train_loss=running.loss,
+            train_accuracy=running.accuracy,
+            train_loss_after=after.loss if after else None,
+            train_accuracy_after=after.accuracy if after else None,
+            val_loss=validated.loss,
+            val_accuracy=validated.accuracy,
+            seconds=seconds,
+            examples_per_second=len(train) / train_seconds,
+        )
+
+
+def evaluate(
+    model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
+) -> Evaluation:
+    """Mean loss and accuracy over all examples, dropout off."""
+    # On CPU a larger batch is slower: its scores no longer fit the cache.
+    size = 1024 if examples.device.type == "cuda" else 32
+    model.eval()
+    tally = Tally(examples.device)
+    begins = range(0, len(examples), size)
+    with torch.inference_mode(), autocast(examples.device, precision):
+        for begin in progress.track(begins, total=len(begins), label=label):
+            batch = examples[begin : begin + size]
+            logits = model(batch.ids).float()
+            loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
+            tally.add(loss, logits, batch.labels)
+    return tally.mean()
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam with Keras's constants: beta 0.9 and 0.999, epsilon 1e-7; every step updates all rows.
+
+    torch adds epsilon after the bias correction of the second moment and Keras before; at 1e-7 the
+    difference is far below a step.
+    """
+    match config.optimizer:
+        case Optimizer.adam:
+            kind: type[torch.optim.Adam] = torch.optim.Adam
+        case Optimizer.adamw:
+            kind = torch.optim.AdamW
+    return kind(model.parameters(), lr=config.lr, betas=(0.9, 0.999), eps=1e-7, fused=True)

@@ -1,0 +1,1 @@
+"""The model, piece by piece as in the paper's figure."""

@@ -1,0 +1,49 @@
+"""What a waiting user sees: a live bar on a terminal, plain lines elsewhere; always on stderr."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+T = TypeVar("T")
+
+console = Console(stderr=True, highlight=False)
+"""For everything that is not a result."""
+
+
+def note(line: str) -> None:
+    """One plain line for the user, as it is: no markup, no wrapping when piped."""
+    console.print(line, markup=False, soft_wrap=True)
+
+
+def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+    """Pass items on, showing how many are done, the rate and the time left on a terminal."""
+    if not console.is_terminal:
+        yield from items
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield from progress.track(items, total=total, description=label, update_period=0.2)
+
+
+class _Rate(ProgressColumn):
+    """Items a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")

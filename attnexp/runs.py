@@ -1,0 +1,251 @@
+"""A run on disk: its id, its folder, its result and where that came from.
+
+`RUN/` holds `config.yaml` (resolved), `overrides.yaml`, `metrics.jsonl` (a line an epoch),
+`model.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. The last is written last and
+whole: a folder with a `result.json` is a finished run.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attnexp import __version__
+from attnexp.config import RunConfig, to_dict
+from attnexp.errors import UserError
+from attnexp.files import atomic_write
+
+SCHEMA = 1
+"""Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
+
+RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
+VOCABULARY = "vocabulary.txt"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochRow:
+    """What one epoch showed. Losses are mean binary cross-entropy in nats."""
+
+    epoch: int
+    train_loss: float
+    """Running mean over the epoch, dropout on, as Keras and K show it."""
+    train_accuracy: float
+    """Likewise a running mean (C29)."""
+    train_loss_after: float | None
+    """Measured on the same reviews after the epoch, dropout off; None unless asked for."""
+    train_accuracy_after: float | None
+    val_loss: float
+    val_accuracy: float
+    seconds: float
+    """Training and validation; without the second look at train."""
+    examples_per_second: float
+    """In training."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """A model measured on a set."""
+
+    loss: float
+    accuracy: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """Everything `result.json` holds."""
+
+    schema: int
+    run_id: str
+    label: str
+    """Name of the variant within a sweep; the other runs of a variant differ in seed alone."""
+    order: int
+    """Place of the variant in tables; the baseline has 0."""
+    seed: int
+    config: dict[str, Any]
+    data: dict[str, Any]
+    parameters: int
+    flops_per_example: int
+    epochs: list[EpochRow]
+    best: EpochRow
+    final: EpochRow
+    test: Evaluation
+    wall_seconds: float
+    peak_rss_bytes: int
+    provenance: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain containers and numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> "RunResult":
+        """What `to_json` gave."""
+        rows = [EpochRow(**row) for row in tree["epochs"]]
+        return cls(
+            **{
+                **tree,
+                "epochs": rows,
+                "best": EpochRow(**tree["best"]),
+                "final": EpochRow(**tree["final"]),
+                "test": Evaluation(**tree["test"]),
+            }
+        )
+
+
+def run_id(config: RunConfig, fingerprint: str) -> str:
+    """Twelve hex digits that change with anything that can change the result.
+
+    Left out: where results go and where data came from (its fingerprint stands for it), and
+    device and threads, which move a result by rounding alone.
+    """
+    tree = to_dict(config)
+    del tree["out"], tree["data"]["path"], tree["train"]["device"], tree["train"]["threads"]
+    text = json.dumps([SCHEMA, fingerprint, tree], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def default_label(config: RunConfig) -> str:
+    """What a run is called that is no variant of a sweep."""
+    return f"{config.data.name} {config.model.kind} {config.position.kind}"
+
+
+def run_dir(config: RunConfig, run_id: str, *, folder: str, label: str) -> Path:
+    """`OUT/FOLDER/LABEL-sSEED-ID`: readable, unique, and without an `=`."""
+    safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in label)
+    return Path(config.out) / folder / f"{safe[:60]}-s{config.seed}-{run_id[:8]}"
+
+
+def find_finished(folder: Path, run_id: str) -> Path | None:
+    """The folder of a finished run with this id, under whatever label it was made."""
+    for result in folder.glob(f"*-{run_id[:8]}/{RESULT}"):
+        if load(result.parent).run_id == run_id:
+            return result.parent
+    return None
+
+
+def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> None:
+    """Make a run's folder and put its configuration there. Raises `UserError` without a place."""
+    import yaml
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
+        (path / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
+        for name in (RESULT, METRICS, LOG):  # of an earlier attempt
+            (path / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"Results cannot be written to {path}: {error.strerror}. Give another place with "
+            f"out=DIR."
+        ) from error
+
+
+def add_epoch(path: Path, row: EpochRow) -> None:
+    """A line more in `metrics.jsonl`, there for whoever looks on."""
+    with (path / METRICS).open("a") as file:
+        file.write(json.dumps(asdict(row)) + "\n")
+
+
+@contextmanager
+def log(path: Path) -> Iterator[Callable[[str], object]]:
+    """A function that adds a line to `run.log`; what stops the run is written there too."""
+    with (path / LOG).open("a", buffering=1) as file:
+        try:
+            yield lambda line: file.write(line + "\n")
+        except BaseException as error:
+            file.write(f"stopped: {error!r}\n")
+            raise
+
+
+def save_vocabulary(path: Path, words: Sequence[str]) -> None:
+    """The words in use, one a line, most frequent first: what a reader of other text needs."""
+    with atomic_write(path / VOCABULARY) as file:
+        file.write("".join(f"{word}\n" for word in words).encode())
+
+
+def load_vocabulary(path: Path) -> list[str]:
+    """What `save_vocabulary` wrote."""
+    return (path / VOCABULARY).read_bytes().decode().split("\n")[:-1]
+
+
+def save(path: Path, result: RunResult) -> None:
+    """Write `result.json`, whole or not at all."""
+    with atomic_write(path / RESULT) as file:
+        file.write(json.dumps(result.to_json(), indent=1).encode())
+
+
+def load(path: Path) -> RunResult:
+    """The result of a finished run. Raises `UserError` when there is none that can be read."""
+    file = path / RESULT
+    try:
+        tree = json.loads(file.read_text())
+        if tree["schema"] != SCHEMA:
+            raise UserError(
+                f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
+            )
+        return RunResult.from_json(tree)
+    except FileNotFoundError:
+        why = "did not finish" if (path / "config.yaml").exists() else "is not a run's folder"
+        raise UserError(
+            f"{path} {why}: there is no {RESULT}. `attnexp train` says where its results are."
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{file} is damaged ({error}). Delete its folder and run again.") from error
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def load_all(paths: Sequence[Path]) -> list[RunResult]:
+    """Every finished run in or under the given folders, in order of path."""
+    results = []
+    for path in paths:
+        if not path.is_dir():
+            raise UserError(f"There is no folder {path}. Results are under outputs/, or out=DIR.")
+        found = sorted(file.parent for file in path.rglob(RESULT))
+        if not found:
+            raise UserError(f"There is no finished run in {path} ({RESULT} is nowhere under it).")
+        results += [load(folder) for folder in found]
+    unique = {result.run_id: result for result in results}
+    return list(unique.values())
+
+
+def provenance(device: str, threads: int) -> dict[str, Any]:
+    """What one must know to believe or repeat a number."""
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "torch": importlib.metadata.version("torch"),
+        "platform": platform.platform(),
+        "device": device,
+        "threads": threads,
+        "argv": sys.argv,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of a source checkout, with `+` when it is changed; None when installed."""
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    git = ["git", "-C", str(root)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+        dirty = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+    except OSError:
+        return None
+    if head.returncode:
+        return None
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")

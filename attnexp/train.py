@@ -1,0 +1,149 @@
+"""One run: `train_run(config)` trains, tests and leaves its folder behind.
+
+Everything random has a stream of its own, named by the seed (weights, order, split, dropout), so
+variants that share a seed see the same batches, in the same order, split the same way.
+"""
+
+import functools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnexp import device, progress, runs
+from attnexp.checkpoint import load_weights, save_weights
+from attnexp.config import Protocol, RunConfig, to_dict
+from attnexp.data import encode
+from attnexp.errors import UserError
+from attnexp.loop import Examples, evaluate, fit
+from attnexp.model.classifier import build_model, named_seed
+from attnexp.runs import EpochRow, Evaluation, RunResult
+
+load_data = functools.lru_cache(maxsize=1)(encode.load)
+"""The runs of a sweep mostly share their data: keep the last one read."""
+
+
+def train_run(
+    config: RunConfig,
+    *,
+    folder: str = "runs",
+    label: str = "",
+    order: int = 0,
+    overrides: Sequence[str] = (),
+    skip_finished: bool = False,
+) -> tuple[Path, RunResult]:
+    """Train what `config` says; return the run's folder and result.
+
+    folder, label, order: see `runs.run_dir` and `RunResult`.
+    skip_finished: return the stored result when this very run has finished before. Raises
+    `UserError` for what the user can mend, `RunFailed` when the loss is no longer a number.
+    """
+    where = device.prepare(config.train)
+    dataset = load_data(config.data)
+    run_id = runs.run_id(config, dataset.fingerprint)
+    finished = runs.find_finished(Path(config.out) / folder, run_id)
+    label = label or runs.default_label(config)
+    if skip_finished and finished:
+        progress.note(f"finished before: {finished}")
+        result = replace(runs.load(finished), label=label, order=order)
+        runs.save(finished, result)  # it belongs to this sweep now, and `report` should say so
+        return finished, result
+    run_dir = runs.run_dir(config, run_id, folder=folder, label=label)
+
+    started = time.perf_counter()
+    provenance = runs.provenance(str(where), torch.get_num_threads())
+    train, val, test = _split(config, dataset, where)
+    runs.create(run_dir, config, overrides)
+    torch.manual_seed(named_seed(config.seed, "dropout"))
+    model = build_model(config).to(where)
+    epochs: list[EpochRow] = []
+    with runs.log(run_dir) as log:
+        log(json.dumps(provenance))
+        shuffle = torch.Generator().manual_seed(named_seed(config.seed, "order"))
+        for row in fit(model, train, val, config.train, shuffle):
+            is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in epochs)
+            if is_best or config.train.protocol is Protocol.blog:
+                save_weights(run_dir, model)
+            epochs.append(row)
+            runs.add_epoch(run_dir, row)
+            line = epoch_line(row, config.train.epochs)
+            progress.note(line)
+            log(line)
+        if config.train.protocol is Protocol.blog:
+            # The test set was the validation set all along, so the last row has its figures.
+            tested = Evaluation(loss=row.val_loss, accuracy=row.val_accuracy, n=len(test))
+        else:
+            load_weights(run_dir, model)
+            tested = evaluate(model, test, config.train.precision)
+        log(f"test: {asdict(tested)}")
+
+    runs.save_vocabulary(run_dir, dataset.words)
+    result = RunResult(
+        schema=runs.SCHEMA,
+        run_id=run_id,
+        label=label,
+        order=order,
+        seed=config.seed,
+        config=to_dict(config),
+        data={
+            "name": str(config.data.name),
+            "source": dataset.source,
+            "fingerprint": dataset.fingerprint,
+            "n_train": len(train),
+            "n_val": len(val),
+            "n_test": len(test),
+            "vocab_size": config.data.vocab_size,
+        },
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        flops_per_example=_flops(model, test[:1]),
+        epochs=epochs,
+        best=max(epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
+        final=epochs[-1],
+        test=tested,
+        wall_seconds=time.perf_counter() - started,
+        peak_rss_bytes=device.peak_rss_bytes(),
+        provenance=provenance,
+    )
+    runs.save(run_dir, result)
+    return run_dir, result
+
+
+def epoch_line(row: EpochRow, num_epochs: int) -> str:
+    """An epoch in one plain line, for logs and for a terminal that is none."""
+    after = row.train_accuracy_after
+    return (
+        f"epoch {row.epoch}/{num_epochs}  loss {row.train_loss:.4f}  acc {row.train_accuracy:.4f}  "
+        + (f"after {after:.4f}  " if after is not None else "")
+        + f"val_loss {row.val_loss:.4f}  val_acc {row.val_accuracy:.4f}  "
+        f"{row.examples_per_second:,.0f}/s"
+    )
+
+
+def _split(
+    config: RunConfig, dataset: encode.Dataset, where: torch.device
+) -> tuple[Examples, Examples, Examples]:
+    """Train, validation and test. Under `protocol: blog` the last two are one."""
+    train, test = (Examples.of(part, where) for part in (dataset.train, dataset.test))
+    if config.train.protocol is Protocol.blog:
+        return train, test, test
+    generator = torch.Generator().manual_seed(named_seed(config.seed, "split"))
+    rows = torch.randperm(len(train), generator=generator).to(where)
+    num_val = round(len(train) * config.data.holdout)
+    if not 0 < num_val < len(train):
+        raise UserError(
+            f"data.holdout={config.data.holdout} of {len(train)} reviews leaves one part empty. "
+            f"Give another share, or more reviews."
+        )
+    return train[rows[num_val:]], train[rows[:num_val]], test
+
+
+def _flops(model: nn.Module, example: Examples) -> int:
+    """Floating-point operations of one forward pass: 2 for a multiply and an add."""
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        model.eval()(example.ids)
+    return int(counter.get_total_flops())

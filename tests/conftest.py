@@ -1,0 +1,56 @@
+"""What every test shares: a cache of its own, and the installed command."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+IMDB = ROOT.parent / "shared" / "imdb"
+
+needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or fills the user's caches, or reaches for the hub."""
+    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
+    monkeypatch.delenv("ATTNEXP_IMDB", raising=False)
+
+
+@pytest.fixture
+def attnexp(tmp_path: Path) -> Command:
+    """Run the installed command in an empty folder: `attnexp("train", "data=contrast")`."""
+
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "attnexp"), *words],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "80", **environment},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+
+    return run
+
+
+@pytest.fixture
+def attnexp_json(attnexp: Command) -> Callable[..., Any]:
+    """Likewise with `--json`, which must succeed and print nothing but JSON."""
+
+    def run(*words: str) -> Any:
+        done = attnexp(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run

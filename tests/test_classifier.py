@@ -1,0 +1,345 @@
+"""The classifier: K's model at the defaults, and what each setting does to it.
+
+Shapes: B batch, T tokens, D model width, H heads, K head width.
+"""
+
+import itertools
+import math
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnexp.compose import compose
+from attnexp.config import (
+    MaskConfig,
+    ModelConfig,
+    Pattern,
+    PositionConfig,
+    RunConfig,
+    check,
+)
+from attnexp.errors import UserError
+from attnexp.model import masks
+from attnexp.model.classifier import PAD, Classifier, build_model
+
+SMALL = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
+model.d_head=4""".split()
+
+ORDER_BLIND = ["mask=none", "mask=padding", "model.pooling=masked_mean", "model.layers=2"]
+ORDER_AWARE = ["position=sinusoidal", "mask=causal", "mask=window mask.radius=1"]
+
+
+def build(*words: str) -> Classifier:
+    """A small model in float64 with dropout off. Each word may hold several."""
+    return build_model(compose([*SMALL, *" ".join(words).split()])).double().eval()
+
+
+def rough(*words: str) -> Classifier:
+    """Likewise, with weights large enough that attention is far from uniform."""
+    model = build(*words)
+    for seed, parameter in enumerate(model.parameters()):
+        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
+    return model
+
+
+def reviews(*lengths: int, max_len: int = 9) -> Tensor:
+    """Reviews of these lengths, padded in front."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.zeros(len(lengths), max_len, dtype=torch.int32)
+    for row, length in zip(ids, lengths, strict=True):
+        row[max_len - length :] = torch.randint(1, 30, (length,), generator=generator)
+    return ids
+
+
+def entering_the_pool(model: Classifier, ids: Tensor) -> Tensor:
+    """What the layers made of the reviews: (B, T, width)."""
+    pool, caught = model.pool, list[Tensor]()
+
+    def spy(x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        caught.append(x)
+        return pool(x, key_padding_mask)
+
+    model.pool = spy
+    model(ids)
+    model.pool = pool
+    return caught[0]
+
+
+def num_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["position=sinusoidal"], ["mask=padding_causal"], ["model.score=uniform"], ["seed=3"]],
+)
+def test_the_defaults_have_2_609_281_parameters_with_and_without_position(
+    words: list[str],
+) -> None:
+    assert num_parameters(build_model(compose(words))) == 2_609_281
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("output_projection", [False, True])
+@pytest.mark.parametrize("position", ["none", "add", "concat"])
+def test_parameters_follow_the_formula(layers: int, output_projection: bool, position: str) -> None:
+    """C13: V D + per layer 3 in H K [+ H K D] + out + 1; `concat` doubles the first `in`."""
+    vocab_size, d_model, joined = 30, 10, 3 * 2  # H K is not D, so that a mix-up shows
+    model = build(
+        f"model.d_model={d_model} model.heads=3 model.d_head=2 model.layers={layers}",
+        f"model.output_projection={output_projection}",
+        "" if position == "none" else f"position=sinusoidal position.combine={position}",
+    )
+    expected, width = vocab_size * d_model, 2 * d_model if position == "concat" else d_model
+    for _ in range(layers):
+        expected += 3 * width * joined + (joined * d_model if output_projection else 0)
+        width = d_model if output_projection else joined
+    assert num_parameters(model) == expected + width + 1
+
+
+@pytest.mark.parametrize("words", ORDER_BLIND)
+def test_without_position_and_mask_order_cannot_matter(words: str) -> None:
+    """C04: any order of a review's words, padding left in front, gives the same logit."""
+    model, ids = rough(words), reviews(9, 6, 3)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(5):
+        shuffled = ids.clone()
+        for row, length in zip(shuffled, (9, 6, 3), strict=True):
+            row[9 - length :] = row[9 - length :][torch.randperm(length, generator=generator)]
+        assert not torch.equal(shuffled, ids)
+        torch.testing.assert_close(model(shuffled), model(ids), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("words", ORDER_AWARE)
+@pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
+def test_any_piece_that_knows_order_makes_order_matter(words: str, pooling: str) -> None:
+    """C04; and a mask alone is such a piece."""
+    model, ids = rough(words, f"model.pooling={pooling}"), reviews(9, 9)
+    order = torch.tensor([0, 2, 1, 4, 6, 3, 8, 5, 7])
+    assert ((model(ids[:, order]) - model(ids)).abs() > 1e-3).all()
+
+
+@pytest.mark.parametrize(
+    "words", ["", *ORDER_AWARE, "mask=padding model.pooling=masked_mean mask.query=true"]
+)
+def test_a_review_in_a_batch_is_a_review_alone(words: str) -> None:
+    model, ids = rough(words), reviews(9, 4, 1, 0, 7)
+    alone = torch.cat([model(row[None]) for row in ids])
+    torch.testing.assert_close(model(ids), alone, rtol=0, atol=1e-6)
+    assert alone.std() > 1e-3
+
+
+@pytest.mark.parametrize("pattern", ["full", "causal", "window mask.radius=2"])
+def test_hidden_padding_and_a_masked_mean_make_padding_invisible(pattern: str) -> None:
+    """C19: more padding on the left changes nothing."""
+    words = f"mask.padding=true model.pooling=masked_mean mask.pattern={pattern}"
+    short = reviews(5, 3, max_len=5)
+    longer = torch.cat([torch.zeros(2, 4, dtype=torch.int32), short], dim=1)
+    model = rough(words)
+    torch.testing.assert_close(model(longer), model(short), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "mask.padding=false model.pooling=masked_mean",
+        "mask.padding=true model.pooling=mean",
+        "mask.padding=true model.pooling=masked_mean mask.mode=mul",
+        "mask.padding=true model.pooling=masked_mean position=sinusoidal",
+    ],
+)
+def test_with_any_of_these_otherwise_padding_shows(words: str) -> None:
+    """C19: zeroing after softmax does not undo what padding took."""
+    short = reviews(5, 3, max_len=5)
+    longer = torch.cat([torch.zeros(2, 4, dtype=torch.int32), short], dim=1)
+    model = rough(words)
+    assert ((model(longer) - model(short)).abs() > 1e-3).all()
+
+
+def test_the_query_mask_zeroes_outputs_at_padding_and_nowhere_else() -> None:
+    ids = reviews(9, 4, 0)
+    masked = entering_the_pool(rough("mask.query=true"), ids)
+    plain = entering_the_pool(rough("mask.query=false"), ids)
+    padding = ids == PAD
+    assert (masked[padding] == 0).all()
+    assert (plain[padding] != 0).all()
+    assert torch.equal(masked[~padding], plain[~padding])
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+@pytest.mark.parametrize("pattern", ["full", "causal", "window mask.radius=1"])
+@pytest.mark.parametrize("query", [False, True])
+@pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
+def test_a_review_of_padding_alone_gives_finite_logits_and_gradients(
+    mode: str, pattern: str, query: bool, pooling: str
+) -> None:
+    model = rough(
+        f"mask.padding=true mask.mode={mode} mask.pattern={pattern} mask.query={query}",
+        f"model.pooling={pooling} model.layers=2",
+    )
+    logits = model(reviews(0, 5))
+    assert logits[0] == model.output.bias  # it saw nothing: nothing but the bias is left
+    logits.sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width_before_position_joins() -> None:
+    """C06."""
+    words = "position=sinusoidal position.scale_embedding"
+    scaled, plain, ids = rough(f"{words}=true"), rough(f"{words}=false"), reviews(9)
+    with torch.no_grad():
+        plain.embedding.weight *= math.sqrt(8)
+    torch.testing.assert_close(scaled(ids), plain(ids))
+    assert not torch.allclose(scaled(ids), rough(f"{words}=false")(ids))
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_layers_stack_and_a_residual_adds_the_input(residual: bool) -> None:
+    """C17, C28: E' = E + dE, and output length equals input length."""
+    model = rough(f"model.layers=2 model.residual={residual} mask=padding_causal")
+    ids = reviews(9, 5)
+    x = model.embedding(ids)
+    allowed = masks.causal(*masks.grid(9)) & masks.real_keys(ids == PAD)
+    for layer in model.layers:
+        x = layer(x, allowed) + (x if residual else 0)
+    out = entering_the_pool(model, ids)
+    assert out.shape == (2, 9, 8)
+    torch.testing.assert_close(out, x)
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    model, ids = rough("model.dropout=0.5"), reviews(9)
+    assert torch.equal(model(ids), model(ids))
+    model.train()
+    assert len({model(ids).item() for _ in range(10)}) > 1
+
+
+def weights(*words: str) -> dict[str, Tensor]:
+    return build(*words).state_dict()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "position=sinusoidal",
+        "mask=padding_causal",
+        "model.pooling=masked_mean model.score=uniform",
+        "model.output_projection=true model.layers=2",
+    ],
+)
+def test_variants_with_one_seed_start_from_the_same_weights(words: str) -> None:
+    """What two variants share they share to the bit, so that a comparison is paired."""
+    one, other = weights(), weights(words)
+    assert one.keys() <= other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def test_another_piece_before_the_rest_leaves_the_rest_alone() -> None:
+    """A wider first layer draws other numbers, and the embedding and the output do not."""
+    one, other = weights(), weights("position=sinusoidal position.combine=concat")
+    assert torch.equal(one["embedding.weight"], other["embedding.weight"])
+    assert torch.equal(one["output.weight"], other["output.weight"])
+    assert one["layers.0.q_proj.weight"].shape != other["layers.0.q_proj.weight"].shape
+
+
+def test_the_global_generator_has_no_say_in_the_weights() -> None:
+    torch.manual_seed(1)
+    one = weights()
+    torch.manual_seed(2)
+    assert all(torch.equal(value, one[name]) for name, value in weights().items())
+
+
+def test_another_seed_and_another_matrix_draw_other_weights() -> None:
+    one, other = weights("seed=0"), weights("seed=1")
+    for name in one:
+        assert torch.equal(one[name], other[name]) == (name == "output.bias"), name
+    matrices = [one[f"layers.0.{kind}_proj.weight"] for kind in "qkv"]
+    for first, second in itertools.combinations(matrices, 2):
+        assert not torch.equal(first, second)
+
+
+def test_weights_start_as_keras_starts_them() -> None:
+    """Embedding uniform within 0.05, matrices Glorot uniform, bias 0; the spread fills both."""
+    model = build_model(
+        compose(["model.output_projection=true", "model.d_model=64", "data.vocab_size=2000"])
+    )
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().double().numpy().ravel()
+        if name == "output.bias":
+            assert (values == 0).all()
+            continue
+        bound = 0.05 if name == "embedding.weight" else math.sqrt(6 / sum(parameter.shape))
+        bound *= 1 + 1e-6  # float32
+        assert np.abs(values).max() <= bound, name
+        assert np.abs(values).max() > 0.9 * bound, name
+        if len(values) > 1000:  # uniform: variance bound^2 / 3
+            assert values.var() == pytest.approx(bound**2 / 3, rel=0.05), name
+            assert abs(values.mean()) < 0.05 * bound, name
+
+
+def enum_axes() -> dict[str, list[StrEnum]]:
+    """Every setting of model, position and mask that is a choice, with all its options."""
+    sections: dict[str, Any] = {
+        "model": ModelConfig,
+        "position": PositionConfig,
+        "mask": MaskConfig,
+    }
+    return {
+        f"{section}.{field.name}": list(field.type)
+        for section, schema in sections.items()
+        for field in fields(schema)
+        if isinstance(field.type, type) and issubclass(field.type, StrEnum)
+    }
+
+
+def small_config(chosen: dict[str, Any]) -> RunConfig:
+    config = RunConfig()
+    config.data.max_len, config.data.vocab_size = 6, 12
+    config.model.d_model, config.model.heads, config.model.d_head = 4, 2, 2
+    for key, value in chosen.items():
+        section, _, name = key.partition(".")
+        setattr(getattr(config, section), name, value)
+    if config.mask.pattern is Pattern.window:
+        config.mask.radius = 1
+    return config
+
+
+def assert_learns(config: RunConfig) -> None:
+    """Forward and backward are finite, and every parameter that is used has a gradient."""
+    model = build_model(config)
+    ids = torch.tensor([[0, 0, 1, 4, 5, 6], [1, 7, 8, 9, 10, 11], [0] * 6])
+    logits = model(ids)
+    assert logits.shape == (3,)
+    assert logits.isfinite().all()
+    logits.square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+    assert model.embedding.weight.grad is not None
+    assert model.embedding.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("options", [*itertools.product(*enum_axes().values())], ids="-".join)
+def test_every_combination_of_options_builds_and_learns(options: tuple[StrEnum, ...]) -> None:
+    """With every switch off, then with all of them on (the residual where the widths agree)."""
+    chosen: dict[str, Any] = dict(zip(enum_axes(), options, strict=True))
+    switches = ["model.output_projection", "position.scale_embedding", "mask.padding", "mask.query"]
+    off, on = (chosen | dict.fromkeys(switches, value) for value in (False, True))
+    with_residual = on | {"model.residual": True, "model.scale": False, "model.layers": 2}
+    configs = [small_config(off), small_config(on)]
+    for config in configs:
+        check(config)  # every combination of options is allowed
+    try:
+        check(small_config(with_residual))
+        configs.append(small_config(with_residual))
+    except UserError:
+        assert chosen["position.combine"] == "concat"
+    for config in configs:
+        assert_learns(config)

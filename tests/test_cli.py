@@ -1,0 +1,248 @@
+"""The installed command, from outside: what it prints, where, and with which exit code."""
+
+import csv
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from conftest import IMDB, Command, needs_imdb
+
+Json = Callable[..., Any]
+SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
+
+
+def test_train_says_where_the_results_are_and_they_are_there(
+    attnexp: Command, tmp_path: Path
+) -> None:
+    done = attnexp("train", *SMOKE)
+    assert done.returncode == 0, done.stderr
+    assert "contrast (synthetic), validated on test" in done.stdout
+    (results,) = [line for line in done.stdout.splitlines() if line.startswith("Results: ")]
+    assert (tmp_path / results.removeprefix("Results: ") / "result.json").exists()
+    lines = done.stderr.splitlines()
+    assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
+
+
+def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) -> None:
+    trained = attnexp_json("train", *SMOKE)
+    assert {"schema", "run_id", "seed", "config", "data", "parameters", "flops_per_example",
+            "epochs", "best", "final", "test", "wall_seconds", "peak_rss_bytes",
+            "provenance"} <= trained.keys()  # fmt: skip
+    assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
+            "started"} == trained["provenance"].keys()  # fmt: skip
+    swept = attnexp_json("sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1")
+    assert [variant["label"] for variant in swept[0]["variants"]] == [
+        "position=none",
+        "position=sinusoidal",
+    ]
+    assert attnexp_json("report", "outputs") == swept
+    assert attnexp_json("config", "seed=3")["seed"] == 3
+    assert "position" in attnexp_json("config", "--groups")
+    assert attnexp_json("data", "data=contrast")["name"] == "contrast"
+
+
+def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) -> None:
+    words = ["sweep", "study=blog", *SMOKE, "seed=range(2)"]
+    first = attnexp(*words)
+    assert first.returncode == 0, first.stderr
+    assert "pe − no_pe" in first.stdout
+    assert "reaches 50.00 at most" in first.stdout
+    assert max(map(len, first.stdout.splitlines())) <= 80
+    again = attnexp(*words)
+    assert again.stdout == first.stdout
+    assert again.stderr.count("finished before") == 4
+    tables, _, results = first.stdout.rpartition("\nResults: ")
+    assert results == "outputs/blog\n"
+    assert attnexp("report", "outputs/blog").stdout == tables
+
+
+def test_report_formats(attnexp: Command) -> None:
+    attnexp("train", *SMOKE)
+    rows = list(csv.DictReader(io.StringIO(attnexp("report", "outputs", "--format", "csv").stdout)))
+    assert {row["metric"] for row in rows} >= {"val_accuracy", "peak_val_accuracy"}
+    assert json.loads(attnexp("report", "outputs", "--format", "json").stdout)
+    assert "| epoch | loss |" in attnexp("report", "outputs", "--format", "markdown").stdout
+
+
+def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
+    attnexp: Command, attnexp_json: Json, tmp_path: Path
+) -> None:
+    attnexp("train", *SMOKE, "position=sinusoidal")
+    (run_dir,) = (tmp_path / "outputs/runs").iterdir()
+    both = attnexp_json("evaluate", str(run_dir))
+    assert both["stored"] == both["measured"]
+    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
+
+    reviews = pa.table({"text": ["the plot was superb", "the cast was dull"], "label": [1, 0]})
+    for split in ("train", "test"):
+        pq.write_table(reviews, tmp_path / f"{split}-0.parquet")
+    other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
+    assert other["measured"]["n"] == 2
+    wrong = attnexp("evaluate", str(run_dir), "model.heads=4")
+    assert (wrong.returncode, "takes only data.path" in wrong.stderr) == (2, True)
+
+
+def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
+    table = pa.table({"text": ["good", "bad"], "label": [1, 0]})
+    for split in ("train", "test"):
+        pq.write_table(table, tmp_path / f"{split}-0.parquet")
+    words = ["data=files", f"data.path={tmp_path}"]
+    assert "not encoded yet" in attnexp("data", *words).stdout
+    prepared = attnexp("data", "prepare", *words)
+    assert prepared.returncode == 0, prepared.stderr
+    assert "2 + 2 reviews, keras tokens" in prepared.stdout
+    assert attnexp("data", *words).stdout == prepared.stdout
+    (cached,) = (tmp_path / "cache").iterdir()
+    cached.write_bytes(b"damaged")
+    assert "made again when needed" in attnexp("data", *words).stdout
+
+
+def write_reviews(folder: Path, **columns: list[Any]) -> str:
+    folder.mkdir()
+    for split in ("train", "test"):
+        pq.write_table(pa.table(columns), folder / f"{split}-0.parquet")
+    return str(folder)
+
+
+WRONG = {
+    "modle.heads=4": "Did you mean 'model.heads'?",
+    "position=sinusoid": "Did you mean 'sinusoidal'?",
+    "model.heads=0": "model.heads must be at least 1; got 0",
+    "train.lr=abc": "train.lr: Value 'abc'",
+    "model.d_model=65 position=sinusoidal": "got model.d_model=65",
+    "data.path=/nowhere": "data.path=/nowhere does not exist",
+    "data.path=EMPTY": "in no known format",
+    "data.path=UNLABELLED": "no column label",
+    "data.path=STRANGE": "labels must be 0 (negative) or 1 (positive)",
+    "train.device=cuda": "train.device=cuda",
+    "seed=1,2": "attnexp sweep seed=1,2",
+    "-m seed=1,2": "attnexp sweep seed=1,2",
+    "study=blog": "attnexp sweep study=blog",
+    "--jsno": "--json",
+    "data=contrast out=EMPTY": "out=DIR",
+    "data=contrast data.limit_train=9999": "data.limit_train=9999",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_input_gets_one_message_and_exit_code_2(
+    attnexp: Command, tmp_path: Path, words: str
+) -> None:
+    if "cuda" in words and torch.cuda.is_available():
+        pytest.skip("there is CUDA here")
+    (tmp_path / "empty").write_bytes(b"")
+    given = words.replace("EMPTY", str(tmp_path / "empty"))
+    given = given.replace("UNLABELLED", write_reviews(tmp_path / "a", text=["x"]))
+    given = given.replace("STRANGE", write_reviews(tmp_path / "b", text=["x"], label=[2]))
+    done = attnexp("train", *given.split())
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert WRONG[words] in done.stderr
+    assert not list(tmp_path.rglob("result.json"))
+
+
+def test_no_imdb_and_no_network_names_every_way(attnexp: Command) -> None:
+    started = time.monotonic()
+    done = attnexp("train", "data=imdb")  # HF_ENDPOINT points where nobody listens
+    assert time.monotonic() - started < 10
+    assert done.returncode == 2
+    for way in ("data.path=", "ATTNEXP_IMDB", "aclImdb_v1.tar.gz", "imdb.npz", "parquet",
+                "stanfordnlp/imdb", "data=contrast"):  # fmt: skip
+        assert way in done.stderr
+    assert done.stderr.count("\n") < 12  # no library chatters its retries
+
+
+@pytest.mark.parametrize("command", ["report", "evaluate"])
+def test_a_folder_that_is_not_there_is_told(attnexp: Command, command: str) -> None:
+    done = attnexp(command, "/nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
+    done = attnexp("train", *SMOKE, "train.lr=1e38")
+    assert done.returncode == 1
+    assert "train.lr" in done.stderr
+    swept = attnexp("sweep", *SMOKE, "train.lr=1e-3,1e38")
+    assert swept.returncode == 1
+    assert "1 of 2 runs failed" in swept.stderr
+    assert "train.lr=0.001: 1 run" in swept.stdout
+
+
+def test_a_full_disk_is_told(attnexp: Command) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "attnexp"), "config"],
+            stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+    program = str(Path(sys.executable).parent / "attnexp")
+    words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3"]
+    process = subprocess.Popen(
+        [program, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "[2/2]" in line:  # the first run has finished
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, rest
+    assert "skips what has finished" in rest
+    assert "Traceback" not in rest
+    assert len(list(tmp_path.rglob("result.json"))) == 1
+    done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.count("finished before") == 1
+    assert len(list(tmp_path.rglob("result.json"))) == 2
+
+
+def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "attnexp"), "train", "data=contrast", "train.epochs=1"],
+        cwd=tmp_path, stdout=theirs, stderr=theirs,
+        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    assert process.wait(60) == 0
+    text = seen.decode()
+    assert "epoch 1/1" in text
+    assert "/125" in text  # batches done of all
+    assert "/s" in text
+
+
+@needs_imdb
+def test_imdb_smoke_through_the_environment(attnexp_json: Json, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ATTNEXP_IMDB", str(IMDB))
+    result = attnexp_json("train", "experiment=smoke", "data=imdb", "train.epochs=1")
+    assert result["data"]["name"] == "imdb"
+    assert result["parameters"] == 2_609_281
+    assert np.isfinite(result["test"]["loss"])

@@ -1,0 +1,121 @@
+"""From words to a config: what is right composes, what is wrong is told in the user's terms."""
+
+from dataclasses import asdict
+
+import pytest
+
+from attnexp import compose as composing
+from attnexp.compose import compose, expand, overlay
+from attnexp.config import PositionKind, RunConfig, to_dict
+from attnexp.errors import UserError
+
+
+def test_the_defaults_are_the_schemas() -> None:
+    assert asdict(compose([])) == asdict(RunConfig())
+
+
+def test_words_override_groups_and_keys() -> None:
+    config = compose(["position=sinusoidal", "model.heads=4", "train.lr=1e-4", "seed=7"])
+    assert config.position.kind is PositionKind.sinusoidal
+    assert (config.model.heads, config.train.lr, config.seed) == (4, 1e-4, 7)
+
+
+def test_a_word_beats_an_overlay() -> None:
+    assert compose(["experiment=smoke", "data=imdb", "train.epochs=1"]).data.name == "imdb"
+    assert compose(["train.epochs=7", "experiment=smoke"]).train.epochs == 7
+
+
+@pytest.mark.parametrize("path", ["/a b/c", "../x", "/a=b", "~/reviews"])
+def test_paths_become_absolute(path: str) -> None:
+    config = compose([f'data.path="{path}"'])
+    assert config.data.path is not None
+    assert config.data.path.startswith("/")
+    assert "~" not in config.data.path
+
+
+def test_imdb_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")
+    assert compose([]).data.path == "/from/environment"
+    assert compose(["data.path=/given"]).data.path == "/given"
+
+
+WRONG = {
+    "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
+    "model.head=4": ["Did you mean 'model.heads'?"],
+    "modle=attention": ["Did you mean 'model'?"],
+    "position=sinusoid": ["Did you mean 'sinusoidal'?", "none, sinusoidal"],
+    "model.heads=0": ["model.heads must be at least 1", "got 0"],
+    "train.lr=abc": ["train.lr", "abc", "Float"],
+    "train.lr=nan": ["train.lr", "nan"],
+    "train.lr=-1": ["train.lr", "-1"],
+    "train.epochs=1.5": ["train.epochs", "1.5", "Integer"],
+    "mask.padding=maybe": ["mask.padding", "maybe"],
+    "mask.mode=foo": ["mask.mode", "foo", "add, mul"],
+    "model.dropout=1": ["model.dropout", "1.0"],
+    "data.vocab_size=3": ["data.vocab_size", "at least 4", "3"],
+    "data.holdout=2": ["data.holdout", "between 0 and 1", "2"],
+    "model.d_model=65 position=sinusoidal": ["model.d_model=65", "sinusoidal", "even"],
+    "model.residual=true model.heads=3": ["model.residual", "128", "48"],
+    "mask.pattern=window": ["mask.pattern=window", "mask.radius=None"],
+    "mask.radius=3": ["mask.pattern=full", "mask.radius=3"],
+    "train.protocol=holdout": ["train.protocol=holdout", "data.holdout=0.0", "train=holdout"],
+    "data.holdout=0.5": ["train.protocol=blog", "data.holdout=0.5"],
+    "data.order_fraction=0.5": ["data.name=imdb", "data.order_fraction=0.5"],
+    "data=contrast data.path=/x": ["data=contrast", "/x"],
+    "data=files": ["data=files needs data.path"],
+    "data=hub": ["data=hub needs data.path"],
+    "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
+    "seed=range(3)": ["attnexp sweep 'seed=range(3)'"],
+    "study=blog": ["attnexp sweep study=blog"],
+    "study=blok": ["Did you mean 'blog'?"],
+    "seed=": ["'seed='", "no value"],
+    "foo": ["'foo'", "key=value"],
+    "~seed": ["~seed", "key=value"],
+    "+train.lr=1": ["+train.lr=1", "key=value"],
+    "data.path={a": ["data.path={a", "'data.path=\"{a\"'"],
+    "model.d_model=null": ["model.d_model"],
+}
+
+
+@pytest.mark.parametrize(("words", "told"), WRONG.items(), ids=WRONG.keys())
+def test_wrong_words_are_told(words: str, told: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        compose(words.split())
+    for part in told:
+        assert part in str(caught.value)
+
+
+def test_axes_expand_as_hydra_writes_them() -> None:
+    words = [
+        "position=none,sinusoidal",
+        "seed=range(1,4)",
+        "train.lr=choice(0.1,0.2)",
+        "model.heads=4",
+    ]
+    axes = [[word for _, word in axis] for axis in expand(words)]
+    assert axes == [
+        ["position=none", "position=sinusoidal"],
+        ["seed=1", "seed=2", "seed=3"],
+        ["train.lr=0.1", "train.lr=0.2"],
+        ["model.heads=4"],
+    ]
+    (globbed,) = expand(["mask=glob(pad*)"])
+    assert [word for _, word in globbed] == ["mask=padding", "mask=padding_causal"]
+
+
+def test_a_resolved_config_comes_back_the_same() -> None:
+    config = compose(["position=sinusoidal", "mask=window", "train=holdout", "data.limit_test=5"])
+    assert asdict(overlay(to_dict(config), [])) == asdict(config)
+    assert overlay(to_dict(config), ["train.threads=2"]).train.threads == 2
+    with pytest.raises(UserError, match=r"train\.threads"):
+        overlay(to_dict(config), ["train.threads=many"])
+
+
+def test_hydra_leaves_no_state_behind() -> None:
+    from hydra.core.global_hydra import GlobalHydra
+
+    compose([])
+    with pytest.raises(UserError):
+        compose(["nonsense=1"])
+    assert not GlobalHydra.instance().is_initialized()
+    assert composing.groups()["position"] == ["none", "sinusoidal"]

@@ -1,0 +1,54 @@
+"""The embedded corpus is what its ceiling says it is."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from attnexp.data import contrast
+from attnexp.data.corpus import Split
+
+
+def bags(split: Split) -> dict[frozenset[tuple[str, int]], list[int]]:
+    """Labels by bag of words."""
+    found = defaultdict(list)
+    for review, label in zip(split.reviews, split.labels.tolist(), strict=True):
+        assert isinstance(review, str)
+        found[frozenset(Counter(review.split()).items())].append(label)
+    return found
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float) -> None:
+    test = contrast.generate(fraction).test
+    right = sum(max(labels.count(0), labels.count(1)) for labels in bags(test).values())
+    assert right / contrast.NUM_TEST == pytest.approx(contrast.order_blind_ceiling(fraction))
+
+
+def test_every_bag_is_balanced_when_all_labels_depend_on_order() -> None:
+    corpus = contrast.generate(1.0)
+    for split in (corpus.train, corpus.test):
+        assert all(sorted(labels) == [0, 1] for labels in bags(split).values())
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 1.0])
+def test_sizes_balance_and_no_review_twice(fraction: float) -> None:
+    corpus = contrast.generate(fraction)
+    assert len(corpus.train.reviews) == contrast.NUM_TRAIN
+    assert len(corpus.test.reviews) == contrast.NUM_TEST
+    assert corpus.train.labels.mean() == corpus.test.labels.mean() == 0.5
+    together = [*corpus.train.reviews, *corpus.test.reviews]
+    assert len(set(map(str, together))) == len(together)
+
+
+def test_the_clause_after_but_decides() -> None:
+    train = contrast.generate(1.0).train
+    for review, label in zip(train.reviews[:200], train.labels[:200], strict=True):
+        after = str(review).partition(" but ")[2].split()
+        assert bool(set(after) & set(contrast.PRAISE)) == bool(label)
+
+
+def test_the_corpus_is_the_same_every_time() -> None:
+    one, other = contrast.generate(0.5), contrast.generate(0.5)
+    assert one.train.reviews == other.train.reviews
+    assert np.array_equal(one.test.labels, other.test.labels)

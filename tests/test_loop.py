@@ -1,0 +1,303 @@
+"""The loop: what is shown is what happened, and it happens the same way every time."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attnexp.compose import compose
+from attnexp.config import Optimizer, Precision, TrainConfig
+from attnexp.errors import RunFailed
+from attnexp.loop import Examples, evaluate, fit, make_optimizer
+from attnexp.model.classifier import build_model, named_seed
+from attnexp.runs import EpochRow
+
+Float = NDArray[np.float64]
+
+SMALL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
+model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu""".split()
+
+
+def examples(n: int, *, seed: int = 0, max_len: int = 6) -> Examples:
+    """Random reviews; the first id numbers them, so that a batch can be told."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, 20, (n, max_len), generator=generator, dtype=torch.int32)
+    return Examples(ids, torch.randint(0, 2, (n,), generator=generator).float())
+
+
+def numbered(n: int) -> Examples:
+    """Reviews of one token each, which is their number; the label alternates."""
+    return Examples(
+        torch.arange(n, dtype=torch.int32)[:, None], (torch.arange(n) % 2).to(torch.float32)
+    )
+
+
+def shuffle(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(named_seed(seed, "order"))
+
+
+def train(*words: str, n: int = 37) -> list[EpochRow]:
+    config = compose([*SMALL, *words])
+    torch.manual_seed(named_seed(config.seed, "dropout"))
+    model = build_model(config)
+    data = examples(n), examples(19, seed=1)
+    return list(fit(model, *data, config.train, shuffle(config.seed)))
+
+
+def figures(rows: list[EpochRow]) -> list[dict[str, Any]]:
+    """All but the clock."""
+    return [
+        {k: v for k, v in asdict(row).items() if k not in ("seconds", "examples_per_second")}
+        for row in rows
+    ]
+
+
+class Stub(nn.Module):
+    """Answers what it is told to, whatever it learns; keeps what it saw."""
+
+    def __init__(self, answer: Callable[["Stub", Tensor], Tensor]) -> None:
+        super().__init__()
+        self.answer = answer
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.batches: list[list[int]] = []  # in training
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if self.training:
+            self.batches.append(ids[:, 0].tolist())
+        return self.answer(self, ids[:, 0]) + 0 * self.weight
+
+
+def right(ids: Tensor) -> Tensor:
+    """The logit that is right by 2 for `numbered` reviews."""
+    return 4.0 * (ids % 2) - 2.0
+
+
+def fit_stub(stub: Stub, data: Examples, **settings: Any) -> Iterator[EpochRow]:
+    return fit(stub, data, data, TrainConfig(batch_size=4, **settings), shuffle())
+
+
+@pytest.mark.parametrize("words", [[], ["position=sinusoidal"], ["train.precision=bf16"]])
+def test_the_same_seed_gives_the_same_losses_to_the_bit(words: list[str]) -> None:
+    one, other = train(*words), train(*words)
+    assert figures(one) == figures(other)
+    assert one[0].train_loss != one[1].train_loss
+
+
+def test_another_seed_gives_other_losses() -> None:
+    assert figures(train("seed=0")) != figures(train("seed=1"))
+
+
+def test_variants_that_share_a_seed_see_the_same_batches() -> None:
+    """However many random numbers a variant draws for itself."""
+    seen = []
+    for words in (
+        ["model.dropout=0.0"],
+        ["model.dropout=0.9", "position=sinusoidal", "model.layers=3"],
+    ):
+        config = compose([*SMALL, *words])
+        model, batches = build_model(config), list[Tensor]()
+
+        def keep(module: nn.Module, given: tuple[Tensor], to: list[Tensor] = batches) -> None:
+            if module.training:
+                to.append(given[0])
+
+        model.register_forward_pre_hook(keep)
+        list(fit(model, examples(37), examples(5), config.train, shuffle(config.seed)))
+        seen.append(batches)
+    assert len(seen[0]) == 2 * math.ceil(37 / 8)
+    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
+
+
+def test_every_epoch_takes_each_review_once_in_a_new_order_with_a_short_last_batch() -> None:
+    stub = Stub(lambda _, ids: right(ids))
+    list(fit_stub(stub, numbered(10), epochs=3))
+    assert [len(batch) for batch in stub.batches] == [4, 4, 2] * 3
+    orders = [[*chain(*stub.batches[i : i + 3])] for i in (0, 3, 6)]
+    assert all(sorted(order) == list(range(10)) for order in orders)
+    assert len({tuple(order) for order in [*orders, list(range(10))]}) == 4
+
+
+def test_running_accuracy_is_a_mean_over_the_epoch_and_after_is_measured_after() -> None:
+    """C29. A model that gets the first two batches of four wrong and all else right."""
+    wrong, good = math.log(1 + math.e**2), math.log(1 + math.e**-2)  # losses at logits of 2
+    stub = Stub(
+        lambda self, ids: right(ids) * (-1 if self.training and len(self.batches) <= 2 else 1)
+    )
+    first, second = fit_stub(stub, numbered(10), epochs=2)
+    assert first.train_accuracy == pytest.approx(2 / 10)  # not the mean of 0, 0 and 1
+    assert first.train_loss == pytest.approx((8 * wrong + 2 * good) / 10)
+    for row in (first, second):
+        assert row.train_accuracy_after == row.val_accuracy == 1
+        assert row.train_loss_after == pytest.approx(good)
+        assert row.val_loss == pytest.approx(good)
+    assert second.train_accuracy == 1
+    assert second.train_loss == pytest.approx(good)
+
+
+def test_the_first_epochs_running_accuracy_starts_below_what_is_measured_after() -> None:
+    """C29, on a model that learns."""
+    row = train("train.lr=0.03", "model.dropout=0.0", n=200)[0]
+    assert row.train_accuracy_after is not None
+    assert row.train_accuracy < row.train_accuracy_after - 0.02
+
+
+def test_validation_is_of_the_validation_set() -> None:
+    stub = Stub(lambda _, ids: torch.ones(len(ids)))  # always "positive"
+    data, val = numbered(10), Examples(torch.zeros(8, 1, dtype=torch.int32), torch.zeros(8))
+    val.labels[0] = 1
+    (row,) = fit(stub, data, val, TrainConfig(epochs=1), shuffle())
+    assert (row.val_accuracy, row.train_accuracy, row.train_accuracy_after) == (1 / 8, 1 / 2, 1 / 2)
+
+
+def test_train_is_measured_again_only_when_asked() -> None:
+    stub = Stub(lambda _, ids: right(ids))
+    (row,) = fit_stub(stub, numbered(10), epochs=1, measure_train=False)
+    assert row.train_accuracy_after is None
+    assert row.train_loss_after is None
+
+
+@pytest.mark.parametrize("n", [1, 32, 33, 70])
+def test_evaluate_is_the_mean_over_examples_whatever_the_batches(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    logits = torch.randn(n, generator=generator) * 3
+    logits[n // 2] = 0.0  # probability 0.5 counts as negative
+    labels = torch.randint(0, 2, (n,), generator=generator).float()
+    data = Examples(torch.arange(n, dtype=torch.int32)[:, None], labels)
+    found = evaluate(Stub(lambda _, ids: logits[ids]), data, Precision.fp32)
+
+    z, y = logits.double().numpy(), labels.numpy()
+    probability = 1 / (1 + np.exp(-z))
+    losses = -(y * np.log(probability) + (1 - y) * np.log(1 - probability))
+    assert found.n == n
+    assert found.loss == pytest.approx(losses.mean(), rel=1e-6)
+    assert found.accuracy == np.mean((probability > 0.5) == (y == 1))
+
+
+def test_evaluate_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
+    model = build_model(compose([*SMALL, "model.dropout=0.9"]))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    data = examples(40)
+    model.train()
+    assert evaluate(model, data, Precision.fp32) == evaluate(model, data, Precision.fp32)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_fails_the_run_and_names_epoch_and_lr(broken: float) -> None:
+    """In one batch of the second epoch; the first stays told."""
+    stub = Stub(lambda self, ids: right(ids) * (-broken if len(self.batches) == 5 else 1))
+    rows = fit_stub(stub, numbered(10), epochs=3, lr=0.25)
+    assert next(rows).epoch == 1
+    with pytest.raises(RunFailed, match=r"epoch 2\b.*0\.25"):
+        next(rows)
+
+
+def test_bf16_computes_in_bf16_and_stays_near_fp32() -> None:
+    """Losses within 0.01 after two epochs; the weights stay fp32."""
+    full, half = train(), train("train.precision=bf16")
+    for one, other in zip(full, half, strict=True):
+        assert other.train_loss != one.train_loss
+        assert other.train_loss == pytest.approx(one.train_loss, abs=0.01)
+        assert other.val_loss == pytest.approx(one.val_loss, abs=0.01)
+
+
+def test_a_model_trained_in_bf16_keeps_its_weights_in_fp32() -> None:
+    config = compose([*SMALL, "train.precision=bf16"])
+    model, dtypes = build_model(config), set[torch.dtype]()
+    model.layers[0].register_forward_hook(lambda *given: dtypes.add(given[-1].dtype))
+    list(fit(model, examples(8), examples(8), config.train, shuffle()))
+    assert dtypes == {torch.bfloat16}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+class KerasAdam:
+    """Adam as Keras writes it: epsilon joins before the bias correction; every row moves."""
+
+    def __init__(self, *, lr: float) -> None:
+        self.lr, self.t = lr, 0
+        self.m: Float | float = 0.0
+        self.v: Float | float = 0.0
+
+    def step(self, value: Float, gradient: Float) -> Float:
+        self.t += 1
+        self.m = 0.9 * self.m + 0.1 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient**2
+        alpha = self.lr * math.sqrt(1 - 0.999**self.t) / (1 - 0.9**self.t)
+        moved: Float = value - alpha * self.m / (np.sqrt(self.v) + 1e-7)
+        return moved
+
+
+class BagOfWords(nn.Module):
+    """The logit is the sum of one number a word: a gradient that numpy can write down."""
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.score = nn.Embedding(vocab_size, 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        total: Tensor = self.score(ids).sum(dim=(1, 2))
+        return total
+
+
+def test_training_is_kerass_adam_written_in_numpy() -> None:
+    """Two epochs of three batches, the last one short; within a thousandth of one step."""
+    data, config = examples(10), TrainConfig(batch_size=4, epochs=2, lr=0.02)
+    torch.manual_seed(0)
+    model = BagOfWords(20)
+    value: Float = model.score.weight.detach().double().numpy()[:, 0].copy()
+    start, adam, order = value, KerasAdam(lr=config.lr), shuffle()
+    for _ in range(config.epochs):
+        for rows in torch.randperm(10, generator=order).split(4):
+            ids, labels = data.ids[rows].numpy(), data.labels[rows].double().numpy()
+            counts = np.stack([np.bincount(row, minlength=20) for row in ids])
+            probability = 1 / (1 + np.exp(-counts @ value))
+            value = adam.step(value, (probability - labels) @ counts / len(rows))
+    list(fit(model, data, data, config, shuffle()))
+    trained = model.score.weight.detach().numpy()[:, 0]
+    np.testing.assert_allclose(trained, value, rtol=0, atol=1e-3 * config.lr)
+    assert np.abs(value - start).max() > 3 * config.lr
+
+
+def test_adam_keeps_moving_words_that_a_batch_does_not_hold() -> None:
+    """Dense updates, as in Keras: once a word has a moment it moves; one never seen does not."""
+    torch.manual_seed(0)
+    model = BagOfWords(20)
+    optimizer = make_optimizer(model, TrainConfig(lr=0.1))
+    places = []
+    for word in (4, 5, 5):
+        optimizer.zero_grad()
+        model(torch.tensor([[word, word]])).sum().backward()
+        optimizer.step()
+        places.append(model.score.weight.detach()[:, 0].clone())
+    moved = [(places[i + 1] - places[i]).abs() > 0.01 for i in range(2)]
+    assert [row.nonzero().flatten().tolist() for row in moved] == [[4, 5], [4, 5]]
+
+
+@pytest.mark.parametrize("optimizer", Optimizer)
+def test_every_optimizer_learns(optimizer: Optimizer) -> None:
+    first, *_, last = train(f"train.optimizer={optimizer}", "train.epochs=8", "train.lr=0.03")
+    assert last.train_loss < first.train_loss - 0.1
+
+
+def test_adamw_decays_weights_and_adam_does_not() -> None:
+    ends = []
+    for optimizer in Optimizer:
+        model = Stub(lambda _, ids: right(ids))
+        nn.init.ones_(model.weight)
+        list(fit_stub(model, numbered(10), epochs=1, optimizer=optimizer, lr=0.1))
+        ends.append(model.weight.item())
+    assert ends[0] == 1 > ends[1]
+
+
+def test_speed_and_seconds_are_of_this_epoch() -> None:
+    for row in train():
+        assert row.seconds > 0
+        assert row.examples_per_second > 37 / row.seconds  # of training alone

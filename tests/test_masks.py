@@ -1,0 +1,187 @@
+"""Masks hide what they say, and a query left with nothing to see gets zeros."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnexp.model.attention import attention_weights
+from attnexp.model.masks import Predicate, causal, grid, real_keys, window
+
+CAUSAL = """100000 110000 111000 111100 111110 111111"""
+WINDOW_0 = """100000 010000 001000 000100 000010 000001"""
+WINDOW_1 = """110000 111000 011100 001110 000111 000011"""
+WINDOW_2 = """111000 111100 111110 011111 001111 000111"""
+EVERYTHING = """111111 111111 111111 111111 111111 111111"""
+CAUSAL_AND_WINDOW_1 = """100000 110000 011000 001100 000110 000011"""
+CAUSAL_AND_WINDOW_2 = """100000 110000 111000 011100 001110 000111"""
+
+# A review of six positions, the first two padding: no query sees columns 0 and 1.
+PADDING = torch.tensor([True, True, False, False, False, False])
+REAL = """001111 001111 001111 001111 001111 001111"""
+CAUSAL_AND_REAL = """000000 000000 001000 001100 001110 001111"""
+WINDOW_1_AND_REAL = """000000 001000 001100 001110 000111 000011"""
+CAUSAL_AND_WINDOW_1_AND_REAL = """000000 000000 001000 001100 000110 000011"""
+
+
+def drawn(mask: Tensor) -> str:
+    """A mask of queries by keys as rows of 0 and 1."""
+    return " ".join("".join("01"[int(cell)] for cell in row) for row in mask.tolist())
+
+
+def seen(*predicates: Predicate) -> Tensor:
+    """What six queries see of six keys under all the predicates."""
+    allowed = torch.ones(6, 6, dtype=torch.bool)
+    for predicate in predicates:
+        allowed = allowed & predicate(*grid(6))
+    return allowed
+
+
+@pytest.mark.parametrize(
+    ("predicates", "truth"),
+    [
+        ([causal], CAUSAL),
+        ([partial(window, radius=0)], WINDOW_0),
+        ([partial(window, radius=1)], WINDOW_1),
+        ([partial(window, radius=2)], WINDOW_2),
+        ([partial(window, radius=5)], EVERYTHING),
+        ([causal, partial(window, radius=1)], CAUSAL_AND_WINDOW_1),
+        ([partial(window, radius=2), causal], CAUSAL_AND_WINDOW_2),
+    ],
+)
+def test_predicates_have_their_truth_tables(predicates: list[Predicate], truth: str) -> None:
+    """C14, C23."""
+    assert drawn(seen(*predicates)) == truth
+
+
+@pytest.mark.parametrize(
+    ("predicates", "truth"),
+    [
+        ([], REAL),
+        ([causal], CAUSAL_AND_REAL),
+        ([partial(window, radius=1)], WINDOW_1_AND_REAL),
+        ([causal, partial(window, radius=1)], CAUSAL_AND_WINDOW_1_AND_REAL),
+    ],
+)
+def test_padding_joins_with_predicates(predicates: list[Predicate], truth: str) -> None:
+    """C19. Each review hides its own padding; the other one here has none."""
+    padding = torch.stack([PADDING, torch.zeros(6, dtype=torch.bool)])
+    allowed = seen(*predicates) & real_keys(padding)
+    assert allowed.shape == (2, 1, 6, 6)
+    assert drawn(allowed[0, 0]) == truth
+    assert drawn(allowed[1, 0]) == drawn(seen(*predicates))
+
+
+def test_real_keys_broadcast_over_heads_and_queries() -> None:
+    assert real_keys(PADDING[None]).shape == (1, 1, 1, 6)
+
+
+def scores(*shape: int) -> Tensor:
+    """Scores far from uniform; half of them large enough to saturate a softmax."""
+    generator = torch.Generator().manual_seed(0)
+    drawn_scores = torch.randn(*shape, generator=generator, dtype=torch.float64) * 3
+    drawn_scores[..., ::2, :] *= 30
+    return drawn_scores
+
+
+MASKS = {
+    "causal": seen(causal),
+    "window": seen(partial(window, radius=1)),
+    "padding": seen() & ~PADDING,
+}
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_hidden_keys_weigh_exactly_nothing(mode: str, name: str, dtype: torch.dtype) -> None:
+    """C03, C14, C19."""
+    weights = attention_weights(scores(2, 3, 6, 6).to(dtype), MASKS[name], mode=mode)
+    hidden = ~MASKS[name].expand_as(weights)
+    assert hidden.any()
+    assert (weights[hidden] == 0).all()
+    assert (weights >= 0).all()
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_rows_sum_to_one_in_mode_add_and_not_in_mul(name: str) -> None:
+    """C03, C19."""
+    given, allowed = (
+        torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)),
+        MASKS[name],
+    )
+    added = attention_weights(given, allowed, mode="add").sum(-1)
+    torch.testing.assert_close(added, torch.ones_like(added))
+    zeroed = attention_weights(given, allowed, mode="mul").sum(-1)
+    narrowed = ~allowed.all(-1).expand_as(zeroed)
+    assert (zeroed[narrowed] < 0.999).all()
+    torch.testing.assert_close(zeroed[~narrowed], torch.ones_like(zeroed[~narrowed]))
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_mode_add_is_mode_mul_renormalised(name: str) -> None:
+    """C19."""
+    given, allowed = (
+        torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)),
+        MASKS[name],
+    )
+    zeroed = attention_weights(given, allowed, mode="mul")
+    added = attention_weights(given, allowed, mode="add")
+    torch.testing.assert_close(added, zeroed / zeroed.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+def test_the_score_of_a_hidden_key_changes_nothing_in_mode_add_alone(mode: str) -> None:
+    """C19: zeroing after softmax leaves the hidden keys in its denominator."""
+    given, allowed = scores(1, 1, 6, 6) / 30, MASKS["causal"]
+    other = torch.where(allowed, given, given + 5)
+    same = torch.equal(
+        attention_weights(given, allowed, mode=mode), attention_weights(other, allowed, mode=mode)
+    )
+    assert same == (mode == "add")
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+@pytest.mark.parametrize("per_query", [False, True])
+def test_lengths_mask_per_review_or_per_query(mode: str, per_query: bool) -> None:
+    """C03: valid lengths of shape (B,) or (B, queries)."""
+    lengths = torch.tensor([[1, 2, 3], [4, 3, 2]]) if per_query else torch.tensor([[3], [2]])
+    allowed = torch.arange(4) < lengths[..., None]  # (B, queries or 1, keys)
+    weights = attention_weights(scores(2, 3, 4) / 30, allowed, mode=mode)
+    assert torch.equal(weights > 0, allowed.expand_as(weights))
+    if mode == "add":
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_query_that_sees_nothing_gets_zeros_in_value_and_gradient(
+    mode: str, scale: float, dtype: torch.dtype
+) -> None:
+    allowed = MASKS["causal"] & ~PADDING  # queries 0 and 1 see nothing
+    given = (scores(2, 2, 6, 6) / 30 * scale).to(dtype).requires_grad_()
+    values = torch.randn(
+        2, 2, 6, 3, generator=torch.Generator().manual_seed(1), dtype=dtype
+    ).requires_grad_()
+    output = attention_weights(given, allowed, mode=mode) @ values
+    (
+        output * torch.randn(output.shape, generator=torch.Generator().manual_seed(2))
+    ).sum().backward()
+    assert given.grad is not None
+    assert values.grad is not None
+    assert (output[..., :2, :] == 0).all()
+    assert (given.grad[..., :2, :] == 0).all()
+    assert (values.grad[..., :2, :] == 0).all()  # and nobody looks at keys 0 and 1
+    for tensor in (output, given.grad, values.grad):
+        assert tensor.isfinite().all()
+    if scale == 1:  # the others are alive
+        assert output[..., 2:, :].abs().min() > 0
+        assert given.grad[..., 3:, 2:4].abs().min() > 0
+
+
+@pytest.mark.parametrize("mode", ["add", "mul"])
+def test_a_mask_that_hides_nothing_is_no_mask(mode: str) -> None:
+    given = scores(2, 3, 6, 6)
+    assert torch.equal(attention_weights(given, seen(), mode=mode), attention_weights(given))

@@ -1,0 +1,750 @@
+"""Every form of the same reviews reads equal; whatever is wrong is said with its place and cure."""
+
+import io
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import tarfile
+import textwrap
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hub_server import Hub, serve
+from pyarrow import parquet
+
+from attnexp.config import DataConfig, DataName
+from attnexp.data import hub
+from attnexp.data.corpus import Corpus
+from attnexp.data.sources import Source, find
+from attnexp.errors import UserError
+
+ROOT = str(Path(__file__).parents[1])
+REAL = Path(ROOT) / "../shared/imdb"
+HALVES = {
+    "train": (["dull,  grey\n", "no", "naïve fun", "yes <br />", "ten", "10"], [0, 0, 0, 1, 1, 1]),
+    "test": (["weak", "mild", "strong ☕", "fine"], [0, 0, 1, 1]),
+}
+CARD = """---
+configs:
+- config_name: plain_text
+  data_files:
+  - {split: train, path: plain_text/train-*}
+  - {split: test, path: plain_text/test-*}
+---
+"""
+
+
+# The small corpus in each form.
+
+
+def table(split: str) -> pa.Table:
+    texts, labels = HALVES[split]
+    return pa.table({"text": texts, "label": labels})
+
+
+def write_parquet(home: Path, *, shards: int = 1) -> Path:
+    home.mkdir(parents=True)
+    for split in HALVES:
+        rows = table(split)
+        cuts = [round(i * rows.num_rows / shards) for i in range(shards + 1)]
+        for i in range(shards):
+            part = rows.slice(cuts[i], cuts[i + 1] - cuts[i])
+            parquet.write_table(part, home / f"{split}-{i:05}-of-{shards:05}.parquet")
+    return home
+
+
+def review_files() -> dict[str, bytes]:
+    """By name, in an order unlike the corpus's; file numbers of two lengths."""
+    files = {}
+    for split, (texts, labels) in HALVES.items():
+        for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
+            side = "pos" if label else "neg"
+            files[f"{split}/{side}/{8 + i}_{10 - i}.txt"] = text.encode()
+    return dict(reversed(files.items()))
+
+
+def write_folder(home: Path) -> Path:
+    for name, content in review_files().items():
+        path = home / "aclImdb" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    (home / "aclImdb/README").write_text("not a review")
+    return home
+
+
+def write_archive(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in {"README": b"not a review", **review_files()}.items():
+            member = tarfile.TarInfo(f"aclImdb/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def objects(rows: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array
+
+
+RANKS = {
+    "x_train": objects([[1, 14, 22], [], [88_000]]),
+    "y_train": np.array([1, 0, 1]),
+    "x_test": objects([[5], [1, 2]]),
+    "y_test": np.array([0, 1]),
+}
+
+
+def write_keras(path: Path, **changes: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **(RANKS | changes))
+    return path
+
+
+def on_disk(path: Path | str, name: DataName = DataName.imdb) -> Source:
+    return find(DataConfig(name=name, path=str(path)))
+
+
+def told(path: Path | str, name: DataName = DataName.imdb) -> str:
+    """The message of the `UserError` that finding or reading must raise."""
+    with pytest.raises(UserError) as caught:
+        on_disk(path, name).read()
+    return str(caught.value)
+
+
+def assert_is_the_corpus(corpus: Corpus) -> None:
+    for split, (texts, labels) in HALVES.items():
+        half = getattr(corpus, split)
+        assert half.reviews == texts
+        assert half.labels.dtype == np.int8
+        assert half.labels.tolist() == labels
+
+
+@pytest.mark.parametrize("name", [DataName.imdb, DataName.files])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda tmp: write_parquet(tmp / "here"),
+        lambda tmp: write_parquet(tmp / "plain_text").parent,
+        lambda tmp: write_parquet(tmp / "here", shards=2),
+        lambda tmp: write_folder(tmp),
+        lambda tmp: write_folder(tmp) / "aclImdb",
+        lambda tmp: write_archive(tmp / "aclImdb_v1.tar.gz"),
+        lambda tmp: write_archive(tmp / "renamed"),
+    ],
+    ids=["parquet", "parquet-below", "two-shards", "parent", "folder", "archive", "renamed"],
+)
+def test_every_form_reads_equal(
+    tmp_path: Path, write: Callable[[Path], Path], name: DataName
+) -> None:
+    assert_is_the_corpus(on_disk(write(tmp_path), name).read())
+
+
+def test_unsupervised_parquet_is_ignored(tmp_path: Path) -> None:
+    home = write_parquet(tmp_path / "imdb")
+    rows = pa.table({"text": ["?"], "label": [-1]})
+    parquet.write_table(rows, home / "unsupervised-00000-of-00001.parquet")
+    assert_is_the_corpus(on_disk(home).read())
+
+
+def test_a_path_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_parquet(tmp_path / "imdb")
+    assert on_disk("~/imdb").description == f"parquet files in {tmp_path}/imdb"
+
+
+@pytest.mark.parametrize("form", ["parquet", "folder", "archive", "keras"])
+def test_the_key_follows_the_content(tmp_path: Path, form: str) -> None:
+    write: dict[str, Callable[[Path], Path]] = {
+        "parquet": lambda home: write_parquet(home / "imdb"),
+        "folder": write_folder,
+        "archive": lambda home: write_archive(home / "imdb.tar.gz"),
+        "keras": lambda home: write_keras(home / "imdb.npz"),
+    }
+    path = write[form](tmp_path / "one")
+    key = on_disk(path).key
+    assert on_disk(path).key == key
+    if form == "folder":
+        (path / "aclImdb/train/neg/8_10.txt").write_text("changed")
+    elif form == "parquet":
+        rows = pa.table({"text": ["a", "b"], "label": [0, 1]})
+        parquet.write_table(rows, path / "test-00000-of-00001.parquet")
+    else:
+        path.write_bytes(path.read_bytes() + b" ")
+    assert on_disk(path).key != key
+
+
+# Keras's file.
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_keras_ranks_survive(tmp_path: Path, compressed: bool) -> None:
+    save = np.savez_compressed if compressed else np.savez
+    arrays: dict[str, Any] = RANKS
+    save(tmp_path / "imdb.npz", **arrays)
+    corpus = on_disk(tmp_path / "imdb.npz").read()
+    for split in ("train", "test"):
+        half = getattr(corpus, split)
+        assert [row.tolist() for row in half.reviews] == list(RANKS[f"x_{split}"])
+        assert all(row.dtype == np.int32 for row in half.reviews)
+        assert half.labels.tolist() == RANKS[f"y_{split}"].tolist()
+
+
+@pytest.mark.parametrize(
+    "rows", [np.arange(6).reshape(3, 2), objects([np.arange(2), np.arange(1), np.array([7])])]
+)
+def test_keras_rows_may_be_arrays(tmp_path: Path, rows: np.ndarray[Any, Any]) -> None:
+    corpus = on_disk(write_keras(tmp_path / "imdb.npz", x_train=rows)).read()
+    assert [list(row) for row in corpus.train.reviews] == [list(row) for row in rows]
+
+
+def array_file(pickled: bytes, shape: tuple[int, ...] = (3,)) -> bytes:
+    """A .npy file of objects whose pickle is given."""
+    file = io.BytesIO()
+    header = {"descr": "|O", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + pickled
+
+
+def swap_array(path: Path, name: str, content: bytes) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        held = {member: archive.read(member) for member in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, old in held.items():
+            archive.writestr(member, content if member == f"{name}.npy" else old)
+    return path
+
+
+def test_keras_pickles_of_older_numpy_read(tmp_path: Path) -> None:
+    """They name another module, pass bytes through a codec, and flags as 0 and 1."""
+    rows = pickle.dumps(RANKS["x_train"], protocol=2)
+    for new, old in (
+        (b"numpy._core.multiarray", b"numpy.core.multiarray"),
+        (b"\x89\x88\x87", b"K\x00K\x01\x87"),
+    ):
+        assert new in rows
+        rows = rows.replace(new, old)
+    path = swap_array(write_keras(tmp_path / "imdb.npz"), "x_train", array_file(rows))
+    corpus = on_disk(path).read()
+    assert [list(row) for row in corpus.train.reviews] == [[1, 14, 22], [], [88_000]]
+
+
+class Call:
+    """Pickles as a call of `function`."""
+
+    def __init__(self, function: Callable[..., object], *args: object) -> None:
+        self.call = function, args
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.call
+
+
+@pytest.mark.parametrize("name", ["x_train", "y_test"])
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_a_pickle_in_keras_file_runs_nothing(tmp_path: Path, name: str, protocol: int) -> None:
+    marker = tmp_path / "marker"
+    for call in (
+        Call(os.mkdir, str(marker)),
+        Call(eval, f"open({str(marker)!r}, 'w')"),
+        Call(getattr, Call(__import__, "os"), "system"),
+        objects([Call(os.mkdir, str(marker)), [1], [2]]),
+    ):
+        content = array_file(pickle.dumps(call, protocol))
+        message = told(swap_array(write_keras(tmp_path / "imdb.npz"), name, content))
+        assert "Do not trust this file" in message
+        assert f"{name} in {tmp_path}/imdb.npz" in message
+        assert not marker.exists()
+    pickle.loads(pickle.dumps(Call(os.mkdir, str(marker)), protocol))
+    assert marker.exists()  # so the pickle was a live one
+
+
+def test_a_pickle_in_keras_file_gets_no_other_codec(tmp_path: Path) -> None:
+    content = array_file(b"c_codecs\nencode\n(Vaaaa\nVrot13\ntR.")
+    assert "rot13" in told(swap_array(write_keras(tmp_path / "imdb.npz"), "x_test", content))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUMPY", array_file(b""), array_file(b"\x80\x04garbage"), b"PAR1 and so"]
+)
+def test_a_damaged_array_in_keras_file_is_named(tmp_path: Path, content: bytes) -> None:
+    message = told(swap_array(write_keras(tmp_path / "imdb.npz"), "y_train", content))
+    assert f"y_train in {tmp_path}/imdb.npz is damaged" in message
+    assert "Fetch" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"x_train": objects([[1], [-1], [2]])}, ["x_train", "row 1", "[-1]", "word ranks"]),
+        ({"x_test": objects([[1], [1.5]])}, ["x_test", "row 1", "[1.5]"]),
+        ({"x_test": objects([[1], "a review"])}, ["x_test", "row 1", "a review"]),
+        ({"x_test": objects([[1], [2**40]])}, ["x_test", "row 1"]),
+        ({"x_test": objects([[1], [[1], [2]]])}, ["x_test", "row 1"]),
+        ({"x_test": np.array(3)}, ["x_test", "is not an array"]),
+        ({"x_test": np.array([0.5, 1.0])}, ["x_test", "row 0"]),
+        ({"y_test": np.array([0])}, ["test", "2 reviews but 1 labels"]),
+        ({"y_test": np.array([0, 2])}, ["test", "row 1", "2", "0 (negative) or 1 (positive)"]),
+        ({"y_test": np.array([[0], [1]])}, ["test", "row 0", "[0]"]),
+    ],
+)
+def test_a_bad_keras_array_is_named(
+    tmp_path: Path, changes: dict[str, Any], parts: list[str]
+) -> None:
+    message = told(write_keras(tmp_path / "imdb.npz", **changes))
+    assert all(part in message for part in [str(tmp_path / "imdb.npz"), *parts]), message
+
+
+def test_a_missing_keras_array_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "some.npz", x_train=RANKS["x_train"], weights=np.ones(2))
+    message = told(tmp_path / "some.npz")
+    assert "no array y_train, x_test, y_test; it holds x_train, weights" in message
+
+
+# Bad input on disk: one case a line.
+
+
+def halve(path: Path) -> Path:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return path
+
+
+def empty(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path
+
+
+def parquet_with(tmp: Path, **columns: Any) -> Path:
+    home = write_parquet(tmp / "imdb")
+    parquet.write_table(pa.table(columns), home / "test-00000-of-00001.parquet")
+    return home
+
+
+def inside(home: Path, name: str, change: Callable[[Path], object]) -> Path:
+    change(home / name)
+    return home
+
+
+def many_configurations(tmp: Path) -> Path:
+    write_parquet(tmp / "a")
+    return write_parquet(tmp / "b").parent
+
+
+def loop(tmp: Path) -> Path:
+    home = write_parquet(tmp / "imdb")
+    shard = home / "test-00000-of-00001.parquet"
+    shard.unlink()
+    shard.symlink_to(shard)
+    return home
+
+
+TEST_SHARD = "test-00000-of-00001.parquet"
+BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
+    "nowhere": (lambda tmp: tmp / "no", ["does not exist", "parquet", "aclImdb", "imdb.npz"]),
+    "empty folder": (lambda tmp: tmp, ["no known format", "nothing", "parquet", "aclImdb"]),
+    "other folder": (lambda tmp: inside(tmp, "a.csv", empty), ["a.csv", "no known format"]),
+    "empty file": (lambda tmp: empty(tmp / "a.tar.gz"), ["0 bytes", "parquet", "imdb.npz"]),
+    "one parquet file": (
+        lambda tmp: write_parquet(tmp / "imdb") / TEST_SHARD,
+        ["b'PA'", "a folder of parquet files"],
+    ),
+    "several data sets": (many_configurations, ["several", "Give one"]),
+    "no test parquet": (
+        lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, Path.unlink),
+        ["0 of 1", "test-*.parquet", "fetch"],
+    ),
+    "a shard missing": (
+        lambda tmp: inside(
+            write_parquet(tmp / "imdb", shards=2), "train-00001-of-00002.parquet", Path.unlink
+        ),
+        ["1 of 2", "train-*.parquet", "fetch"],
+    ),
+    "truncated parquet": (
+        lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
+        [TEST_SHARD, "damaged", "Fetch it again"],
+    ),
+    "empty parquet": (
+        lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, empty),
+        [TEST_SHARD, "damaged", "Fetch it again"],
+    ),
+    "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
+    "no text": (
+        lambda tmp: parquet_with(tmp, review=["a"], label=[0]),
+        [TEST_SHARD, "no column text", "review, label", "Rename"],
+    ),
+    "no columns": (lambda tmp: parquet_with(tmp, y=[0]), ["no column text or label", "are y"]),
+    "text of numbers": (
+        lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
+        [TEST_SHARD, "text holds int64", "Save it"],
+    ),
+    "null text": (
+        lambda tmp: parquet_with(tmp, text=["a", None, None], label=[0, 1, 1]),
+        [TEST_SHARD, "row 1", "null", "Remove"],
+    ),
+    "null label": (
+        lambda tmp: parquet_with(tmp, text=["a", "b"], label=[0, None]),
+        ["test in", "row 1", "None", "Recode"],
+    ),
+    "labels -1, 1": (
+        lambda tmp: parquet_with(tmp, text=["a", "b", "c"], label=[1, -1, 3]),
+        ["test in", "2 are not: -1, 3", "row 1", "Recode"],
+    ),
+    "labels in words": (
+        lambda tmp: parquet_with(tmp, text=["a", "b"], label=["neg", "pos"]),
+        ["test in", "'neg', 'pos'", "row 0", "Recode"],
+    ),
+    "labels in lists": (
+        lambda tmp: parquet_with(tmp, text=["a", "b"], label=[[0], [1]]),
+        ["test in", "[0], [1]", "Recode"],
+    ),
+    "no rows": (
+        lambda tmp: parquet_with(
+            tmp, text=pa.array([], pa.string()), label=pa.array([], pa.int64())
+        ),
+        ["test in", "no reviews", "needed"],
+    ),
+    "no test folder": (
+        lambda tmp: inside(
+            write_folder(tmp), "aclImdb/test", lambda path: path.rename(tmp / "moved")
+        ),
+        ["test/neg", "No such file", "Check"],
+    ),
+    "empty review file": (
+        lambda tmp: inside(write_folder(tmp), "aclImdb/train/neg/9_9.txt", empty),
+        ["train/neg/9_9.txt", "0 bytes", "Unpack"],
+    ),
+    "latin-1 review": (
+        lambda tmp: inside(
+            write_folder(tmp), "aclImdb/train/neg/9_9.txt", lambda p: p.write_bytes(b"na\xefve")
+        ),
+        ["train/neg/9_9.txt", "not UTF-8", "byte 2"],
+    ),
+    "truncated archive": (
+        lambda tmp: halve(write_archive(tmp / "a.tar.gz")),
+        ["a.tar.gz", "damaged or incomplete", "Fetch it again"],
+    ),
+    "archive of nothing": (
+        lambda tmp: (
+            inside(tmp, "a.tar.gz", lambda path: tarfile.open(path, "w:gz").close()) / "a.tar.gz"
+        ),
+        ["train in", "a.tar.gz", "no reviews"],
+    ),
+    "truncated npz": (
+        lambda tmp: halve(write_keras(tmp / "imdb.npz")),
+        ["imdb.npz", "damaged or incomplete", "Fetch it again"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told_with_its_place_and_cure(tmp_path: Path, case: str) -> None:
+    make, parts = BAD[case]
+    message = told(make(tmp_path))
+    assert all(part in message for part in [str(tmp_path), *parts]), message
+
+
+@pytest.mark.parametrize("form", ["archive", "keras"])
+def test_no_truncation_goes_unnoticed(tmp_path: Path, form: str) -> None:
+    whole = (
+        write_archive(tmp_path / "whole.tar.gz")
+        if form == "archive"
+        else write_keras(tmp_path / "whole.npz")
+    ).read_bytes()
+    for size in range(0, len(whole), 7):
+        (tmp_path / "cut").write_bytes(whole[:size])
+        assert str(tmp_path / "cut") in told(tmp_path / "cut")
+
+
+def test_a_missing_path_is_never_replaced_by_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATTNEXP_IMDB", raising=False)
+    assert "data.path=/nowhere does not exist" in told("/nowhere")
+    monkeypatch.setenv("ATTNEXP_IMDB", "/nowhere")
+    assert "ATTNEXP_IMDB=/nowhere does not exist" in told("/nowhere")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "a.tar.gz")
+    path.chmod(0)
+    message = told(path)
+    assert str(path) in message
+    assert "Permission denied" in message
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="IMDB is not beside this checkout")
+def test_the_real_imdb() -> None:
+    corpus = on_disk(REAL).read()
+    for half, distinct in ((corpus.train, 24_904), (corpus.test, 24_801)):
+        assert len(half.reviews) == 25_000
+        assert len({str(review) for review in half.reviews}) == distinct
+        assert half.labels.tolist() == [0] * 12_500 + [1] * 12_500
+
+
+# The hub: in a process of its own, because the libraries read the environment at import.
+
+SCRIPT = """
+import json, sys, time
+start = time.perf_counter()
+from attnexp.config import DataConfig, DataName
+from attnexp.data.sources import find
+from attnexp.errors import UserError
+answer = {}
+try:
+    source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None))
+    answer |= {"description": source.description, "key": source.key}
+    corpus = source.read()
+    for split in ("train", "test"):
+        half = getattr(corpus, split)
+        answer[split] = [half.reviews, half.labels.tolist()]
+except UserError as error:
+    answer["error"] = str(error)
+answer["seconds"] = time.perf_counter() - start
+answer["datasets"] = "datasets" in sys.modules
+print(json.dumps(answer))
+"""
+
+
+def ask_hub(
+    home: Path, endpoint: str, name: str = "", *, before: str = "", **environment: str
+) -> dict[str, Any]:
+    """What `find` and `read` give in a fresh process; its stderr must stay empty."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    done = subprocess.run(
+        [sys.executable, "-c", before + SCRIPT, "hub" if name else "imdb", name],
+        env=kept
+        | {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "PYTHONPATH": ROOT}
+        | environment,
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def hub_files(tmp: Path, card: str = CARD) -> dict[str, bytes]:
+    home = write_parquet(tmp / "served")
+    files = {f"plain_text/{path.name}": path.read_bytes() for path in home.iterdir()}
+    return files | {"README.md": card.encode()}
+
+
+def assert_answers_the_corpus(answer: dict[str, Any]) -> None:
+    assert "error" not in answer, answer["error"]
+    assert {split: answer[split] for split in HALVES} == {
+        split: list(half) for split, half in HALVES.items()
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+CLOSED = f"http://127.0.0.1:{free_port()}"
+
+
+def test_the_hub_is_asked_once_then_the_cache_serves(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write_parquet(tmp_path / "stanfordnlp/imdb", shards=3)  # not to be taken for the hub's
+    with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path))) as served:
+        first = ask_hub(home, served.endpoint)
+        assert_answers_the_corpus(first)
+        assert first["description"] == f"hub: stanfordnlp/imdb@{served.commit[:12]}"
+        asked = len(served.requests)
+        again = ask_hub(home, served.endpoint)
+        assert len(served.requests) == asked
+    offline = ask_hub(home, CLOSED, HF_HUB_OFFLINE="1")
+    for answer in (again, offline):
+        assert_answers_the_corpus(answer)
+        assert answer["description"] == f"hub cache: stanfordnlp/imdb@{served.commit[:12]}"
+        assert answer["key"] == first["key"]
+        assert not answer["datasets"]  # its import takes longer than all the rest
+
+
+def test_a_data_set_by_name_and_a_new_commit_has_a_new_key(tmp_path: Path) -> None:
+    lines = ["text,label", "bad,0", "good,1"]
+    files = {"train.csv": "\n".join(lines).encode(), "test.csv": "\n".join(lines[:2]).encode()}
+    keys = set()
+    for note in (b"one", b"two"):
+        with serve(Hub("some/TinyReviews", {**files, "README.md": note})) as served:
+            answer = ask_hub(tmp_path / note.decode(), served.endpoint, "some/TinyReviews")
+        assert answer["train"] == [["bad", "good"], [0, 1]]
+        assert answer["test"] == [["bad"], [0]]
+        keys.add(answer["key"])
+    assert len(keys) == 2
+    assert ask_hub(tmp_path / "two", CLOSED, "some/TinyReviews")["train"] == answer["train"]
+
+
+def write_prepared(root: Path, config: str = "default", commit: str = "abc") -> Path:
+    """A folder of the `datasets` cache, in two shards."""
+    folder = root / "some___reviews" / config / "0.0.0" / commit
+    folder.mkdir(parents=True)
+    splits = {split: {"num_examples": len(half[0])} for split, half in HALVES.items()}
+    info = {"config_name": config, "splits": splits}
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    for split in HALVES:
+        rows = table(split)
+        for i, part in enumerate((rows.slice(0, 1), rows.slice(1))):
+            path = folder / f"reviews-{split}-{i:05}-of-00002.arrow"
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, part.schema) as stream:
+                stream.write_table(part)
+    return folder
+
+
+def test_the_cache_of_datasets_is_read_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    folder = write_prepared(tmp_path)
+    assert_is_the_corpus(on_disk("some/reviews", DataName.hub).read())
+    (folder / "reviews-train-00001-of-00002.arrow").unlink()
+    assert f"{folder} lacks rows of train. Delete" in told("some/reviews", DataName.hub)
+    halve(folder / "reviews-test-00001-of-00002.arrow")
+    assert str(folder) in told("some/reviews", DataName.hub)
+    empty(folder / "dataset_info.json")
+    assert "cached data set some/reviews is damaged" in told("some/reviews", DataName.hub)
+
+
+def test_only_the_newest_whole_and_only_configuration_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    assert hub.cached("some/reviews") is None
+    old, new = write_prepared(tmp_path, commit="b"), write_prepared(tmp_path, commit="a")
+    os.utime(old, (1, 1))
+    write_prepared(tmp_path, commit="c.incomplete")
+    part = write_prepared(tmp_path, config="default-data_files=mine")
+    (part / "dataset_info.json").write_text(json.dumps({"config_name": "default"}))
+    assert hub.cached("some/reviews") == new
+    write_prepared(tmp_path, config="other")
+    assert hub.cached("some/reviews") is None
+
+
+def test_what_hf_download_left_in_the_cache_serves(tmp_path: Path) -> None:
+    repository = tmp_path / "hub/datasets--stanfordnlp--imdb"
+    commit = "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs/main").write_text(commit)
+    home = write_parquet(repository / "snapshots" / commit / "plain_text")
+    answer = ask_hub(tmp_path, CLOSED)
+    assert_answers_the_corpus(answer)
+    assert answer["description"] == f"hub cache: stanfordnlp/imdb@{commit[:12]}"
+    (home / TEST_SHARD).unlink()
+    assert "cannot be reached" in ask_hub(tmp_path, CLOSED)["error"]
+
+
+WAYS = ["data.path=", "ATTNEXP_IMDB", "stanfordnlp/imdb", "HF_ENDPOINT", "data=contrast"]
+WAYS += ["parquet", "aclImdb folder", "aclImdb_v1.tar.gz", "imdb.npz"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "environment", "reason"),
+    [
+        (CLOSED, {}, "cannot be reached (ConnectError"),
+        ("http://no-such-host.invalid", {}, "cannot be reached (ConnectError"),
+        (CLOSED, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE"),
+    ],
+    ids=["refused", "no name", "offline mode"],
+)
+def test_without_network_all_ways_are_named(
+    tmp_path: Path, endpoint: str, environment: dict[str, str], reason: str
+) -> None:
+    answer = ask_hub(tmp_path, endpoint, **environment)
+    assert all(part in answer["error"] for part in [reason, endpoint, *WAYS]), answer["error"]
+    assert answer["seconds"] < 10
+
+
+def test_a_hub_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        start = time.perf_counter()
+        answer = ask_hub(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert time.perf_counter() - start < 10
+    assert all(part in answer["error"] for part in ["cannot be reached (no answer", *WAYS])
+
+
+@pytest.mark.parametrize(
+    ("status", "parts"),
+    [
+        (404, ["There is no data set stanfordnlp/imdb", "spelling"]),
+        (401, ["private, gated or not there (401)", "hf auth login", "HF_TOKEN"]),
+        (403, ["private, gated or not there (403)", "access"]),
+        (503, ["cannot be loaded", "503"]),
+    ],
+)
+def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[str]) -> None:
+    with serve(Hub("stanfordnlp/imdb", {}, refuse=status)) as served:
+        answer = ask_hub(tmp_path, served.endpoint)
+    assert all(part in answer["error"] for part in [served.endpoint, *parts, *WAYS])
+    assert "Error" not in answer["error"] or status == 503
+
+
+def test_a_wrong_name_is_told(tmp_path: Path) -> None:
+    with serve(Hub("some/reviews", {})) as served:
+        answer = ask_hub(tmp_path, served.endpoint, "some/review")
+    assert f"There is no data set some/review at {served.endpoint}" in answer["error"]
+    assert "data=files" in answer["error"]
+
+
+@pytest.mark.parametrize("name", ["../shared/imdb", "a b", ""])
+def test_what_cannot_be_a_name_is_told(name: str) -> None:
+    message = told(name, DataName.hub)
+    assert f"data.path={name} cannot be a hub data set's name" in message
+    assert "data=files" in message
+
+
+def test_missing_splits_and_columns_are_named(tmp_path: Path) -> None:
+    with serve(Hub("some/reviews", {"train.csv": b"text,label\na,0\n"})) as served:
+        answer = ask_hub(tmp_path / "1", served.endpoint, "some/reviews")
+    assert "has the splits train; train and test are needed" in answer["error"]
+    files = {"train.csv": b"review,label\na,0\n", "test.csv": b"review,label\na,0\n"}
+    with serve(Hub("some/reviews", files)) as served:
+        answer = ask_hub(tmp_path / "2", served.endpoint, "some/reviews")
+    assert "no column text; its columns are review, label" in answer["error"]
+
+
+def test_a_choice_of_configurations_is_told(tmp_path: Path) -> None:
+    card = CARD.replace("\n---\n", "\n- config_name: b\n  data_files: plain_text/*\n---\n")
+    with serve(Hub("some/reviews", hub_files(tmp_path, card))) as served:
+        answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")
+    assert "['plain_text', 'b']" in answer["error"]
+
+
+def test_a_download_that_breaks_off_leaves_nothing_half_written(tmp_path: Path) -> None:
+    files = hub_files(tmp_path)
+    home = tmp_path / "home"
+    with serve(Hub("stanfordnlp/imdb", files, cut=f"plain_text/{TEST_SHARD}")) as served:
+        # The libraries' pauses between their retries add up to seconds.
+        impatient = "import time; time.sleep = lambda seconds: None\n"
+        answer = ask_hub(home, served.endpoint, before=impatient)
+        assert "cannot be loaded" in answer["error"]
+    with serve(Hub("stanfordnlp/imdb", files)) as served:
+        assert_answers_the_corpus(ask_hub(home, served.endpoint))
+
+
+def test_cache_folders_are_named_as_datasets_names_them() -> None:
+    from datasets.naming import camelcase_to_snakecase
+
+    for name in ("imdb", "TinyReviews", "SST2", "HTMLPages-v2", "rotten_tomatoes", "aB1C"):
+        assert hub._snake_case(name) == camelcase_to_snakecase(name)
+
+
+def test_importing_loads_no_heavy_library() -> None:
+    script = """
+        import sys, attnexp.data.sources
+        print(*{"datasets", "pyarrow", "huggingface_hub", "torch"} & sys.modules.keys())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "\n"

@@ -1,0 +1,162 @@
+"""A run: repeatable to the bit, paired across variants, and honest about the test set."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import IMDB, needs_imdb
+
+from attnexp import loop, runs, train
+from attnexp.checkpoint import WEIGHTS
+from attnexp.compose import compose
+from attnexp.config import RunConfig, to_dict
+from attnexp.errors import RunFailed, UserError
+from attnexp.evaluation import evaluate_run
+from attnexp.runs import EpochRow
+from attnexp.train import train_run
+
+
+def small(tmp_path: Path, *words: str) -> RunConfig:
+    return compose(["experiment=smoke", "train.threads=1", f"out={tmp_path}", *words])
+
+
+def figures(rows: list[EpochRow]) -> list[dict[str, float]]:
+    """Rows without their timings."""
+    timings = {"seconds", "examples_per_second"}
+    return [{k: v for k, v in asdict(row).items() if k not in timings} for row in rows]
+
+
+def test_one_seed_gives_one_result_to_the_bit(tmp_path: Path) -> None:
+    words = ["position=sinusoidal", "seed=3"]
+    _, one = train_run(small(tmp_path / "one", *words))
+    torch.rand(7)  # what ran before must not matter
+    _, other = train_run(small(tmp_path / "other", *words))
+    assert figures(one.epochs) == figures(other.epochs)
+    assert one.run_id == other.run_id
+    _, third = train_run(small(tmp_path / "third", "position=sinusoidal", "seed=4"))
+    assert figures(third.epochs) != figures(one.epochs)
+
+
+def test_the_folder_holds_what_the_contract_says(tmp_path: Path) -> None:
+    config = small(tmp_path)
+    run_dir, result = train_run(config, overrides=["experiment=smoke"])
+    names = {path.name for path in run_dir.iterdir()}
+    assert names == {"config.yaml", "overrides.yaml", runs.METRICS, runs.RESULT, runs.LOG,
+                     runs.VOCABULARY, WEIGHTS}  # fmt: skip
+    assert run_dir.parent == tmp_path / "runs"
+    assert "=" not in str(run_dir.relative_to(tmp_path))
+    assert runs.load(run_dir) == result
+    lines = [json.loads(line) for line in (run_dir / runs.METRICS).read_text().splitlines()]
+    assert [EpochRow(**line) for line in lines] == result.epochs
+    assert result.config == to_dict(config)
+    assert result.final == result.epochs[-1]
+    assert result.parameters == sum(p.numel() for p in train.build_model(config).parameters())
+
+
+def test_stored_test_figures_come_back_exactly(tmp_path: Path) -> None:
+    for words in (["position=sinusoidal"], ["train=holdout", "train.epochs=4", "train.lr=0.01"]):
+        run_dir, result = train_run(small(tmp_path, *words))
+        assert evaluate_run(run_dir) == (result.test, result.test)
+
+
+def test_holdout_chooses_on_train_and_touches_the_test_set_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    real = loop.evaluate
+
+    def watch(model, examples, precision, **more):  # type: ignore[no-untyped-def]
+        seen.append((len(examples), int(examples.ids.sum())))
+        return real(model, examples, precision, **more)
+
+    monkeypatch.setattr(loop, "evaluate", watch)
+    monkeypatch.setattr(train, "evaluate", watch)
+    config = small(tmp_path, "train=holdout", "train.epochs=3", "data.limit_test=200")
+    run_dir, result = train_run(config)
+    sizes = [n for n, _ in seen]
+    assert (result.data["n_train"], result.data["n_val"], result.data["n_test"]) == (230, 26, 200)
+    assert sizes == [26, 230] * 3 + [200]
+    assert result.best.val_accuracy == max(row.val_accuracy for row in result.epochs)
+    measured, _ = evaluate_run(run_dir)
+    assert measured == result.test
+
+
+def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    def validation(*words: str) -> list[int]:
+        config = small(tmp_path, "train=holdout", *words)
+        data = train.load_data(config.data)
+        parts = train._split(config, data, torch.device("cpu"))
+        together = torch.cat([parts[0].ids, parts[1].ids])
+        assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
+        ids: list[int] = parts[1].ids.tolist()
+        return ids
+
+    assert validation() == validation("position=sinusoidal", "model.heads=2")
+    assert validation() != validation("seed=1")
+
+
+def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"nan in epoch 1.*train\.lr"):
+        train_run(small(tmp_path, "train.lr=1e38", "model.scale=false"))
+    (log,) = tmp_path.rglob(runs.LOG)
+    assert "stopped" in log.read_text()
+    assert not list(tmp_path.rglob(runs.RESULT))
+
+
+def test_a_finished_run_is_not_run_again_when_asked(tmp_path: Path) -> None:
+    run_dir, first = train_run(small(tmp_path))
+    before = (run_dir / runs.METRICS).stat().st_mtime_ns
+    again_dir, again = train_run(small(tmp_path), skip_finished=True)
+    assert (again_dir, again) == (run_dir, first)
+    assert (run_dir / runs.METRICS).stat().st_mtime_ns == before
+
+
+def test_measuring_train_may_be_left_out_and_changes_nothing_else(tmp_path: Path) -> None:
+    _, one = train_run(small(tmp_path))
+    _, other = train_run(small(tmp_path, "train.measure_train=false"))
+    assert other.final.train_accuracy_after is None
+    assert [row.val_loss for row in one.epochs] == [row.val_loss for row in other.epochs]
+
+
+def test_cuda_without_cuda_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"train\.device=cuda.*train\.device=cpu"):
+        train_run(small(tmp_path, "train.device=cuda"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_agrees_with_cpu(tmp_path: Path) -> None:
+    words = ["position=sinusoidal", "model.dropout=0"]
+    _, cpu = train_run(small(tmp_path, "train.device=cpu", *words))
+    _, cuda = train_run(small(tmp_path / "cuda", "train.device=cuda", *words))
+    assert cuda.final.val_loss == pytest.approx(cpu.final.val_loss, rel=1e-3)
+
+
+def test_on_the_embedded_corpus_only_positions_help(tmp_path: Path) -> None:
+    """The positive control, shortened: one seed, two epochs (C04, C22)."""
+    words = ["data=contrast", "train.epochs=2", f"out={tmp_path}"]
+    _, without = train_run(compose(words))
+    _, with_pe = train_run(compose([*words, "position=sinusoidal"]))
+    assert abs(without.final.val_accuracy - 0.5) < 0.04
+    assert with_pe.final.val_accuracy > 0.97
+
+
+def test_running_accuracy_starts_below_the_measured_one(tmp_path: Path) -> None:
+    """C29: the running mean looks back over the epoch, the measurement does not."""
+    _, result = train_run(compose(["data=contrast", "position=sinusoidal", f"out={tmp_path}"]))
+    row = result.epochs[1]  # where it learns fastest
+    assert row.train_accuracy_after is not None
+    assert row.train_accuracy < row.val_accuracy <= 1
+    assert row.train_accuracy_after > row.train_accuracy + 0.02
+
+
+@needs_imdb
+@pytest.mark.slow
+def test_k_first_epoch_on_imdb(tmp_path: Path) -> None:
+    """C20, one seed, one epoch: within 1.5 points of K's 84.30 %."""
+    config = compose([f"data.path={IMDB}", "train.epochs=1", f"out={tmp_path}"])
+    _, result = train_run(config)
+    assert result.parameters == 2_609_281
+    assert result.final.val_accuracy == pytest.approx(0.8430, abs=0.015)
