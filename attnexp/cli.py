@@ -168,7 +168,8 @@ def evaluate(
             f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
             f"n {figures.n:,}"
         )
-    _out("The same to the last bit." if stored == measured else "Not the same.")
+    if not overrides:
+        _out("The same to the last bit." if stored == measured else "Not the same.")
 
 
 @app.command()

@@ -29,13 +29,19 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     stored_threads = result.provenance["threads"]
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
-        result.config["data"] |= {"name": "files", "order_fraction": None}
+        result.config["data"] |= {"name": "files", "order_fraction": None, "limit_test": None}
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
         test = encode.load_test(config.data, runs.load_vocabulary(run_dir))
     else:
-        test = encode.load(config.data).test
+        dataset = encode.load(config.data)
+        if dataset.fingerprint != result.data["fingerprint"]:
+            raise UserError(
+                f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
+                f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
+            )
+        test = dataset.test
     model = build_model(config).to(where)
     load_weights(run_dir, model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -101,13 +102,14 @@ def fit(
             tally.add(loss, logits, batch.labels)
         running = tally.mean()
         train_seconds = time.perf_counter() - started
-        if not math.isfinite(running.loss):
-            raise RunFailed(
-                f"The training loss is {running.loss} in epoch {epoch}. A smaller train.lr (now "
-                f"{config.lr:g}) usually helps."
-            )
         validated = evaluate(model, val, config.precision)
         seconds = time.perf_counter() - started
+        for name, measured in (("training", running), ("validation", validated)):
+            if not math.isfinite(measured.loss):
+                raise RunFailed(
+                    f"The {name} loss is {measured.loss} in epoch {epoch}. A smaller train.lr "
+                    f"(now {config.lr:g}) usually helps."
+                )
         after = None
         if config.measure_train:
             after = evaluate(model, train, config.precision, label="measuring on train")
@@ -143,14 +145,29 @@ def evaluate(
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam with Keras's constants: beta 0.9 and 0.999, epsilon 1e-7; every step updates all rows.
-
-    torch adds epsilon after the bias correction of the second moment and Keras before; at 1e-7 the
-    difference is far below a step.
-    """
+    """Adam with Keras's constants; every step updates every row of the embedding."""
     match config.optimizer:
         case Optimizer.adam:
-            kind: type[torch.optim.Adam] = torch.optim.Adam
+            kind: type[torch.optim.Adam] = KerasAdam
         case Optimizer.adamw:
             kind = torch.optim.AdamW
     return kind(model.parameters(), lr=config.lr, betas=(0.9, 0.999), eps=1e-7, fused=True)
+
+
+class KerasAdam(torch.optim.Adam):
+    """Adam with epsilon where Keras puts it: beside the second moment before its correction.
+
+    torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
+    c = 1 - beta2^t. Early in training the first queries' and rare words' gradients are so small
+    (1e-8) that epsilon decides the length of their steps. Dividing epsilon by sqrt(c) makes the
+    two one.
+    """
+
+    num_steps = 0
+
+    def step(self, closure: Any = None) -> Any:
+        """As torch's."""
+        self.num_steps += 1
+        for group in self.param_groups:
+            group["eps"] = self.defaults["eps"] / math.sqrt(1 - group["betas"][1] ** self.num_steps)
+        return super().step(closure)

@@ -1,0 +1,33 @@
+"""What `pip install .` puts on a machine, far from the checkout."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+
+def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
+    subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
+    program = (
+        "import attnexp.compose as c; print(c.conf_dir()); "
+        "print(c.compose(['experiment=blog_pe']).position.kind, c.load_study('blog')['baseline'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(site / "attnexp/conf"), "sinusoidal", "no_pe"], done.stderr
+    shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
+    assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}
