@@ -21,7 +21,8 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnexp.config import DataName, RunConfig, check, did_you_mean, flatten
+from attnexp.checks import check
+from attnexp.config import DataName, RunConfig, did_you_mean, flatten
 from attnexp.errors import UserError
 
 OVERLAYS = ("experiment", "study")
@@ -149,10 +150,12 @@ def _compose(words: Sequence[str]) -> RunConfig:
 
 
 def _settle(config: RunConfig) -> RunConfig:
-    """Check, and make a path absolute so that the config means the same from anywhere."""
+    """Check, and make paths absolute so that the config means the same from anywhere."""
     check(config)
     if config.data.path is not None and config.data.name is not DataName.hub:
         config.data.path = str(Path(config.data.path).expanduser().absolute())
+    if config.model.vectors is not None:
+        config.model.vectors = str(Path(config.model.vectors).expanduser().absolute())
     return config
 
 

@@ -1,32 +1,37 @@
-"""The typed configuration of one run, and the checks made before any data is loaded.
+"""The typed configuration of one run.
 
 Every key of the YAML files under `conf/` has its type and default here; the defaults are those of
-K's script (see README, "Sources"). `compose.py` fills these classes from YAML and overrides.
+K's script (see README, "Sources"). `compose.py` fills these classes from YAML and overrides,
+and `checks.py` says which values go together.
 
 Option names are plain values of `StrEnum`, because OmegaConf checks those and rejects `Literal`.
 """
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from attnexp.errors import UserError
-
 # fmt: off
 DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
 Side = StrEnum("Side", ["pre", "post"])
 Tokenizer = StrEnum("Tokenizer", ["keras", "basic_english"])
-ModelKind = StrEnum("ModelKind", ["attention"])
-Score = StrEnum("Score", ["dot", "uniform"])
-Pooling = StrEnum("Pooling", ["mean", "masked_mean"])
-PositionKind = StrEnum("PositionKind", ["none", "sinusoidal"])
+ModelKind = StrEnum(
+    "ModelKind",
+    ["attention", "mean", "fasttext", "cnn", "lstm", "bilstm", "gru", "cnn_attention",
+     "lstm_attention", "tfidf"],
+)
+Score = StrEnum("Score", ["dot", "cosine", "additive", "uniform"])
+Norm = StrEnum("Norm", ["none", "pre", "post"])
+Pooling = StrEnum("Pooling", ["mean", "masked_mean", "max", "last", "cls", "attention"])
+PositionKind = StrEnum(
+    "PositionKind", ["none", "sinusoidal", "learned", "rotary", "relative", "alibi"]
+)
 Layout = StrEnum("Layout", ["split", "interleaved"])
 Combine = StrEnum("Combine", ["add", "concat"])
-Pattern = StrEnum("Pattern", ["full", "causal", "window"])
+Pattern = StrEnum("Pattern", ["full", "causal", "window", "dilated", "block_sparse"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
@@ -65,14 +70,34 @@ class ModelConfig:
     d_model: int = 128
     heads: int = 8
     d_head: int = 16
+    d_query: int | None = None
+    d_key: int | None = None
+    d_value: int | None = None
+    """Widths of a head's queries, keys and values, where they are not d_head."""
     layers: int = 1
-    dropout: float = 0.5
     scale: bool = True
     """Divide the scores by sqrt(d_head)."""
     score: Score = Score.dot
     output_projection: bool = False
     residual: bool = False
+    norm: Norm = Norm.none
+    feed_forward: int | None = None
+    """Hidden width of a feed-forward layer after each attention layer."""
+    layer_dropout: float = 0.0
+    """Dropout within layers, on what attention and feed-forward give."""
+    kernel: int = 3
+    """cnn: width of the convolution."""
+    buckets: int = 20_000
+    """fasttext: number of vectors that pairs of words share."""
+    vectors: str | None = None
+    """A file of pretrained embeddings in GloVe's text format."""
+    freeze: bool = False
+    """Leave the embeddings as they are at the start."""
     pooling: Pooling = Pooling.mean
+    dropout: float = 0.5
+    """On the pooled vector."""
+    hidden: int | None = None
+    """Width of a ReLU layer between pooling and logit."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -82,8 +107,20 @@ class PositionConfig:
     kind: PositionKind = PositionKind.none
     layout: Layout = Layout.split
     combine: Combine = Combine.add
+    scale: float = 1.0
+    """Multiply the table: K's has norm 8 against embeddings of norm 0.33."""
     scale_embedding: bool = False
     """Multiply the embeddings by sqrt(d_model) before positions join."""
+    max_distance: int = 16
+    """relative: distances beyond share one weight."""
+    shuffled: bool = False
+    """The control "right norms, wrong places": positions that depend on the bag of words alone."""
+
+    @property
+    def is_concatenated(self) -> bool:
+        """Whether a table stands in front of the embeddings, which doubles their width."""
+        joins = self.kind in (PositionKind.sinusoidal, PositionKind.learned)
+        return joins and self.combine is Combine.concat
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,6 +130,13 @@ class MaskConfig:
     padding: bool = False
     pattern: Pattern = Pattern.full
     radius: int | None = None
+    """window, dilated: how many keys to either side."""
+    dilation: int | None = None
+    """dilated: the step between these keys."""
+    block: int | None = None
+    """block_sparse: tokens of a block; besides it, all see the last token and it sees all."""
+    restricted: bool = False
+    """window: compute only what is seen, in time and memory that grow as tokens x radius."""
     mode: MaskMode = MaskMode.add
     """add: a large negative number before softmax. mul: zero after it, not renormalised."""
     query: bool = False
@@ -157,93 +201,3 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing when no known name is near."""
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
-
-
-def check(config: RunConfig) -> None:
-    """Raise `UserError` for a value out of range or two values that exclude each other."""
-    data, model, position, mask, train = (
-        config.data,
-        config.model,
-        config.position,
-        config.mask,
-        config.train,
-    )
-    _at_least(config, 0, "seed")
-    _at_least(
-        config,
-        1,
-        *("data.max_len", "data.limit_train", "data.limit_test"),
-        *("model.d_model", "model.heads", "model.d_head", "model.layers"),
-        *("train.batch_size", "train.epochs", "train.threads"),
-    )
-    _at_least(config, 4, "data.vocab_size")  # ids 0, 1 and 2 are pad, start, unknown
-    _at_least(config, 0, "mask.radius")
-    _share(config, "data.holdout", "data.order_fraction", "model.dropout")
-    for key in ("data.holdout", "model.dropout"):
-        if _value(config, key) == 1.0:
-            raise UserError(f"{key}=1.0 leaves nothing. Give a number below 1, such as 0.5.")
-    if not 0 < train.lr < math.inf:
-        raise UserError(f"train.lr must be a number above 0; got {train.lr}.")
-
-    if position.kind is PositionKind.sinusoidal and model.d_model % 2:
-        raise UserError(
-            f"position.kind=sinusoidal pairs sines with cosines, so model.d_model must be even; "
-            f"got model.d_model={model.d_model}. Use {model.d_model + 1}, or position=none."
-        )
-    width = model.heads * model.d_head
-    d_input = model.d_model
-    if position.kind is not PositionKind.none and position.combine is Combine.concat:
-        d_input *= 2
-    d_output = model.d_model if model.output_projection else width
-    if model.residual and d_input != d_output:
-        raise UserError(
-            f"model.residual=true adds a layer's input to its output, but the input is {d_input} "
-            f"wide and the output {d_output} (model.heads={model.heads} x "
-            f"model.d_head={model.d_head}, model.d_model={model.d_model}, "
-            f"position.combine={position.combine}). Make the widths equal."
-        )
-    if (mask.pattern is Pattern.window) != (mask.radius is not None):
-        raise UserError(
-            f"mask.pattern=window and mask.radius go together; got mask.pattern={mask.pattern}, "
-            f"mask.radius={mask.radius}. Give both (mask=window mask.radius=5) or neither."
-        )
-    if (train.protocol is Protocol.holdout) != (data.holdout > 0):
-        raise UserError(
-            f"train.protocol=holdout and data.holdout go together; got "
-            f"train.protocol={train.protocol}, data.holdout={data.holdout}. `train=holdout` sets "
-            f"both (a tenth of train)."
-        )
-    if (data.name is DataName.contrast) != (data.order_fraction is not None):
-        raise UserError(
-            f"data.order_fraction belongs to data=contrast; got data.name={data.name}, "
-            f"data.order_fraction={data.order_fraction}. `data=contrast` sets both."
-        )
-    if data.name is DataName.contrast and data.path is not None:
-        raise UserError(
-            f"data=contrast is generated and reads no file; got data.path={data.path}. Drop "
-            f"data.path, or use data=files."
-        )
-    if data.name in (DataName.files, DataName.hub) and data.path is None:
-        wanted = "a folder or file" if data.name is DataName.files else "a data set's name"
-        raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
-
-
-def _value(config: RunConfig, key: str) -> Any:
-    value: Any = config
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
-
-
-def _at_least(config: RunConfig, minimum: int, *keys: str) -> None:
-    for key in keys:
-        value = _value(config, key)
-        if value is not None and value < minimum:
-            raise UserError(f"{key} must be at least {minimum}; got {value}.")
-
-
-def _share(config: RunConfig, *keys: str) -> None:
-    for key in keys:
-        value = _value(config, key)
-        if value is not None and not 0 <= value <= 1:
-            raise UserError(f"{key} is a share and must lie between 0 and 1; got {value}.")

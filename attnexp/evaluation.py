@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnexp import device, runs
-from attnexp.checkpoint import load_weights
+from attnexp.baseline import TfidfModel
+from attnexp.checkpoint import load_arrays, load_weights
 from attnexp.compose import overlay
+from attnexp.config import ModelKind
 from attnexp.data import encode
 from attnexp.errors import UserError
 from attnexp.loop import Examples, evaluate
@@ -42,6 +44,9 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
+    if config.model.kind is ModelKind.tfidf:
+        baseline = TfidfModel.from_arrays(load_arrays(run_dir))
+        return result.test, baseline.evaluate(test.ids, test.labels)
     model = build_model(config).to(where)
     load_weights(run_dir, model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

@@ -73,7 +73,9 @@ class RunResult:
     config: dict[str, Any]
     data: dict[str, Any]
     parameters: int
+    """Trainable ones."""
     flops_per_example: int
+    """Of one forward pass: 2 for a multiply and an add."""
     epochs: list[EpochRow]
     best: EpochRow
     final: EpochRow

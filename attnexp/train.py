@@ -7,8 +7,8 @@ variants that share a seed see the same batches, in the same order, split the sa
 import functools
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,16 +16,32 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp import device, progress, runs
-from attnexp.checkpoint import load_weights, save_weights
-from attnexp.config import Protocol, RunConfig, to_dict
+from attnexp.baseline import fit_tfidf
+from attnexp.checkpoint import load_weights, save_arrays, save_weights
+from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
 from attnexp.data import encode
+from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import UserError
 from attnexp.loop import Examples, evaluate, fit
-from attnexp.model.classifier import build_model, named_seed
+from attnexp.model.classifier import build_model, set_word_vectors
+from attnexp.model.init import named_seed
 from attnexp.runs import EpochRow, Evaluation, RunResult
+
+Splits = tuple[Examples, Examples, Examples]
+"""Train, validation and test."""
 
 load_data = functools.lru_cache(maxsize=1)(encode.load)
 """The runs of a sweep mostly share their data: keep the last one read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """What training gives, whatever was trained; the weights are on disk."""
+
+    epochs: list[EpochRow]
+    test: Evaluation
+    parameters: int
+    flops_per_example: int
 
 
 def train_run(
@@ -45,7 +61,8 @@ def train_run(
     """
     where = device.prepare(config.train)
     dataset = load_data(config.data)
-    run_id = runs.run_id(config, dataset.fingerprint)
+    vectors = _vectors(config, dataset)
+    run_id = runs.run_id(config, dataset.fingerprint + (vectors.fingerprint if vectors else ""))
     finished = runs.find_finished(Path(config.out) / folder, run_id)
     label = label or runs.default_label(config)
     if skip_finished and finished:
@@ -57,30 +74,20 @@ def train_run(
 
     started = time.perf_counter()
     provenance = runs.provenance(str(where), torch.get_num_threads())
-    train, val, test = _split(config, dataset, where)
+    splits = _split(config, dataset, where)
     runs.create(run_dir, config, overrides)
-    torch.manual_seed(named_seed(config.seed, "dropout"))
-    model = build_model(config).to(where)
-    epochs: list[EpochRow] = []
     with runs.log(run_dir) as log:
         log(json.dumps(provenance))
-        shuffle = torch.Generator().manual_seed(named_seed(config.seed, "order"))
-        for row in fit(model, train, val, config.train, shuffle):
-            is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in epochs)
-            if is_best or config.train.protocol is Protocol.blog:
-                save_weights(run_dir, model)
-            epochs.append(row)
-            runs.add_epoch(run_dir, row)
-            line = epoch_line(row, config.train.epochs)
+
+        def say(line: str) -> None:
             progress.note(line)
             log(line)
-        if config.train.protocol is Protocol.blog:
-            # The test set was the validation set all along, so the last row has its figures.
-            tested = Evaluation(loss=row.val_loss, accuracy=row.val_accuracy, n=len(test))
+
+        if config.model.kind is ModelKind.tfidf:
+            trained = _fit_tfidf(config, splits, run_dir, say)
         else:
-            load_weights(run_dir, model)
-            tested = evaluate(model, test, config.train.precision)
-        log(f"test: {asdict(tested)}")
+            trained = _train_network(config, splits, vectors, run_dir, say)
+        log(f"test: {asdict(trained.test)}")
 
     runs.save_vocabulary(run_dir, dataset.words)
     result = RunResult(
@@ -94,23 +101,94 @@ def train_run(
             "name": str(config.data.name),
             "source": dataset.source,
             "fingerprint": dataset.fingerprint,
-            "n_train": len(train),
-            "n_val": len(val),
-            "n_test": len(test),
+            "n_train": len(splits[0]),
+            "n_val": len(splits[1]),
+            "n_test": len(splits[2]),
             "vocab_size": config.data.vocab_size,
+            "vectors_coverage": vectors.coverage if vectors else None,
         },
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        flops_per_example=_flops(model, test[:1]),
-        epochs=epochs,
-        best=max(epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
-        final=epochs[-1],
-        test=tested,
+        parameters=trained.parameters,
+        flops_per_example=trained.flops_per_example,
+        epochs=trained.epochs,
+        best=max(trained.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
+        final=trained.epochs[-1],
+        test=trained.test,
         wall_seconds=time.perf_counter() - started,
         peak_rss_bytes=device.peak_rss_bytes(),
         provenance=provenance,
     )
     runs.save(run_dir, result)
     return run_dir, result
+
+
+def _train_network(
+    config: RunConfig,
+    splits: Splits,
+    vectors: Vectors | None,
+    run_dir: Path,
+    say: Callable[[str], None],
+) -> Trained:
+    train, val, test = splits
+    torch.manual_seed(named_seed(config.seed, "dropout"))
+    model = build_model(config)
+    if vectors is not None:
+        say(f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found")
+        set_word_vectors(model, vectors.rows, vectors.found)
+    model.to(train.device)
+    epochs: list[EpochRow] = []
+    shuffle = torch.Generator().manual_seed(named_seed(config.seed, "order"))
+    for row in fit(model, train, val, config.train, shuffle):
+        is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in epochs)
+        if is_best or config.train.protocol is Protocol.blog:
+            save_weights(run_dir, model)
+        epochs.append(row)
+        runs.add_epoch(run_dir, row)
+        say(epoch_line(row, config.train.epochs))
+    if config.train.protocol is Protocol.blog:
+        # The test set was the validation set all along, so the last row has its figures.
+        tested = Evaluation(loss=row.val_loss, accuracy=row.val_accuracy, n=len(test))
+    else:
+        load_weights(run_dir, model)
+        tested = evaluate(model, test, config.train.precision)
+    return Trained(
+        epochs=epochs,
+        test=tested,
+        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        flops_per_example=count_flops(model, test[:1]),
+    )
+
+
+def _fit_tfidf(
+    config: RunConfig, splits: Splits, run_dir: Path, say: Callable[[str], None]
+) -> Trained:
+    """One fit, shown as one epoch; there is nothing running to take a mean over."""
+    started = time.perf_counter()
+    (ids, labels), (val_ids, val_labels), (test_ids, test_labels) = (
+        (part.ids.cpu().numpy(), part.labels.cpu().numpy()) for part in splits
+    )
+    model = fit_tfidf(ids, labels, vocab_size=config.data.vocab_size)
+    fitted, validated = model.evaluate(ids, labels), model.evaluate(val_ids, val_labels)
+    seconds = time.perf_counter() - started
+    row = EpochRow(
+        epoch=1,
+        train_loss=fitted.loss,
+        train_accuracy=fitted.accuracy,
+        train_loss_after=fitted.loss,
+        train_accuracy_after=fitted.accuracy,
+        val_loss=validated.loss,
+        val_accuracy=validated.accuracy,
+        seconds=seconds,
+        examples_per_second=len(ids) / seconds,
+    )
+    save_arrays(run_dir, model.to_arrays())
+    runs.add_epoch(run_dir, row)
+    say(epoch_line(row, 1))
+    return Trained(
+        epochs=[row],
+        test=model.evaluate(test_ids, test_labels),
+        parameters=model.parameters,
+        flops_per_example=2 * config.data.max_len,  # a product for each word, at most
+    )
 
 
 def epoch_line(row: EpochRow, num_epochs: int) -> str:
@@ -124,9 +202,7 @@ def epoch_line(row: EpochRow, num_epochs: int) -> str:
     )
 
 
-def _split(
-    config: RunConfig, dataset: encode.Dataset, where: torch.device
-) -> tuple[Examples, Examples, Examples]:
+def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:
     """Train, validation and test. Under `protocol: blog` the last two are one."""
     train, test = (Examples.of(part, where) for part in (dataset.train, dataset.test))
     if config.train.protocol is Protocol.blog:
@@ -142,8 +218,16 @@ def _split(
     return train[rows[num_val:]], train[rows[:num_val]], test
 
 
-def _flops(model: nn.Module, example: Examples) -> int:
+def count_flops(model: nn.Module, example: Examples) -> int:
     """Floating-point operations of one forward pass: 2 for a multiply and an add."""
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         model.eval()(example.ids)
     return int(counter.get_total_flops())
+
+
+def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
+    if config.model.vectors is None:
+        return None
+    return load_vectors(
+        config.model.vectors, dataset.words, config.model.d_model, cache=encode.cache_dir()
+    )

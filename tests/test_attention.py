@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.model import masks
-from attnexp.model.attention import MultiHeadSelfAttention, attention_weights
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.softmax import attention_weights
 
 Float = NDArray[np.float64]
 
@@ -73,9 +74,18 @@ def pattern(name: str) -> Tensor | None:
             return masks.real_keys(padding)
 
 
-def slow(attention: MultiHeadSelfAttention, x: Tensor, allowed: Tensor | None) -> Float:
+def slow(
+    attention: MultiHeadSelfAttention,
+    x: Tensor,
+    allowed: Tensor | None,
+    *,
+    d_head: int,
+    scale: bool,
+    score: str,
+    mode: str,
+) -> Float:
     """Attention as one would explain it: review by review, head by head, query by query."""
-    num_heads, d_head = attention.heads
+    num_heads = attention.num_heads
     num_reviews, num_tokens = len(x), x.shape[1]
     looks = np.ones((num_reviews, num_heads, num_tokens, num_tokens), bool)
     if allowed is not None:
@@ -93,11 +103,11 @@ def slow(attention: MultiHeadSelfAttention, x: Tensor, allowed: Tensor | None) -
             total, seen = 0.0, np.zeros(d_head)
             for key in range(num_tokens):
                 match_ = float(q @ (w_k[columns] @ tokens[key]))
-                if attention.scale != 1.0:
+                if scale:
                     match_ /= math.sqrt(d_head)
-                weight = 1.0 if attention.score == "uniform" else math.exp(match_)
+                weight = 1.0 if score == "uniform" else math.exp(match_)
                 visible = bool(looks[b, h, query, key])
-                if visible or attention.mask_mode == "mul":
+                if visible or mode == "mul":
                     total += weight
                 if visible:
                     seen += weight * (w_v[columns] @ tokens[key])
@@ -120,7 +130,8 @@ def test_ours_is_the_slow_and_obvious_attention(
         )
         x, allowed = draw(B, T, 5), pattern(name)
         ours = attention(x, allowed).detach().numpy()
-        np.testing.assert_allclose(ours, slow(attention, x, allowed), rtol=1e-10, atol=1e-12)
+        obvious = slow(attention, x, allowed, d_head=d_head, scale=scale, score=score, mode=mode)
+        np.testing.assert_allclose(ours, obvious, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["none", "causal", "window", "padding"])
@@ -234,7 +245,9 @@ def independent_scores(d_head: int, *, scale: bool) -> Tensor:
     with torch.no_grad():  # queries are the first half of x, keys the second
         attention.q_proj.weight.copy_(torch.eye(d_head, 2 * d_head))
         attention.k_proj.weight.copy_(torch.eye(d_head, 2 * d_head).roll(d_head, dims=1))
-    return attention.scores(draw(50_000, 1, 2 * d_head)).flatten()
+    q, k = attention.queries_and_keys(draw(50_000, 1, 2 * d_head))
+    scores: Tensor = attention.score(q, k)
+    return scores.flatten()
 
 
 @pytest.mark.parametrize("d_head", [4, 16, 64])

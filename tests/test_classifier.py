@@ -14,17 +14,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attnexp.checks import check
 from attnexp.compose import compose
 from attnexp.config import (
     MaskConfig,
     ModelConfig,
+    ModelKind,
     Pattern,
     PositionConfig,
     RunConfig,
-    check,
 )
 from attnexp.errors import UserError
-from attnexp.model import masks
+from attnexp.model import masks, pooling
+from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import PAD, Classifier, build_model
 
 SMALL = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
@@ -161,6 +163,14 @@ def test_with_any_of_these_otherwise_padding_shows(words: str) -> None:
     assert ((model(longer) - model(short)).abs() > 1e-3).all()
 
 
+def test_a_mean_counts_padding_and_a_masked_mean_does_not() -> None:
+    """A review of padding alone has no masked mean: zeros."""
+    x = torch.tensor([[4.0, 1, 2, 5]]).expand(3, 4)[..., None]
+    padding = torch.tensor([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]) > 0
+    assert pooling.mean(x, padding).flatten().tolist() == [3, 3, 3]
+    assert pooling.masked_mean(x, padding).flatten().tolist() == [3, 3.5, 0]
+
+
 def test_the_query_mask_zeroes_outputs_at_padding_and_nowhere_else() -> None:
     ids = reviews(9, 4, 0)
     masked = entering_the_pool(rough("mask.query=true"), ids)
@@ -183,7 +193,9 @@ def test_a_review_of_padding_alone_gives_finite_logits_and_gradients(
         f"model.pooling={pooling} model.layers=2",
     )
     logits = model(reviews(0, 5))
-    assert logits[0] == model.output.bias  # it saw nothing: nothing but the bias is left
+    assert logits[0] == model.get_parameter(
+        "output.bias"
+    )  # it saw nothing: nothing but the bias is left
     logits.sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -195,7 +207,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_before_position_joins() 
     words = "position=sinusoidal position.scale_embedding"
     scaled, plain, ids = rough(f"{words}=true"), rough(f"{words}=false"), reviews(9)
     with torch.no_grad():
-        plain.embedding.weight *= math.sqrt(8)
+        plain.get_parameter("embedding.weight").mul_(math.sqrt(8))
     torch.testing.assert_close(scaled(ids), plain(ids))
     assert not torch.allclose(scaled(ids), rough(f"{words}=false")(ids))
 
@@ -207,11 +219,34 @@ def test_layers_stack_and_a_residual_adds_the_input(residual: bool) -> None:
     ids = reviews(9, 5)
     x = model.embedding(ids)
     allowed = masks.causal(*masks.grid(9)) & masks.real_keys(ids == PAD)
-    for layer in model.layers:
-        x = layer(x, allowed) + (x if residual else 0)
+    attentions = [piece for piece in model.modules() if isinstance(piece, MultiHeadSelfAttention)]
+    assert len(attentions) == 2
+    for attention in attentions:
+        x = attention(x, allowed) + (x if residual else 0)
     out = entering_the_pool(model, ids)
     assert out.shape == (2, 9, 8)
     torch.testing.assert_close(out, x)
+
+
+@pytest.mark.parametrize(
+    ("context", "one", "other"),
+    [
+        ("", "model.scale=true", "model.scale=false"),
+        ("", "model.score=dot", "model.score=uniform"),
+        ("", "model.pooling=mean", "model.pooling=masked_mean"),
+        ("", "model.residual=false", "model.residual=true"),
+        ("", "mask.query=false", "mask.query=true"),
+        ("", "mask.padding=false", "mask.padding=true"),
+        ("mask.padding=true", "mask.mode=add", "mask.mode=mul"),
+        ("mask=window", "mask.radius=1", "mask.radius=2"),
+        ("position=sinusoidal", "position.layout=split", "position.layout=interleaved"),
+        ("position=sinusoidal", "mask=none", "mask=causal"),
+    ],
+)
+def test_no_setting_is_ignored(context: str, one: str, other: str) -> None:
+    """The same weights and another setting: another logit."""
+    ids = reviews(7, 5)
+    assert ((rough(context, one)(ids) - rough(context, other)(ids)).abs() > 1e-3).all()
 
 
 def test_dropout_acts_in_training_alone() -> None:
@@ -247,7 +282,8 @@ def test_another_piece_before_the_rest_leaves_the_rest_alone() -> None:
     one, other = weights(), weights("position=sinusoidal position.combine=concat")
     assert torch.equal(one["embedding.weight"], other["embedding.weight"])
     assert torch.equal(one["output.weight"], other["output.weight"])
-    assert one["layers.0.q_proj.weight"].shape != other["layers.0.q_proj.weight"].shape
+    name = next(name for name in one if name.endswith("q_proj.weight"))
+    assert one[name].shape != other[name].shape
 
 
 def test_the_global_generator_has_no_say_in_the_weights() -> None:
@@ -261,7 +297,8 @@ def test_another_seed_and_another_matrix_draw_other_weights() -> None:
     one, other = weights("seed=0"), weights("seed=1")
     for name in one:
         assert torch.equal(one[name], other[name]) == (name == "output.bias"), name
-    matrices = [one[f"layers.0.{kind}_proj.weight"] for kind in "qkv"]
+    matrices = [value for name, value in one.items() if name.endswith("_proj.weight")]
+    assert len(matrices) == 3
     for first, second in itertools.combinations(matrices, 2):
         assert not torch.equal(first, second)
 
@@ -301,15 +338,18 @@ def enum_axes() -> dict[str, list[StrEnum]]:
 
 
 def small_config(chosen: dict[str, Any]) -> RunConfig:
+    """A config of these settings, with the numbers that a pattern asks for."""
     config = RunConfig()
     config.data.max_len, config.data.vocab_size = 6, 12
     config.model.d_model, config.model.heads, config.model.d_head = 4, 2, 2
-    config.model.dropout = 0.0
+    config.model.dropout, config.model.buckets = 0.0, 16
     for key, value in chosen.items():
         section, _, name = key.partition(".")
         setattr(getattr(config, section), name, value)
-    if config.mask.pattern is Pattern.window:
-        config.mask.radius = 1
+    mask = config.mask
+    mask.radius = 1 if mask.pattern in (Pattern.window, Pattern.dilated) else None
+    mask.dilation = 2 if mask.pattern is Pattern.dilated else None
+    mask.block = 2 if mask.pattern is Pattern.block_sparse else None
     return config
 
 
@@ -323,24 +363,41 @@ def assert_learns(config: RunConfig) -> None:
     logits.square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
-    assert model.embedding.weight.grad is not None
-    assert model.embedding.weight.grad.abs().max() > 0
+    words = next(model.embedding.parameters()).grad
+    assert words is not None
+    assert words.abs().max() > 0
 
 
-@pytest.mark.parametrize("options", [*itertools.product(*enum_axes().values())], ids="-".join)
-def test_every_combination_of_options_builds_and_learns(options: tuple[StrEnum, ...]) -> None:
-    """With every switch off, then with all of them on (the residual where the widths agree)."""
-    chosen: dict[str, Any] = dict(zip(enum_axes(), options, strict=True))
-    switches = ["model.output_projection", "position.scale_embedding", "mask.padding", "mask.query"]
-    off, on = (chosen | dict.fromkeys(switches, value) for value in (False, True))
-    with_residual = on | {"model.residual": True, "model.scale": False, "model.layers": 2}
-    configs = [small_config(off), small_config(on)]
-    for config in configs:
-        check(config)  # every combination of options is allowed
-    try:
-        check(small_config(with_residual))
-        configs.append(small_config(with_residual))
-    except UserError:
-        assert chosen["position.combine"] == "concat"
-    for config in configs:
-        assert_learns(config)
+AXES = enum_axes()
+NEURAL = {"model.kind": [kind for kind in ModelKind if kind is not ModelKind.tfidf]}
+SWITCHES = ["model.output_projection", "position.scale_embedding", "mask.padding", "mask.query"]
+
+
+PAIRS = list(itertools.combinations(AXES, 2))
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_every_pair_of_options_builds_and_learns(one: str, other: str) -> None:
+    """All else at its default, then with all switches on, then in two layers with a residual.
+
+    Pairs that the checks refuse are left out, but no option may be refused with every other.
+    """
+    axes = AXES | NEURAL
+    built = set()
+    for first, second in itertools.product(axes[one], axes[other]):
+        plain = {one: first, other: second}
+        switched = plain | dict.fromkeys(SWITCHES, True)
+        stacked = plain | {"model.layers": 2, "model.residual": True}
+        for chosen in (plain, switched, stacked):
+            config = small_config(chosen)
+            try:
+                check(config)
+            except UserError:
+                continue
+            try:
+                assert_learns(config)
+            except Exception as error:
+                error.add_note(f"with {chosen}")
+                raise
+            built |= {first, second}
+    assert built == {*axes[one], *axes[other]}

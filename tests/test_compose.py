@@ -43,7 +43,7 @@ WRONG = {
     "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
     "model.head=4": ["Did you mean 'model.heads'?"],
     "modle=attention": ["Did you mean 'model'?"],
-    "position=sinusoid": ["Did you mean 'sinusoidal'?", "none, sinusoidal"],
+    "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none"],
     "model.heads=0": ["model.heads must be at least 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "Float"],
     "train.lr=nan": ["train.lr", "nan"],
@@ -118,4 +118,4 @@ def test_hydra_leaves_no_state_behind() -> None:
     with pytest.raises(UserError):
         compose(["nonsense=1"])
     assert not GlobalHydra.instance().is_initialized()
-    assert composing.groups()["position"] == ["none", "sinusoidal"]
+    assert composing.groups()["train"] == ["blog", "holdout"]

@@ -43,7 +43,7 @@ def test_sizes_balance_and_no_review_twice(fraction: float) -> None:
 
 def test_the_clause_after_but_decides() -> None:
     train = contrast.generate(1.0).train
-    for review, label in zip(train.reviews[:200], train.labels[:200], strict=True):
+    for review, label in zip(train.reviews, train.labels, strict=True):
         after = str(review).partition(" but ")[2].split()
         assert bool(set(after) & set(contrast.PRAISE)) == bool(label)
 

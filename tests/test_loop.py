@@ -16,7 +16,8 @@ from attnexp.compose import compose
 from attnexp.config import Optimizer, Precision, TrainConfig
 from attnexp.errors import RunFailed
 from attnexp.loop import Examples, evaluate, fit, make_optimizer
-from attnexp.model.classifier import build_model, named_seed
+from attnexp.model.classifier import build_model
+from attnexp.model.init import named_seed
 from attnexp.runs import EpochRow
 
 Float = NDArray[np.float64]
@@ -190,7 +191,7 @@ def test_evaluate_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
+@pytest.mark.parametrize("broken", [math.nan, 1e38])
 def test_a_loss_that_is_no_number_fails_the_run_and_names_epoch_and_lr(broken: float) -> None:
     """In one batch of the second epoch; the first stays told."""
     stub = Stub(lambda self, ids: right(ids) * (-broken if len(self.batches) == 5 else 1))
@@ -255,7 +256,7 @@ class BagOfWords(nn.Module):
 
 
 def test_training_is_kerass_adam_written_in_numpy() -> None:
-    """Two epochs of three batches, the last one short; within a hundredth of one step."""
+    """Two epochs of three batches, the last one short; within a thousandth of one step."""
     data, config = examples(10), TrainConfig(batch_size=4, epochs=2, lr=0.02)
     torch.manual_seed(0)
     model = BagOfWords(20)
@@ -269,7 +270,7 @@ def test_training_is_kerass_adam_written_in_numpy() -> None:
             value = adam.step(value, (probability - labels) @ counts / len(rows))
     list(fit(model, data, data, config, shuffle()))
     trained = model.score.weight.detach().numpy()[:, 0]
-    np.testing.assert_allclose(trained, value, rtol=0, atol=0.01 * config.lr)
+    np.testing.assert_allclose(trained, value, rtol=0, atol=1e-3 * config.lr)
     assert np.abs(value - start).max() > 3 * config.lr
 
 

@@ -6,8 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnexp.model.attention import attention_weights
-from attnexp.model.masks import Predicate, causal, grid, real_keys, window
+from attnexp.model.masks import (
+    Predicate,
+    block_sparse,
+    causal,
+    dilated,
+    grid,
+    real_keys,
+    window,
+)
+from attnexp.model.softmax import attention_weights
 
 CAUSAL = """100000 110000 111000 111100 111110 111111"""
 WINDOW_0 = """100000 010000 001000 000100 000010 000001"""
@@ -185,3 +193,43 @@ def test_a_query_that_sees_nothing_gets_zeros_in_value_and_gradient(
 def test_a_mask_that_hides_nothing_is_no_mask(mode: str) -> None:
     given = scores(2, 3, 6, 6)
     assert torch.equal(attention_weights(given, seen(), mode=mode), attention_weights(given))
+
+
+DILATED_1_BY_2 = """101000 010100 101010 010101 001010 000101"""
+DILATED_2_BY_2 = """101010 010101 101010 010101 101010 010101"""
+DILATED_1_BY_3 = """100100 010010 001001 100100 010010 001001"""
+CAUSAL_AND_DILATED_1_BY_2 = """100000 010000 101000 010100 001010 000101"""
+BLOCKS_OF_2 = """110000 110000 001100 001100 000011 000011"""
+BLOCKS_OF_2_AND_1_GLOBAL = """110001 110001 001101 001101 000011 111111"""
+BLOCKS_OF_4_AND_1_GLOBAL = """111101 111101 111101 111101 000011 111111"""
+BLOCKS_OF_3_AND_2_GLOBAL = """111011 111011 111011 000111 111111 111111"""
+BLOCKS_OF_1_AND_2_GLOBAL = """100011 010011 001011 000111 111111 111111"""
+BLOCKS_OF_2_AND_1_GLOBAL_AND_REAL = """000001 000001 001101 001101 000011 001111"""
+
+
+@pytest.mark.parametrize(
+    ("predicates", "truth"),
+    [
+        ([partial(dilated, radius=1, dilation=2)], DILATED_1_BY_2),
+        ([partial(dilated, radius=2, dilation=2)], DILATED_2_BY_2),
+        ([partial(dilated, radius=1, dilation=3)], DILATED_1_BY_3),
+        ([partial(dilated, radius=2, dilation=1)], WINDOW_2),
+        ([partial(dilated, radius=0, dilation=4)], WINDOW_0),
+        ([causal, partial(dilated, radius=1, dilation=2)], CAUSAL_AND_DILATED_1_BY_2),
+        ([partial(block_sparse, block=2, num_global=0)], BLOCKS_OF_2),
+        ([partial(block_sparse, block=2)], BLOCKS_OF_2_AND_1_GLOBAL),
+        ([partial(block_sparse, block=4)], BLOCKS_OF_4_AND_1_GLOBAL),
+        ([partial(block_sparse, block=3, num_global=2)], BLOCKS_OF_3_AND_2_GLOBAL),
+        ([partial(block_sparse, block=1, num_global=2)], BLOCKS_OF_1_AND_2_GLOBAL),
+        ([partial(block_sparse, block=6)], EVERYTHING),
+        ([partial(block_sparse, block=1, num_global=6)], EVERYTHING),
+    ],
+)
+def test_sparse_predicates_have_their_truth_tables(predicates: list[Predicate], truth: str) -> None:
+    assert drawn(seen(*predicates)) == truth
+
+
+def test_global_tokens_are_real_where_padding_stands_in_front() -> None:
+    """C19. Even the queries whose own block is padding see something: the global token."""
+    allowed = seen(partial(block_sparse, block=2)) & real_keys(PADDING[None])
+    assert drawn(allowed[0, 0]) == BLOCKS_OF_2_AND_1_GLOBAL_AND_REAL

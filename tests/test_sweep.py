@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnexp import sweep as sweeping
+from attnexp import train
 from attnexp.errors import RunFailed, UserError
 from attnexp.runs import RunResult
 from attnexp.sweep import Failure, plan, run
@@ -66,7 +67,7 @@ def test_finished_runs_are_skipped_and_new_ones_added(
 ) -> None:
     first = list(run(plan([*small(tmp_path), "position=none,sinusoidal"])))
     trained: list[str] = []
-    real = sweeping.train_run
+    real = train.train_run
 
     def watch(*args, **more):  # type: ignore[no-untyped-def]
         run_dir, result = real(*args, **more)
@@ -83,7 +84,7 @@ def test_finished_runs_are_skipped_and_new_ones_added(
 def test_one_failed_run_does_not_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = sweeping.train_run
+    real = train.train_run
 
     def fail(config, **more):  # type: ignore[no-untyped-def]
         if config.seed == 1:

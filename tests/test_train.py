@@ -14,6 +14,7 @@ from attnexp.compose import compose
 from attnexp.config import RunConfig, to_dict
 from attnexp.errors import RunFailed, UserError
 from attnexp.evaluation import evaluate_run
+from attnexp.model.classifier import build_model
 from attnexp.runs import EpochRow
 from attnexp.train import train_run
 
@@ -52,7 +53,7 @@ def test_the_folder_holds_what_the_contract_says(tmp_path: Path) -> None:
     assert [EpochRow(**line) for line in lines] == result.epochs
     assert result.config == to_dict(config)
     assert result.final == result.epochs[-1]
-    assert result.parameters == sum(p.numel() for p in train.build_model(config).parameters())
+    assert result.parameters == sum(p.numel() for p in build_model(config).parameters())
 
 
 def test_stored_test_figures_come_back_exactly(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Multi-head self-attention, as in Vaswani et al. 2017, section 3.2.
 
-Shapes: B batch, T tokens, D model width, H heads, K head width.
+Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queries and values.
 """
 
 import math
@@ -8,32 +8,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-
-def attention_weights(
-    scores: Tensor, allowed: Tensor | None = None, *, mode: str = "add"
-) -> Tensor:
-    """Softmax over keys, with hidden keys at weight 0.
-
-    scores: (..., T queries, T keys). allowed: boolean, broadcastable to scores, True where a
-    query may look. Mode `add` puts a large negative number before softmax, so rows sum to 1;
-    `mul` zeroes after softmax without renormalising, so they do not (K's two modes; C19).
-
-    A query that may look nowhere gets zeros, never NaN, in value and in gradient.
-    """
-    if allowed is None:
-        return scores.softmax(dim=-1)
-    if mode == "mul":
-        return scores.softmax(dim=-1) * allowed
-    lowest = torch.finfo(scores.dtype).min
-    weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
-    # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
-    return weights.masked_fill(~allowed, 0.0)
+from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+from attnexp.model.softmax import attention_weights
+from attnexp.model.window import window_attention
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """softmax(Q K^T / sqrt(K)) V for H heads at once (C18), then an optional W_O.
+    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O.
 
-    K's layer has no biases and no output projection: 3 D H K parameters (C13).
+    K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
     """
 
     def __init__(
@@ -42,46 +25,98 @@ class MultiHeadSelfAttention(nn.Module):
         *,
         num_heads: int,
         d_head: int,
+        d_query: int | None = None,
+        d_key: int | None = None,
+        d_value: int | None = None,
         d_output: int | None = None,
         scale: bool = True,
         score: str = "dot",
         mask_mode: str = "add",
+        rotary: nn.Module | None = None,
+        bias: nn.Module | None = None,
+        window: int | None = None,
     ) -> None:
-        """`d_output`: width after the output projection; None leaves it out (width H K)."""
+        """Widths and pieces.
+
+        d_query, d_key, d_value: widths within a head, `d_head` where None; only additive scores
+        join queries and keys of different widths (`ValueError` otherwise; C15). d_output: width
+        after W_O; None leaves W_O out. rotary: (q or k, positions) -> rotated. bias: positions ->
+        what is added to the scores. window: see only that far, without ever making the whole
+        (T, T) map; dot-product scores without bias only.
+        """
         super().__init__()
-        self.heads = (num_heads, d_head)
-        self.scale = 1 / math.sqrt(d_head) if scale else 1.0
-        self.score = score
-        self.mask_mode = mask_mode
-        width = num_heads * d_head
-        self.q_proj = nn.Linear(d_input, width, bias=False)
-        self.k_proj = nn.Linear(d_input, width, bias=False)
-        self.v_proj = nn.Linear(d_input, width, bias=False)
+        self.num_heads, self.mask_mode, self.window = num_heads, mask_mode, window
+        d_query, d_key, d_value = d_query or d_head, d_key or d_head, d_value or d_head
+        if d_query != d_key and score != "additive":
+            raise ValueError(
+                f"{score} scores need d_query = d_key; got {d_query} and {d_key} (additive do not)"
+            )
+        self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
+        self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
+        self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
+        self.score: nn.Module
+        match score:
+            case "dot":
+                self.score = DotProduct(1 / math.sqrt(d_key) if scale else 1.0)
+            case "cosine":
+                self.score = Cosine(num_heads)
+            case "additive":
+                self.score = Additive(num_heads, d_query=d_query, d_key=d_key, d_hidden=d_head)
+            case "uniform":
+                self.score = Uniform()
+            case _:
+                raise ValueError(f"score must be dot, cosine, additive or uniform; got {score}")
+        self.rotary, self.bias = rotary, bias
+        width = num_heads * d_value
         self.d_output = d_output or width
         self.out_proj = nn.Linear(width, d_output, bias=False) if d_output else nn.Identity()
 
-    def forward(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """x (B, T, D) -> (B, T, H K or d_output). allowed: see `attention_weights`."""
+    def forward(
+        self,
+        x: Tensor,
+        allowed: Tensor | None = None,
+        positions: Tensor | None = None,
+        real_keys: Tensor | None = None,
+    ) -> Tensor:
+        """x (B, T, D) -> (B, T, `d_output`).
+
+        allowed: see `attention_weights`. positions: (T,) or (B, T), 0..T-1 where None.
+        real_keys: (B, T), for a window alone, which knows no `allowed`.
+        """
         v = self.split_heads(self.v_proj(x))
-        y = self.weights(x, allowed) @ v  # (B, H, T, K)
+        if self.window is None:
+            y = self.weights(x, allowed, positions) @ v  # (B, H, T, Kv)
+        else:
+            q, k = self.queries_and_keys(x, positions)
+            assert isinstance(self.score, DotProduct)
+            y = window_attention(
+                q * self.score.scale, k, v, radius=self.window, real_keys=real_keys
+            )
         joined: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
         return joined
 
-    def weights(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
+    def weights(
+        self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
+    ) -> Tensor:
         """The attention map: (B, H, T queries, T keys)."""
-        return attention_weights(self.scores(x), allowed, mode=self.mask_mode)
+        scores: Tensor = self.score(*self.queries_and_keys(x, positions))
+        if self.bias is not None:
+            scores = scores + self.bias(_or_count(positions, x))
+        return attention_weights(scores, allowed, mode=self.mask_mode)
 
-    def scores(self, x: Tensor) -> Tensor:
-        """How well each query matches each key: (B, H, T queries, T keys)."""
-        if self.score == "uniform":
-            # The control "attention that cannot attend": every key scores the same.
-            batch, tokens, _ = x.shape
-            return x.new_zeros(batch, self.heads[0], tokens, tokens)
-        q = self.split_heads(self.q_proj(x))
-        k = self.split_heads(self.k_proj(x))
-        return (q * self.scale) @ k.transpose(-2, -1)
+    def queries_and_keys(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Q and K of every head: (B, H, T, Kq), (B, H, T, Kk)."""
+        q, k = self.split_heads(self.q_proj(x)), self.split_heads(self.k_proj(x))
+        if self.rotary is not None:
+            positions = _or_count(positions, x)
+            q, k = self.rotary(q, positions), self.rotary(k, positions)
+        return q, k
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, H K) -> (B, H, T, K)."""
-        heads: Tensor = x.unflatten(-1, self.heads)
+        heads: Tensor = x.unflatten(-1, (self.num_heads, -1))
         return heads.transpose(-3, -2)
+
+
+def _or_count(positions: Tensor | None, x: Tensor) -> Tensor:
+    return torch.arange(x.shape[-2], device=x.device) if positions is None else positions

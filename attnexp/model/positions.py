@@ -1,10 +1,22 @@
-"""Positions: how a token learns where it stands.
+"""Positions joined to embeddings: how a token learns where it stands.
 
-Shapes: B batch, T tokens, D model width.
+Shapes: B batch, T tokens, D model width. `positions` are whole numbers: (T,), shared by the batch,
+or (B, T), each review's own; None means 0 to T-1.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+def angles(positions: Tensor, width: int) -> Tensor:
+    """The phase of every pair of columns: position p, pair i -> p / 10000^(2i / width).
+
+    (...) -> (..., width/2), in float64: at p = 10^4 a float32 angle is already wrong in the third
+    decimal.
+    """
+    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width
+    return positions[..., None].double() / 10_000**exponent
 
 
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
@@ -18,10 +30,7 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     """
     if d_model % 2:
         raise ValueError(f"sines and cosines pair up, so d_model must be even; got {d_model}")
-    # In float64: at p = 10^4 a float32 angle is already wrong in the third decimal.
-    position = torch.arange(num_positions, dtype=torch.float64)[:, None]
-    exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
-    angle = position / 10_000**exponent  # (T, D/2)
+    angle = angles(torch.arange(num_positions), d_model)  # (T, D/2)
     if layout == "split":
         table = torch.cat([angle.cos(), angle.sin()], dim=-1)
     else:
@@ -30,21 +39,79 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
 
 
 class SinusoidalPosition(nn.Module):
-    """Join the fixed table to embeddings, by addition or by concatenation in front (C11)."""
+    """Join the fixed table, times `scale`, to embeddings (Vaswani et al. 2017, section 3.5).
+
+    By addition, or by concatenation in front (C11). A row of the table has norm sqrt(D/2), some 25
+    times that of an embedding fresh from Keras's init; `scale` takes that out of a comparison.
+    """
 
     table: Tensor
 
     def __init__(
-        self, max_len: int, d_model: int, *, layout: str = "split", combine: str = "add"
+        self,
+        max_len: int,
+        d_model: int,
+        *,
+        layout: str = "split",
+        combine: str = "add",
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         self.combine = combine
-        table = sinusoidal_table(max_len, d_model, layout=layout)
+        table = scale * sinusoidal_table(max_len, d_model, layout=layout)
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
-        table = self.table[: x.shape[-2]].to(x.dtype)
-        if self.combine == "concat":
-            return torch.cat([table.expand_as(x), x], dim=-1)
-        return x + table
+        return join(x, rows(self.table, x, positions), combine=self.combine)
+
+
+class LearnedPosition(nn.Module):
+    """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
+
+    It starts at zero: no position at all, until training or another init says otherwise.
+    """
+
+    def __init__(
+        self, max_len: int, d_model: int, *, combine: str = "add", scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.combine = combine
+        self.scale = scale
+        self.weight = nn.Parameter(torch.zeros(max_len, d_model))
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
+        return join(x, self.scale * rows(self.weight, x, positions), combine=self.combine)
+
+
+def rows(table: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
+    """The table's row for each token of x: (T, D), or (B, T, D) for positions (B, T)."""
+    if positions is None:
+        return table[: x.shape[-2]]
+    return F.embedding(positions, table)
+
+
+def join(x: Tensor, table: Tensor, *, combine: str) -> Tensor:
+    """`add` keeps the width; `concat` puts the table in front and doubles it (C11)."""
+    table = table.to(x.dtype)
+    if combine == "concat":
+        return torch.cat([table.expand_as(x), x], dim=-1)
+    return x + table
+
+
+def shuffled_positions(ids: Tensor) -> Tensor:
+    """Positions that carry no order: ids (B, T) -> (B, T), every row a permutation of 0 to T-1.
+
+    The control for every encoding above. Tokens are ranked by a hash of their id, so a token's
+    position depends on the review's bag of words alone: reorder the review and each word takes its
+    position along. Norms, widths and parameters stay those of the encoding; only order is gone.
+    """
+    # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
+    # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
+    scattered = ids.long() + 1  # 0 would stay 0, and padding always come first
+    for _ in range(2):
+        scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
+        scattered = scattered ^ (scattered >> 15)
+    by_rank = scattered.argsort(dim=-1, stable=True)
+    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token

@@ -1,0 +1,63 @@
+"""Scores: how well a query matches a key.
+
+Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys. Every module takes q
+(B, H, T, Kq) and k (B, H, T, Kk) and returns (B, H, T queries, T keys).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class DotProduct(nn.Module):
+    """q . k, times `scale`: 1/sqrt(K) keeps the variance of the scores at 1 (C12)."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Needs Kq = Kk."""
+        return (q * self.scale) @ k.transpose(-2, -1)
+
+
+class Cosine(nn.Module):
+    """The cosine of q and k, times a temperature that each head learns, from 1."""
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.zeros(num_heads))
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Needs Kq = Kk."""
+        cosine = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+        return cosine * self.log_temperature.exp()[:, None, None]
+
+
+class Additive(nn.Module):
+    """v . tanh(W q + U k), one hidden layer a head (Bahdanau et al. 2015, A.1.2; C15).
+
+    The only score here for queries and keys of different widths. Its memory is B H T T times
+    `d_hidden`: it is the slow one.
+    """
+
+    def __init__(self, num_heads: int, *, d_query: int, d_key: int, d_hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(num_heads, d_query, d_hidden))
+        self.key = nn.Parameter(torch.empty(num_heads, d_key, d_hidden))
+        self.value = nn.Parameter(torch.empty(num_heads, d_hidden))
+        for weight in (self.query, self.key, self.value):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Any Kq and Kk."""
+        hidden = (q @ self.query)[..., :, None, :] + (k @ self.key)[..., None, :, :]
+        return (hidden.tanh() @ self.value[:, None, :, None]).squeeze(-1)
+
+
+class Uniform(nn.Module):
+    """The control "attention that cannot attend": every key scores the same."""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """Zeros."""
+        return q.new_zeros(*q.shape[:-1], k.shape[-2])

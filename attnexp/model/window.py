@@ -1,0 +1,73 @@
+"""Attention restricted to a window, at the price of the window (C23).
+
+Shapes: B batch, H heads, T tokens, K head width, V value width; N blocks of C queries, which
+together see S = C + 2 radius keys.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnexp.model import masks
+from attnexp.model.softmax import attention_weights
+
+SMALLEST_BLOCK = 16
+"""Blocks of fewer queries waste less of their band and lose more on small matrix products."""
+
+
+def window_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    radius: int,
+    real_keys: Tensor | None = None,
+    mode: str = "add",
+) -> Tensor:
+    """What softmax(q k^T) v gives under `masks.window` and real keys, in O(T radius).
+
+    q, already scaled, and k: (B, H, T, K). v: (B, H, T, V). real_keys: (B, T), True at real tokens.
+    Returns (B, H, T, V). A query with no real key in its window gets zeros, never NaN, in value
+    and in gradient.
+
+    Queries are cut into blocks, and each block is compared with the keys it can reach, never with
+    all; (T, T) numbers exist only where one block reaches every key anyway (the "chunks" of
+    Beltagy et al. 2020, section 3.2).
+
+    Raises `ValueError` for a negative radius, and for mode `mul`, whose softmax runs over all keys
+    before any is hidden.
+    """
+    if mode != "add":
+        raise ValueError(
+            f"a window restricts attention in mode 'add' only; got mode {mode!r}, whose softmax "
+            f"needs the scores of all keys"
+        )
+    if radius < 0:
+        raise ValueError(f"radius must be 0 or more; got {radius}")
+    num_tokens = q.shape[-2]
+    if real_keys is None:
+        real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)
+
+    block = max(radius, SMALLEST_BLOCK)
+    if block + 2 * radius >= num_tokens:
+        block, reach = num_tokens, 0  # one block that holds every key already
+    else:
+        reach = radius
+    num_blocks = -(-num_tokens // block)
+    # Tokens beyond either end are padding: not real as keys, cut off again as queries.
+    beyond = num_blocks * block - num_tokens
+
+    def within_reach(x: Tensor) -> Tensor:
+        """(..., T, K) -> (..., N, K, S), neighbours overlapping by 2 radius."""
+        return F.pad(x, (0, 0, reach, beyond + reach)).unfold(-2, block + 2 * reach, block)
+
+    q = F.pad(q, (0, 0, 0, beyond)).unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
+    k = within_reach(k)
+    v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
+    real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
+
+    # Blocks are alike: the first query stands `reach` after the first key that the block holds.
+    query, key = masks.grid(block + 2 * reach, q.device)
+    near = masks.window(query[reach : reach + block], key, radius=radius)  # (C, S)
+    weights = attention_weights(q @ k, near & real_keys[:, None])  # (B, H, N, C, S)
+    return (weights @ v).flatten(-3, -2)[..., :num_tokens, :]

@@ -1,0 +1,239 @@
+"""Convolution, recurrence and n-grams: what they compute, and how far they see.
+
+Shapes: B batch, T tokens, D input width.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from attnexp.model.mixers import Convolution, NgramEmbedding, Recurrent
+
+B, T, D = 3, 11, 6
+
+MIXERS: dict[str, Callable[[], Convolution | Recurrent]] = {
+    "conv 1": lambda: Convolution(D, 4, width=1),
+    "conv 3": lambda: Convolution(D, 4),
+    "conv 5": lambda: Convolution(D, 4, width=5),
+    "lstm": lambda: Recurrent(D, 4),
+    "gru": lambda: Recurrent(D, 4, cell="gru"),
+    "bilstm": lambda: Recurrent(D, 4, bidirectional=True),
+    "bigru": lambda: Recurrent(D, 4, cell="gru", bidirectional=True),
+}
+
+REAL = torch.zeros(B, T, dtype=torch.bool)
+"""A `key_padding_mask` without padding."""
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def redraw(module: nn.Module) -> None:
+    """Weights that do not depend on what ran before, in float64."""
+    module.double()
+    for seed, parameter in enumerate(module.parameters()):
+        nn.init.normal_(parameter, std=0.4, generator=torch.Generator().manual_seed(seed))
+
+
+def make(name: str) -> Convolution | Recurrent:
+    mixer = MIXERS[name]()
+    redraw(mixer)
+    return mixer
+
+
+def reach(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """(T, T), True at [t, s] where input s moves output t. x: (1, T, D)."""
+    jacobian: Tensor = torch.autograd.functional.jacobian(f, x)
+    return (jacobian != 0).any(dim=-1).any(dim=2)[0, :, 0]
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_a_mixer_keeps_length_and_says_its_width(name: str) -> None:
+    mixer = make(name)
+    y = mixer(draw(B, T, D), REAL)
+    assert y.shape == (B, T, mixer.d_output) == (B, T, 4)
+    assert mixer(draw(B, 1, D), REAL[:, :1]).shape == (B, 1, 4)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_batched_equals_alone(name: str) -> None:
+    mixer, x = make(name), draw(B, T, D)
+    alone = torch.cat([mixer(row[None], REAL[:1]) for row in x])
+    torch.testing.assert_close(mixer(x, REAL), alone)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_parameter_learns(name: str) -> None:
+    mixer = make(name)
+    mixer(draw(B, T, D), REAL).sum().backward()
+    learned = [p for p in mixer.parameters() if p.requires_grad]
+    assert all(p.grad is not None and p.grad.any() for p in learned)
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: int) -> None:
+    convolution = make(f"conv {width}")
+    assert isinstance(convolution, Convolution)
+    x, weight, bias = draw(B, T, D), convolution.conv.weight, convolution.conv.bias
+    assert bias is not None
+    slow = torch.zeros(B, T, 4, dtype=x.dtype)
+    for t in range(T):
+        slow[:, t] = bias
+        for k in range(width):
+            s = t + k - width // 2
+            if 0 <= s < T:
+                slow[:, t] += x[:, s] @ weight[:, :, k].T
+    torch.testing.assert_close(convolution(x, REAL), slow.relu())
+
+
+def test_c24_a_position_wise_layer_is_a_convolution_of_width_1() -> None:
+    convolution, x = Convolution(D, 4, width=1).double(), draw(B, T, D)
+    linear = nn.Linear(D, 4).double()
+    convolution.conv.weight = nn.Parameter(linear.weight[:, :, None])
+    convolution.conv.bias = linear.bias
+    torch.testing.assert_close(convolution(x, REAL), F.relu(linear(x)))
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_convolution_moves_with_its_input_away_from_the_ends(width: int) -> None:
+    convolution, x, shift = make(f"conv {width}"), draw(B, T, D), 2
+    edge = width // 2
+    moved = convolution(x.roll(shift, dims=1), REAL)
+    torch.testing.assert_close(
+        moved[:, shift + edge : T - edge], convolution(x, REAL)[:, edge : T - shift - edge]
+    )
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_c27_convolutions_reach_half_a_width_further_with_each_layer(
+    layers: int, width: int
+) -> None:
+    stack = [Convolution(D, D, width=width).double() for _ in range(layers)]
+    for convolution in stack:
+        for parameter in convolution.parameters():
+            nn.init.constant_(parameter, 0.1)  # positive throughout, so relu hides no path
+
+    def f(x: Tensor) -> Tensor:
+        for convolution in stack:
+            x = convolution(x, REAL[:1])
+        return x
+
+    position = torch.arange(T)
+    distance = (position[:, None] - position).abs()
+    seen = reach(f, torch.ones(1, T, D, dtype=torch.float64))
+    assert torch.equal(seen, distance <= layers * (width - 1) // 2)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "bilstm", "bigru"])
+def test_c27_recurrence_reaches_all_earlier_tokens_and_both_ways_all(name: str) -> None:
+    recurrent = make(name)
+    position = torch.arange(T)
+    earlier = position <= position[:, None]
+    seen = reach(lambda x: recurrent(x, REAL[:1]), draw(1, T, D))
+    assert torch.equal(seen, earlier | name.startswith("bi"))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(cell: str) -> None:
+    both = make(f"bi{cell}")
+    x = draw(B, T, D)
+    ways = []
+    for suffix in ("", "_reverse"):
+        one = Recurrent(D, 2, cell=cell).double()
+        weights = both.state_dict()
+        one.load_state_dict({name: weights[name + suffix] for name in one.state_dict()})
+        ways.append(one)
+    forwards, backwards = ways[0](x, REAL), ways[1](x.flip(1), REAL).flip(1)
+    torch.testing.assert_close(both(x, REAL), torch.cat([forwards, backwards], dim=-1))
+
+
+def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(ValueError, match="odd, to have a middle; got 2"):
+        Convolution(D, 4, width=2)
+    with pytest.raises(ValueError, match="must be even; got 5"):
+        Recurrent(D, 5, bidirectional=True)
+    with pytest.raises(ValueError, match="lstm or gru; got rnn"):
+        Recurrent(D, 4, cell="rnn")
+
+
+# N-grams
+
+VOCAB = 50
+
+ids_of = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8)
+
+
+def ngrams(*, num_buckets: int = 1000, n: int = 2) -> NgramEmbedding:
+    embedding = NgramEmbedding(VOCAB, D, num_buckets=num_buckets, n=n)
+    redraw(embedding)
+    return embedding
+
+
+@given(ids_of, st.integers(1, 4), st.integers(1, 40))
+def test_a_bucket_depends_on_the_n_gram_alone_and_lies_in_range(
+    ids: list[int], n: int, num_buckets: int
+) -> None:
+    embedding = NgramEmbedding(VOCAB, 2, num_buckets=num_buckets, n=n)
+    buckets = embedding.buckets(torch.tensor([ids]))[0].tolist()
+    assert all(0 <= bucket < num_buckets for bucket in buckets)
+    padded = [0] * (n - 1) + ids
+    for t, bucket in enumerate(buckets):
+        ngram = padded[t : t + n]
+        assert embedding.buckets(torch.tensor([ngram]))[0, -1] == bucket
+
+
+@given(ids_of, st.integers(1, 5), st.integers(1, 4))
+def test_padding_in_front_changes_no_real_token(ids: list[int], padding: int, n: int) -> None:
+    embedding = ngrams(n=n)
+    short, long = torch.tensor([ids]), torch.tensor([[0] * padding + ids])
+    assert torch.equal(embedding(short), embedding(long)[:, padding:])
+
+
+def test_an_embedding_is_a_word_plus_its_n_gram() -> None:
+    embedding = ngrams()
+    ids = torch.tensor([[7, 8, 7, 8]], dtype=torch.int32)
+    x = embedding(ids)
+    torch.testing.assert_close(
+        x - embedding.word(ids), embedding.ngram(embedding.buckets(ids)), rtol=0, atol=1e-12
+    )
+    assert torch.equal(x[0, 1], x[0, 3])  # both end "7 8"
+    assert not torch.equal(x[0, 0], x[0, 2])  # "7" comes first, then after 8
+
+
+def test_one_grams_see_no_order_and_bigrams_do() -> None:
+    ids = torch.tensor([[1, 5, 9, 6, 12]])
+    swapped = torch.tensor([[1, 6, 9, 5, 12]])
+    blind, aware = ngrams(n=1), ngrams(n=2)
+    torch.testing.assert_close(blind(ids).mean(dim=1), blind(swapped).mean(dim=1))
+    assert (aware(ids).mean(dim=1) - aware(swapped).mean(dim=1)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("num_buckets", [10, 1000, 1024, 20_000])
+def test_different_bigrams_meet_no_more_often_than_by_chance(num_buckets: int) -> None:
+    embedding = NgramEmbedding(1, 1, num_buckets=num_buckets)
+    first, second = torch.cartesian_prod(torch.arange(300), torch.arange(300, 600)).unbind(-1)
+    one = embedding.buckets(torch.stack([first, second], dim=-1))[:, 1]
+    other = embedding.buckets(torch.stack([second, first], dim=-1))[:, 1]
+    pairs = len(one)
+    # "a b" meets "b a" in 1 of num_buckets pairs, give or take five standard deviations.
+    expected = pairs / num_buckets
+    assert abs(int((one == other).sum()) - expected) < 5 * expected**0.5 + 1
+    # And all buckets fill alike: chi-squared has mean num_buckets, variance twice that.
+    counts = one.bincount(minlength=num_buckets)
+    chi_squared = float(((counts - expected) ** 2).sum() / expected)
+    assert abs(chi_squared - num_buckets) < 5 * (2 * num_buckets) ** 0.5
+
+
+def test_n_grams_batched_equal_n_grams_alone() -> None:
+    embedding = ngrams(n=3)
+    ids = torch.randint(VOCAB, (B, T), generator=torch.Generator().manual_seed(0))
+    alone = torch.cat([embedding(row[None]) for row in ids])
+    assert torch.equal(embedding(ids), alone)
+    assert embedding(ids).shape == (B, T, D)
