@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -175,22 +176,31 @@ def evaluate(
 @app.command()
 def config(
     overrides: Overrides = None,
-    groups: Annotated[bool, typer.Option("--groups", help="List every option of a group.")] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Parameters and FLOPs of the model.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the composed settings of a run, or what there is to choose from.
+    """Show the composed settings of a run, what there is to choose from, or what a model costs.
 
     Example: attnexp config experiment=blog_pe model.heads=4
+
+    Example: attnexp config --cost model=lstm
     """
     import yaml
 
-    from attnexp.compose import compose
-    from attnexp.compose import groups as all_groups
+    from attnexp.compose import compose, describe_groups
     from attnexp.config import to_dict
 
     if groups:
-        shown: dict[str, Any] = all_groups()
-        text = "\n".join(f"{name:12s}{' '.join(options)}" for name, options in shown.items())
+        shown: dict[str, Any] = describe_groups()
+        text = _options(shown)
+    elif cost:
+        from attnexp.cost import of_model
+
+        shown = of_model(compose(overrides or []))
+        text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
     else:
         shown = to_dict(compose(overrides or []))
         text = yaml.safe_dump(shown, sort_keys=False).rstrip()
@@ -229,6 +239,38 @@ def data(
         inventory.show(shown, _console())
 
 
+@app.command()
+def claims(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Such as C04.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Root of all results.")] = Path("outputs"),
+    as_json: AsJson = False,
+) -> None:
+    """Check what the sources say: the claim, what was measured, the verdict.
+
+    Example: attnexp claims
+
+    Example: attnexp claims C04 C20
+    """
+    from attnexp.claims import run
+    from attnexp.claims.claim import Verdict
+    from attnexp.progress import track
+
+    chosen = run.choose(ids or [], everything=everything)
+    found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
+    if as_json:
+        _print_json(run.to_json(found))
+    else:
+        run.show(found, _console())
+    refuted = [claim.id for claim, finding in found if finding.verdict is Verdict.refuted]
+    if refuted:
+        _stop(f"refuted: {', '.join(refuted)}", code=1)
+
+
 def main() -> None:
     """The console script."""
     app(prog_name="attnexp")
@@ -252,6 +294,19 @@ def _console() -> "Console":
 
 def _out(text: str, end: str = "\n") -> None:
     sys.stdout.write(text + end)
+
+
+def _options(groups: dict[str, dict[str, str]]) -> str:
+    """Options with what they are, wrapped to 80 columns."""
+    lines = []
+    for group, options in groups.items():
+        lines.append(group)
+        for option, about in options.items():
+            margin = f"  {option:20s}"
+            lines += textwrap.wrap(
+                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin)
+            )
+    return "\n".join(lines)
 
 
 def _print_json(tree: Any) -> None:

@@ -47,6 +47,22 @@ def groups() -> dict[str, list[str]]:
     }
 
 
+def describe_groups() -> dict[str, dict[str, str]]:
+    """Every group's options with the first sentence of what their files say of them."""
+    return {
+        group: {
+            option: _first_sentence(conf_dir() / group / f"{option}.yaml") for option in options
+        }
+        for group, options in groups().items()
+    }
+
+
+def _first_sentence(file: Path) -> str:
+    lines = [line[2:] for line in file.read_text().splitlines() if line.startswith("# ")]
+    text = " ".join(line for line in lines if not line.startswith("@package"))
+    return text.partition(". ")[0].rstrip(".")
+
+
 def compose(words: Sequence[str]) -> RunConfig:
     """The config of one run. Raises `UserError` for anything in `words` that is wrong."""
     with _hydra():

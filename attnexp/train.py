@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp import device, progress, runs
 from attnexp.baseline import fit_tfidf
 from attnexp.checkpoint import load_weights, save_arrays, save_weights
 from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
+from attnexp.cost import count_flops, count_parameters
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import UserError
@@ -153,8 +152,8 @@ def _train_network(
     return Trained(
         epochs=epochs,
         test=tested,
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-        flops_per_example=count_flops(model, test[:1]),
+        parameters=count_parameters(model),
+        flops_per_example=count_flops(model, test[:1].ids),
     )
 
 
@@ -216,13 +215,6 @@ def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> S
             f"Give another share, or more reviews."
         )
     return train[rows[num_val:]], train[rows[:num_val]], test
-
-
-def count_flops(model: nn.Module, example: Examples) -> int:
-    """Floating-point operations of one forward pass: 2 for a multiply and an add."""
-    with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        model.eval()(example.ids)
-    return int(counter.get_total_flops())
 
 
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:

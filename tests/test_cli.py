@@ -50,7 +50,8 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
     ]
     assert attnexp_json("report", "outputs") == swept
     assert attnexp_json("config", "seed=3")["seed"] == 3
-    assert "position" in attnexp_json("config", "--groups")
+    assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
+    assert attnexp_json("config", "--cost")["parameters"] == 2_609_281
     assert attnexp_json("data", "data=contrast")["name"] == "contrast"
 
 

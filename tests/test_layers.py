@@ -32,12 +32,15 @@ LAYERS = [
     {"data.sources"},
     {"data.encode"},
     {"model.classifier", "data.inventory", "device", "checkpoint"},
-    {"loop", "baseline"},
+    {"loop", "baseline", "cost"},
     {"train", "evaluation"},
     {"sweep"},
     {"report.kexue"},
     {"report.comparison"},
     {"report.tables"},
+    {"claims.claim"},
+    {"claims.values", "claims.costs", "claims.trials", "claims.sweeps"},
+    {"claims.run"},
     {"cli"},
 ]
 """A module imports from the sets above its own only."""

@@ -1,0 +1,1 @@
+"""What the sources say, as checks that anyone can run: `attnexp claims`."""

@@ -1,0 +1,79 @@
+"""Check claims, and show what came out."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnexp.claims import costs, sweeps, trials, values
+from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.config import did_you_mean
+from attnexp.errors import UserError
+
+CLAIMS = sorted(
+    [*values.CLAIMS, *costs.CLAIMS, *trials.CLAIMS, *sweeps.CLAIMS], key=lambda claim: claim.id
+)
+
+STYLES = {
+    Verdict.holds: "green",
+    Verdict.supported: "green",
+    Verdict.refuted: "bold red",
+    Verdict.not_supported: "red",
+    Verdict.inconclusive: "yellow",
+    Verdict.not_run: "dim",
+}
+
+
+def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
+    """The claims of these ids; without ids the fast ones, or all. `UserError` for unknown ids."""
+    known = {claim.id: claim for claim in CLAIMS}
+    for given in ids:
+        if given.upper() not in known:
+            near = did_you_mean(given.upper(), known)
+            raise UserError(
+                f"There is no claim {given}.{near} They run from C01 to {CLAIMS[-1].id}."
+            )
+    if ids:
+        return [known[given.upper()] for given in dict.fromkeys(ids)]
+    return [claim for claim in CLAIMS if everything or not claim.reads_sweeps]
+
+
+def check(claims: Sequence[Claim], results: Path) -> Iterator[tuple[Claim, Finding]]:
+    """Each claim with what was found, one after the other. results: the root of all results."""
+    for claim in claims:
+        yield claim, claim.check(results)
+
+
+def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
+    """A table for 80 columns: the claim, and under it what was measured."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table.add_column("id", no_wrap=True)
+    table.add_column("from", no_wrap=True)
+    table.add_column("claim, and what was measured", ratio=1)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for claim, finding in findings:
+        text = Text(claim.text)
+        text.append(f"\n{finding.measured}", style="dim")
+        verdict = Text(str(finding.verdict), style=STYLES[finding.verdict])
+        table.add_row(claim.id, claim.source, text, str(finding.n or ""), verdict)
+    console.print(table)
+
+
+def to_json(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
+    """One record a claim."""
+    return [
+        {
+            "id": claim.id,
+            "source": claim.source,
+            "claim": claim.text,
+            "measured": finding.measured,
+            "verdict": str(finding.verdict),
+            "n": finding.n,
+        }
+        for claim, finding in findings
+    ]

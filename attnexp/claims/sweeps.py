@@ -1,0 +1,237 @@
+"""Claims that only many runs on IMDB can answer: C10, C11, C20, C21, C22, C26.
+
+They read finished sweeps and otherwise name the command that makes them. A difference is supported
+when its 95 % interval lies on the claimed side of its bound, not supported when it lies on the
+other, and inconclusive in between. All figures are validated on test, as K's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from attnexp import runs
+from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.report.comparison import compare
+from attnexp.runs import RunResult
+from attnexp.stats import Paired, paired
+
+CLOSE = 0.01
+"""Two accuracies this near count as close."""
+
+NEAR_K = 0.015
+"""How far a mean accuracy may lie from K's single run."""
+
+Group = dict[int, RunResult]
+"""Runs of a variant by seed."""
+
+
+def c10(results: Path) -> Finding:
+    """Learned and sinusoidal positions come out close."""
+    return _close(results, "position", "learned", "sinusoidal")
+
+
+def c11(results: Path) -> Finding:
+    """Adding and concatenating positions both work: they come out close."""
+    return _close(results, "position", "concat", "sinusoidal")
+
+
+def c20(results: Path) -> Finding:
+    """K's table: every epoch's mean validation accuracy is near K's."""
+    found = _variants(results, "blog", "no_pe", "pe")
+    if isinstance(found, Finding):
+        return found
+    worst, n = 0.0, len(found[0])
+    for group in found:
+        (comparison,) = compare(list(group.values()))
+        (variant,) = comparison.variants
+        for epoch in variant.epochs:
+            assert epoch.k is not None  # `_variants` took K's settings only
+            apart = abs(epoch.figures["val_accuracy"].mean - epoch.k["val_accuracy"])
+            worst = max(worst, apart)
+    return Finding(
+        measured=f"10 epoch means, at most {100 * worst:.2f} points from K's "
+        f"(tolerance {100 * NEAR_K:.1f})",
+        verdict=Verdict.supported if worst <= NEAR_K else Verdict.not_supported,
+        n=n,
+    )
+
+
+def c21(results: Path) -> Finding:
+    """Attention's best accuracy is slightly above an LSTM's."""
+    found = _variants(results, "baselines", "attention", "lstm")
+    if isinstance(found, Finding):
+        return found
+    pair = _difference(*found, _peak)
+    return _finding([("peak, attention − lstm", pair)], [_above(pair)])
+
+
+def c22(results: Path) -> Finding:
+    """PE raises accuracy (final epoch) and weakens over-fitting (the fall after the peak)."""
+    found = _variants(results, "blog", "pe", "no_pe")
+    if isinstance(found, Finding):
+        return found
+    final = _difference(*found, _final)
+    fall = _difference(*found, lambda result: _peak(result) - _final(result))
+    peak = _difference(*found, _peak)
+    shown = [("final", final), ("fall after the peak", fall), ("peak", peak)]
+    return _finding(shown, [_above(final), _below(fall)])
+
+
+def c26(results: Path) -> Finding:
+    """Attention joined with CNN or RNN beats attention and its partner alone."""
+    names = ("attention", "cnn", "cnn_attention", "lstm", "lstm_attention")
+    found = _variants(results, "baselines", *names)
+    if isinstance(found, Finding):
+        return found
+    group = dict(zip(names, found, strict=True))
+    pairs = [
+        (f"{joined} − {part}", _difference(group[joined], group[part], _peak))
+        for partner in ("cnn", "lstm")
+        for joined in (f"{partner}_attention",)
+        for part in ("attention", partner)
+    ]
+    return _finding(pairs, [_above(pair) for _, pair in pairs])
+
+
+def _close(results: Path, study: str, one: str, other: str) -> Finding:
+    found = _variants(results, study, one, other)
+    if isinstance(found, Finding):
+        return found
+    pairs = [
+        (name, _difference(*found, figure)) for name, figure in (("peak", _peak), ("final", _final))
+    ]
+    return _finding(pairs, [_within(pair, CLOSE) for _, pair in pairs])
+
+
+def _variants(results: Path, study: str, *labels: str) -> list[Group] | Finding:
+    """A study's runs on the whole of IMDB under K's protocol, or what is missing."""
+    folder = results / study
+    found = runs.load_all([folder]) if any(folder.rglob(runs.RESULT)) else []
+    groups: list[Group] = []
+    for label in labels:
+        groups.append({run.seed: run for run in found if run.label == label and _is_k(run)})
+    shared = set.intersection(*(set(group) for group in groups))
+    if len(shared) < 2:
+        return Finding(
+            measured=f"no two seeds of {', '.join(labels)} in {folder}; "
+            f"make them: attnexp sweep study={study}",
+            verdict=Verdict.not_run,
+        )
+    return [{seed: group[seed] for seed in sorted(shared)} for group in groups]
+
+
+def _is_k(run: RunResult) -> bool:
+    """Whether a run had K's data, protocol and epochs; its model is the study's business."""
+    return (
+        run.config["train"]["protocol"] == "blog"
+        and run.data["name"] == "imdb"
+        and (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
+        and run.config["data"]["max_len"] == 80
+        and run.config["train"]["epochs"] == 5
+        and run.config["model"]["scale"]
+    )
+
+
+def _peak(result: RunResult) -> float:
+    return result.best.val_accuracy
+
+
+def _final(result: RunResult) -> float:
+    return result.final.val_accuracy
+
+
+def _difference(one: Group, other: Group, figure: Callable[[RunResult], float]) -> Paired:
+    pair = paired(
+        {seed: figure(result) for seed, result in one.items()},
+        {seed: figure(result) for seed, result in other.items()},
+    )
+    assert pair is not None  # `_variants` left shared seeds alone
+    return pair
+
+
+def _above(pair: Paired) -> Verdict:
+    low, high = _interval(pair)
+    return _verdict(low > 0, high < 0)
+
+
+def _below(pair: Paired) -> Verdict:
+    low, high = _interval(pair)
+    return _verdict(high < 0, low > 0)
+
+
+def _within(pair: Paired, bound: float) -> Verdict:
+    low, high = _interval(pair)
+    return _verdict(-bound < low and high < bound, high < -bound or low > bound)
+
+
+def _verdict(supported: bool, contradicted: bool) -> Verdict:
+    if supported:
+        return Verdict.supported
+    return Verdict.not_supported if contradicted else Verdict.inconclusive
+
+
+def _interval(pair: Paired) -> tuple[float, float]:
+    assert pair.low is not None  # there are two seeds or more
+    assert pair.high is not None
+    return pair.low, pair.high
+
+
+def _finding(pairs: list[tuple[str, Paired]], verdicts: list[Verdict]) -> Finding:
+    """Supported when all parts are, not supported when any part is not, else inconclusive."""
+    lines = []
+    for name, pair in pairs:
+        low, high = _interval(pair)
+        mean = pair.difference.mean
+        lines.append(f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
+    if all(verdict is Verdict.supported for verdict in verdicts):
+        verdict = Verdict.supported
+    elif Verdict.not_supported in verdicts:
+        verdict = Verdict.not_supported
+    else:
+        verdict = Verdict.inconclusive
+    return Finding(measured="; ".join(lines), verdict=verdict, n=pairs[0][1].difference.n)
+
+
+CLAIMS = [
+    Claim(
+        id="C10",
+        source="K",
+        text="learned and sinusoidal positions give close results",
+        check=c10,
+        reads_sweeps=True,
+    ),
+    Claim(
+        id="C11",
+        source="K",
+        text="adding and concatenating positions both work",
+        check=c11,
+        reads_sweeps=True,
+    ),
+    Claim(
+        id="C20",
+        source="K",
+        text="the published table of ten epochs",
+        check=c20,
+        reads_sweeps=True,
+    ),
+    Claim(
+        id="C21",
+        source="K",
+        text="attention's best accuracy is slightly above an LSTM's",
+        check=c21,
+        reads_sweeps=True,
+    ),
+    Claim(
+        id="C22",
+        source="K",
+        text="PE raises accuracy and weakens over-fitting",
+        check=c22,
+        reads_sweeps=True,
+    ),
+    Claim(
+        id="C26",
+        source="K",
+        text="attention joined with CNN or RNN plays to both strengths",
+        check=c26,
+        reads_sweeps=True,
+    ),
+]
