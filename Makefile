@@ -22,8 +22,9 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=3)
 	$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
 
+# One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 test-slow: setup  ## The slow tests alone
 	$(BIN)/python -m pytest -q -m slow

@@ -248,6 +248,9 @@ def claims(
         bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Root of all results.")] = Path("outputs"),
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw C09 and C23 there, as PNG.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what the sources say: the claim, what was measured, the verdict.
@@ -266,6 +269,12 @@ def claims(
         _print_json(run.to_json(found))
     else:
         run.show(found, _console())
+    if figures is not None:
+        from attnexp.claims.figures import draw
+        from attnexp.progress import note
+
+        for path in draw({claim.id for claim in chosen}, figures):
+            note(f"Picture: {path}")
     refuted = [claim.id for claim, finding in found if finding.verdict is Verdict.refuted]
     if refuted:
         _stop(f"refuted: {', '.join(refuted)}", code=1)

@@ -4,6 +4,7 @@ Hydra's own messages speak of its insides, so what a user can get wrong is looke
 unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ def describe_groups() -> dict[str, dict[str, str]]:
 def _first_sentence(file: Path) -> str:
     lines = [line[2:] for line in file.read_text().splitlines() if line.startswith("# ")]
     text = " ".join(line for line in lines if not line.startswith("@package"))
-    return text.partition(". ")[0].rstrip(".")
+    return re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence
 
 
 def compose(words: Sequence[str]) -> RunConfig:

@@ -247,3 +247,22 @@ def test_imdb_smoke_through_the_environment(attnexp_json: Json, monkeypatch: Any
     assert result["data"]["name"] == "imdb"
     assert result["parameters"] == 2_609_281
     assert np.isfinite(result["test"]["loss"])
+
+
+def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json, attnexp: Command) -> None:
+    found = attnexp_json("claims", "c13", "C01", "C20")
+    assert [(row["id"], row["verdict"]) for row in found] == [
+        ("C13", "holds"),
+        ("C01", "holds"),
+        ("C20", "not run"),
+    ]
+    assert "attnexp sweep study=blog" in found[2]["measured"]
+    unknown = attnexp("claims", "C99")
+    assert (unknown.returncode, "no claim C99" in unknown.stderr) == (2, True)
+
+
+def test_claims_draw_their_pictures(attnexp: Command, tmp_path: Path) -> None:
+    done = attnexp("claims", "C09", "--figures", "pictures")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "pictures/C09.png").read_bytes().startswith(b"\x89PNG")
+    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -39,8 +39,16 @@ LAYERS = [
     {"report.comparison"},
     {"report.tables"},
     {"claims.claim"},
-    {"claims.values", "claims.costs", "claims.trials", "claims.sweeps"},
-    {"claims.run"},
+    {"claims.measure"},
+    {
+        "claims.encodings",
+        "claims.masking",
+        "claims.values",
+        "claims.costs",
+        "claims.trials",
+        "claims.sweeps",
+    },
+    {"claims.run", "claims.figures"},
     {"cli"},
 ]
 """A module imports from the sets above its own only."""

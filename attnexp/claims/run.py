@@ -1,5 +1,6 @@
 """Check claims, and show what came out."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnexp.claims import costs, sweeps, trials, values
+from attnexp.claims import costs, encodings, masking, sweeps, trials, values
 from attnexp.claims.claim import Claim, Finding, Verdict
 from attnexp.config import did_you_mean
 from attnexp.errors import UserError
 
 CLAIMS = sorted(
-    [*values.CLAIMS, *costs.CLAIMS, *trials.CLAIMS, *sweeps.CLAIMS], key=lambda claim: claim.id
+    itertools.chain.from_iterable(
+        module.CLAIMS for module in (values, encodings, masking, costs, trials, sweeps)
+    ),
+    key=lambda claim: claim.id,
 )
 
 STYLES = {

@@ -1,0 +1,222 @@
+"""Claims about order, and sines and cosines as positions: C04 to C09.
+
+Shapes: T positions, D model width. The table is kept in float32, which rounds its entries by up to
+3e-8; tolerances say what that leaves.
+"""
+
+import copy
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from attnexp.claims.claim import Claim, Finding
+from attnexp.claims.measure import EXACT, apart, draw, is_refused, rough, worst
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.classifier import Classifier
+from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
+
+ROUNDED = 1e-7
+"""Tolerance for an entry of the table against its formula in float64."""
+
+
+def c04(_results: Path) -> Finding:
+    """C04: outputs follow their tokens, and their mean knows no order, until PE joins."""
+    attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4)
+    position, x = rough(SinusoidalPosition, 7, 8), draw(1, 7, 8)
+    order = [1, 0, 2, 3, 4, 5, 6]
+    y, swapped = attention(x), attention(x[:, order])
+    moved = apart(swapped, y[:, order])
+    pooled = apart(swapped.mean(dim=1), y.mean(dim=1))
+
+    y, swapped = attention(position(x)), attention(position(x[:, order]))
+    moved_pe = apart(swapped, y[:, order])
+    pooled_pe = apart(swapped.mean(dim=1), y.mean(dim=1))
+    return Finding.exact(
+        worst(moved, pooled) <= EXACT and moved_pe > 1e-3 and pooled_pe > 1e-3,
+        f"two tokens swapped: moves {moved:.1g}, mean {pooled:.1g} (tolerance {EXACT:g}); "
+        f"with PE {moved_pe:.2g}, {pooled_pe:.2g} (> 0.001)",
+    )
+
+
+def c05(_results: Path) -> Finding:
+    """C05: columns 2i, 2i+1 are sine and cosine of p / 10000^(2i/D), by either formula."""
+    table = sinusoidal_table(1000, 128).double()
+    by_power, by_log = _by_power(1000, 128), _by_exp_log(1000, 128)
+    gap, forms = apart(table, by_power), apart(by_power, by_log)
+    odd = is_refused(lambda: sinusoidal_table(1000, 127))
+    return Finding.exact(
+        gap <= ROUNDED and forms <= 1e-10 and odd,
+        f"table off by {gap:.1g} (tolerance {ROUNDED:g}), forms by {forms:.1g} (1e-10); "
+        f"width 127 {'refused' if odd else 'accepted'}",
+    )
+
+
+def c06(_results: Path) -> Finding:
+    """C06: sqrt(D) times the embedding, plus the encoding; one step's encoding by its number."""
+    num_tokens, width = 9, 16
+    model = rough(
+        Classifier,
+        embedding=rough(nn.Embedding, 20, width),
+        position=rough(SinusoidalPosition, num_tokens, width, layout="interleaved"),
+        mixers=[],
+        layers=[],
+        pool=lambda x, key_padding_mask: x,  # with `output`: show what would enter the layers
+        output=nn.Identity(),
+        dropout=0.0,
+        scale_embedding=True,
+    )
+    ids, encoding = torch.arange(5, 5 + num_tokens)[None], _by_power(num_tokens, width)
+    embedded = model.embedding(ids)
+    scaled = apart(model(ids), math.sqrt(width) * embedded + encoding)
+
+    assert model.position is not None
+    nothing = torch.zeros(1, 1, width, dtype=torch.float64)
+    steps = [model.position(nothing, torch.tensor([step]))[0] for step in range(num_tokens)]
+    step = apart(torch.cat(steps), encoding)
+    return Finding.exact(
+        worst(scaled, step) <= ROUNDED,
+        f"√d·x + PE off by {scaled:.1g}, single steps by {step:.1g} (tolerance {ROUNDED:g})",
+    )
+
+
+def c07(_results: Path) -> Finding:
+    """C07: the layouts differ by the order of columns, which any linear map can undo."""
+    num_tokens, width = 9, 16
+    columns = torch.cat([torch.arange(1, width, 2), torch.arange(0, width, 2)])  # cosines, sines
+    back = columns.argsort()
+    split, interleaved = (
+        rough(SinusoidalPosition, num_tokens, width, layout=layout)
+        for layout in ("split", "interleaved")
+    )
+    table = apart(split.table, interleaved.table[:, columns])
+
+    # What one layout's attention computes, the other's does too: permute the columns of its W.
+    one = rough(MultiHeadSelfAttention, width, num_heads=2, d_head=4)
+    other = copy.deepcopy(one)
+    for projection in (other.q_proj, other.k_proj, other.v_proj):
+        projection.weight.copy_(projection.weight[:, back])
+    x = draw(2, num_tokens, width)
+    outputs = apart(one(split(x)), other(interleaved(x[..., back])))
+    return Finding.exact(
+        table == 0 and outputs <= EXACT,
+        f"tables off by {table:.1g} after permuting (exact), "
+        f"attention outputs by {outputs:.1g} (tolerance {EXACT:g})",
+    )
+
+
+def c08(_results: Path) -> Finding:
+    """C08: a shift by δ is one block rotation, the same from every position."""
+    num_positions, width, shifts = 1000, 32, (1, 7, 40, 500)
+    table = sinusoidal_table(num_positions, width).double()
+    rotations = [_rotation(shift, width) for shift in shifts]
+    gap = worst(
+        *(
+            apart(table[shift:], table[:-shift] @ rotation.T)
+            for shift, rotation in zip(shifts, rotations, strict=True)
+        )
+    )
+    identity = torch.eye(width, dtype=torch.float64)
+    turned = worst(*(apart(rotation @ rotation.T, identity) for rotation in rotations))
+    return Finding.exact(
+        gap <= 2 * ROUNDED and turned <= EXACT,
+        f"δ = 1, 7, 40, 500 from all p < {num_positions} - δ: off by {gap:.1g} "
+        f"(tolerance {2 * ROUNDED:g})",
+    )
+
+
+def c09(_results: Path) -> Finding:
+    """C09: of 32 columns, 6 and 7 are faster than 8 and 9, and a quarter period apart."""
+    table = sinusoidal_table(60, 32).double()
+    periods = [2 * math.pi / _frequency(table[:, column]) for column in (6, 7, 8, 9)]
+    shift = abs(_phase(table[:, 7]) - _phase(table[:, 6])) / (2 * math.pi)
+    faster = worst(*periods[:2]) < -worst(*(-period for period in periods[2:]))
+    shown = ", ".join(f"{period:.2f}" for period in periods)
+    return Finding.exact(
+        faster and abs(min(shift, 1 - shift) - 0.25) <= 1e-3,
+        f"periods {shown}; 6 and 7 are {shift:.4f} periods apart (tolerance 0.001)",
+    )
+
+
+def _by_power(num_positions: int, width: int) -> Tensor:
+    """The paper's formula, entry by entry: (T, D)."""
+    entries = []
+    for p in range(num_positions):
+        angles = [p / 10_000 ** (2 * i / width) for i in range(width // 2)]
+        entries.append([wave(angle) for angle in angles for wave in (math.sin, math.cos)])
+    return torch.tensor(entries, dtype=torch.float64)
+
+
+def _by_exp_log(num_positions: int, width: int) -> Tensor:
+    """The form most code has, exp(-2i log(10000) / D): (T, D)."""
+    frequency = torch.exp(torch.arange(0, width, 2).double() * (-math.log(10_000) / width))
+    angle = torch.arange(num_positions).double()[:, None] * frequency
+    table = torch.empty(num_positions, width, dtype=torch.float64)
+    table[:, 0::2], table[:, 1::2] = angle.sin(), angle.cos()
+    return table
+
+
+def _rotation(shift: int, width: int) -> Tensor:
+    """R(δ), (D, D): a 2 x 2 rotation for every sine and its cosine, zeros elsewhere."""
+    blocks = []
+    for i in range(0, width, 2):
+        angle = shift / 10_000 ** (i / width)
+        cos, sin = math.cos(angle), math.sin(angle)
+        blocks.append(torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64))
+    rotation: Tensor = torch.block_diag(*blocks)
+    return rotation
+
+
+def _frequency(column: Tensor) -> float:
+    """Of a sampled wave, whatever its phase, from s[p-1] + s[p+1] = 2 cos(w) s[p]."""
+    middle, around = column[1:-1], column[:-2] + column[2:]
+    return torch.acos((around @ middle) / (2 * middle @ middle)).item()
+
+
+def _phase(column: Tensor) -> float:
+    """Where in its period a wave stands at position 0: s[p] = a sin(w p + phase)."""
+    angle = _frequency(column) * torch.arange(len(column), dtype=torch.float64)
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1)
+    in_phase, ahead = torch.linalg.lstsq(waves, column[:, None]).solution.flatten().tolist()
+    return math.atan2(ahead, in_phase)
+
+
+CLAIMS = [
+    Claim(
+        id="C04",
+        source="M, K",
+        text="without PE attention follows permuted tokens, and its mean is blind",
+        check=c04,
+    ),
+    Claim(
+        id="C05",
+        source="M, P, K",
+        text="PE is sin, cos of p/10000^(2i/d), in two forms; odd widths do not pair",
+        check=c05,
+    ),
+    Claim(
+        id="C06",
+        source="P",
+        text="embeddings are scaled by √d before PE; a step gives one position's PE",
+        check=c06,
+    ),
+    Claim(
+        id="C07",
+        source="K",
+        text="interleaved and split layouts are one encoding up to a permutation",
+        check=c07,
+    ),
+    Claim(
+        id="C08",
+        source="M, K",
+        text="PE(p+δ) = R(δ)·PE(p), a block rotation that does not depend on p",
+        check=c08,
+    ),
+    Claim(
+        id="C09",
+        source="M",
+        text="columns 6, 7 oscillate faster than 8, 9, a quarter period apart",
+        check=c09,
+    ),
+]

@@ -1,0 +1,75 @@
+"""Residual, LayerNorm and feed-forward around attention, against the formulas of the paper."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.block import Block, FeedForward
+
+B, T, D = 2, 5, 8
+X = torch.randn(B, T, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+NO_PADDING = torch.zeros(B, T, dtype=torch.bool)
+
+
+def block(**pieces: object) -> Block:
+    torch.manual_seed(0)
+    attention = MultiHeadSelfAttention(D, num_heads=2, d_head=4)
+    return Block(attention, d_input=D, **pieces).double().eval()  # type: ignore[arg-type]
+
+
+def norm(x: Tensor) -> Tensor:
+    return F.layer_norm(x, (D,), eps=1e-6)
+
+
+def test_bare_it_is_the_attention() -> None:
+    bare = block()
+    assert torch.equal(bare(X, NO_PADDING), bare.attention(X))
+
+
+def test_residual_is_x_plus_attention() -> None:
+    """C17: E' = E + dE."""
+    layer = block(residual=True)
+    torch.testing.assert_close(layer(X, NO_PADDING), X + layer.attention(X))
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_norms_stand_where_the_paper_or_its_successors_put_them(place: str) -> None:
+    layer = block(residual=True, norm=place, d_feed_forward=6)
+    assert layer.feed_forward is not None
+    attend, feed = layer.attention, layer.feed_forward
+    if place == "post":
+        x = norm(X + attend(X))
+        expected = norm(x + feed(x))
+    else:
+        x = X + attend(norm(X))
+        expected = x + feed(norm(x))
+    torch.testing.assert_close(layer(X, NO_PADDING), expected)
+
+
+def test_post_norm_is_torchs_encoder_layer() -> None:
+    """Same weights, no biases in attention: `nn.TransformerEncoderLayer`."""
+    attention = MultiHeadSelfAttention(D, num_heads=2, d_head=4, d_output=D)
+    ours = Block(attention, d_input=D, residual=True, norm="post", d_feed_forward=6).double().eval()
+    theirs = nn.TransformerEncoderLayer(
+        D, 2, dim_feedforward=6, dropout=0.0, batch_first=True, layer_norm_eps=1e-6
+    ).double()  # in training mode, where it takes no shortcut
+    packed = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
+    theirs.self_attn.in_proj_weight.data = torch.cat(packed)
+    theirs.self_attn.out_proj.weight.data = attention.out_proj.weight.data  # type: ignore[assignment]
+    assert ours.feed_forward is not None
+    theirs.linear1.load_state_dict(ours.feed_forward.up.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.down.state_dict())
+    nn.init.zeros_(theirs.self_attn.in_proj_bias)
+    nn.init.zeros_(theirs.self_attn.out_proj.bias)
+    torch.testing.assert_close(ours(X, NO_PADDING), theirs(X))
+
+
+def test_feed_forward_is_two_convolutions_of_width_1() -> None:
+    """C24."""
+    feed = FeedForward(D, 6).double()
+    y = X.mT
+    for linear, activation in ((feed.up, F.relu), (feed.down, lambda z: z)):
+        y = activation(F.conv1d(y, linear.weight[..., None], linear.bias))
+    torch.testing.assert_close(feed(X), y.mT)

@@ -1,0 +1,181 @@
+"""The small experiments: their rules, their task, and what they find with one seed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnexp import loop
+from attnexp.claims import trials
+from attnexp.claims.claim import Verdict
+from attnexp.model.mixers import Convolution
+from attnexp.runs import EpochRow
+
+NOWHERE = Path("nowhere")
+
+
+@pytest.fixture
+def _one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "SEEDS", (0,))
+
+
+def test_ids_and_texts() -> None:
+    assert [claim.id for claim in trials.CLAIMS] == ["C25", "C29"]
+    assert all(len(claim.text) <= 70 for claim in trials.CLAIMS)
+
+
+def test_c25_the_tag_is_the_parity_of_the_token_before() -> None:
+    ids, tags = trials.sequences(200, torch.Generator().manual_seed(0))
+    assert ids.shape == (200, 24)
+    assert tags.shape == (200, 23)
+    assert all(
+        tag == before % 2
+        for row, its_tags in zip(ids.tolist(), tags.tolist(), strict=True)
+        for before, tag in zip(row, its_tags, strict=False)
+    )
+    assert abs(tags.mean().item() - 0.5) < 0.03
+
+
+def test_c25_the_ceiling_counts_every_bag() -> None:
+    right = [max(sum(bag), 5 - sum(bag)) / 5 for bag in product((0, 1), repeat=5)]
+    assert trials.position_blind_ceiling(6) == pytest.approx(sum(right) / len(right))
+    assert trials.position_blind_ceiling(2) == 1  # the one other token stands before
+
+
+def test_c25_only_position_or_neighbours_tell_orders_apart() -> None:
+    ids, _ = trials.sequences(4, torch.Generator().manual_seed(0))
+    order = torch.randperm(24, generator=torch.Generator().manual_seed(1))
+    for name, build in trials.TAGGERS.items():
+        tagger = build()
+        follows = torch.allclose(tagger(ids)[:, order], tagger(ids[:, order]), atol=1e-5)
+        assert follows == (name == "none")
+
+
+def test_c25_one_tagger_learns_the_same_again_and_leaves_random_numbers_alone() -> None:
+    state = torch.get_rng_state()
+    assert trials.tagging("CNN", 0, num_steps=50) > 0.9
+    accuracy = trials.tagging("none", 0, num_steps=20)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(3)
+    assert trials.tagging("none", 0, num_steps=20) == accuracy
+    assert trials.tagging("none", 1, num_steps=20) != accuracy
+
+
+SEEN = {"none": [0.58, 0.58], "PE": [0.8, 0.9], "CNN": [1.0, 0.99], "LSTM": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"),
+    [
+        ({}, Verdict.supported),
+        ({"none": [0.58, 0.7]}, Verdict.inconclusive),
+        ({"none": [0.7, 0.7]}, Verdict.not_supported),
+        ({"PE": [0.59, 0.9]}, Verdict.inconclusive),
+        ({"PE": [0.59, 0.57]}, Verdict.not_supported),
+        ({"PE": [0.8, 0.99]}, Verdict.inconclusive),
+        ({"PE": [1.0, 0.99]}, Verdict.not_supported),
+        ({"CNN": [1.0, 0.94]}, Verdict.inconclusive),
+        ({"LSTM": [0.5, 0.5]}, Verdict.supported),
+    ],
+)
+def test_c25_the_rule(seen: dict[str, list[float]], verdict: Verdict) -> None:
+    finding = trials.judge_tagging(SEEN | seen)
+    assert finding.verdict is verdict
+    assert finding.n == 2
+    assert "58.4 at best" in finding.measured
+    assert len(finding.measured) <= 110
+
+
+@pytest.mark.usefixtures("_one_seed")
+def test_c25_position_does_more_than_ease_it() -> None:
+    """Not as claimed: with PE, attention tags like the convolution."""
+    finding = trials.c25(NOWHERE)
+    assert finding.verdict is Verdict.not_supported
+    assert "none 5" in finding.measured
+    assert finding.n == 1
+
+
+@pytest.mark.usefixtures("_one_seed")
+def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blind() -> trials.Tagger:
+        return trials.Tagger(Convolution(trials.WIDTH, trials.WIDTH, width=1))
+
+    monkeypatch.setattr(trials, "tagging", partial(trials.tagging, num_steps=20))
+    monkeypatch.setattr(trials, "TAGGERS", {**trials.TAGGERS, "CNN": blind})
+    assert trials.c25(NOWHERE).verdict is Verdict.inconclusive
+
+
+@pytest.mark.usefixtures("_one_seed")
+def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = torch.get_rng_state()
+    finding = trials.c29(NOWHERE)
+    assert finding.verdict is Verdict.supported
+    assert finding.n == 1
+    assert len(finding.measured) <= 110
+    assert not list(tmp_path.iterdir())  # no run folders
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.usefixtures("_one_seed")
+def test_c29_is_not_supported_where_what_is_shown_was_measured_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured_after(*args: Any) -> Iterator[EpochRow]:
+        for row in loop.fit(*args):
+            assert row.train_accuracy_after is not None
+            yield replace(row, train_accuracy=row.train_accuracy_after)
+
+    monkeypatch.setattr(trials, "fit", measured_after)
+    assert trials.c29(NOWHERE).verdict is Verdict.not_supported
+
+
+def test_c29_without_learning_nothing_follows() -> None:
+    found = trials.learning(0, num_train=64, num_epochs=1)
+    assert found.rise < trials.JUMP
+    assert trials.judge_learning([found]).verdict is Verdict.inconclusive
+
+
+LEARNT = trials.Learning(epoch=2, rise=0.4, running=0.7, after=0.92, validation=0.93)
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"),
+    [
+        ({}, Verdict.supported),
+        ({"running": 0.95}, Verdict.inconclusive),
+        ({"after": 0.9}, Verdict.inconclusive),
+        ({"rise": 0.05}, Verdict.inconclusive),
+    ],
+)
+def test_c29_the_rule(second: dict[str, float], verdict: Verdict) -> None:
+    other = replace(LEARNT, **second)  # type: ignore[arg-type]
+    assert trials.judge_learning([LEARNT, other]).verdict is verdict
+
+
+def test_c29_a_part_that_fails_in_every_seed_is_not_supported() -> None:
+    wrong = replace(LEARNT, after=0.8)
+    assert trials.judge_learning([wrong, wrong]).verdict is Verdict.not_supported
+
+
+def test_c29_looks_at_the_steepest_epoch() -> None:
+    row = EpochRow(
+        epoch=1,
+        train_loss=0.7,
+        train_accuracy=0.5,
+        train_loss_after=0.7,
+        train_accuracy_after=0.5,
+        val_loss=0.7,
+        val_accuracy=0.55,
+        seconds=1.0,
+        examples_per_second=1.0,
+    )
+    rows = [row, replace(row, epoch=2, val_accuracy=0.9), replace(row, epoch=3, val_accuracy=1.0)]
+    found = trials.steepest(rows)
+    assert found.epoch == 2
+    assert found.rise == pytest.approx(0.35)

@@ -1,0 +1,99 @@
+"""Scores, each against a loop over every pair of a query and a key."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+
+B, H, T, K = 2, 3, 5, 4
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def additive(d_key: int = K) -> Additive:
+    score = Additive(H, d_query=K, d_key=d_key, d_hidden=6).double()
+    for seed, parameter in enumerate(score.parameters()):
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(seed))
+    return score
+
+
+def cosine() -> Cosine:
+    score = Cosine(H).double()
+    score.log_temperature.data = draw(H)
+    return score
+
+
+def check(score: nn.Module, q: Tensor, k: Tensor, one: Callable[..., Tensor]) -> None:
+    """`one` scores head h, one query and one key."""
+    expected = torch.empty(B, H, T, T, dtype=torch.float64)
+    for b in range(B):
+        for h in range(H):
+            for i in range(T):
+                for j in range(T):
+                    expected[b, h, i, j] = one(h, q[b, h, i], k[b, h, j])
+    torch.testing.assert_close(score(q, k), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_dot_product_pair_by_pair() -> None:
+    def one(_: int, q: Tensor, k: Tensor) -> Tensor:
+        return 0.3 * torch.stack([a * b for a, b in zip(q, k, strict=True)]).sum()
+
+    check(DotProduct(0.3), draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
+
+
+def test_cosine_pair_by_pair() -> None:
+    score = cosine()
+
+    def one(h: int, q: Tensor, k: Tensor) -> Tensor:
+        cosine: Tensor = (q @ k) / (q.norm() * k.norm())
+        return score.log_temperature[h].exp() * cosine
+
+    check(score, draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
+
+
+def test_cosine_does_not_see_lengths() -> None:
+    q, k = draw(B, H, T, K), draw(B, H, T, K, seed=1)
+    torch.testing.assert_close(cosine()(7 * q, 0.1 * k), cosine()(q, k))
+
+
+@pytest.mark.parametrize("d_key", [K, 7])
+def test_additive_pair_by_pair_and_for_other_widths(d_key: int) -> None:
+    """C15."""
+    score = additive(d_key)
+
+    def one(h: int, q: Tensor, k: Tensor) -> Tensor:
+        return torch.tanh(q @ score.query[h] + k @ score.key[h]) @ score.value[h]
+
+    check(score, draw(B, H, T, K), draw(B, H, T, d_key, seed=1), one)
+
+
+def test_uniform_is_zero() -> None:
+    assert Uniform()(draw(B, H, T, K), draw(B, H, T + 1, K)).shape == (B, H, T, T + 1)
+    assert not Uniform()(draw(B, H, T, K), draw(B, H, T, K)).any()
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "uniform"])
+def test_only_additive_scores_join_two_widths(score: str) -> None:
+    """C15."""
+    with pytest.raises(ValueError, match="additive do not"):
+        MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=3, score=score)
+    attention = MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=3, score="additive")
+    assert attention(torch.ones(1, 5, 8)).shape == (1, 5, 8)
+
+
+def test_an_unknown_score_is_told() -> None:
+    with pytest.raises(ValueError, match="score must be"):
+        MultiHeadSelfAttention(8, num_heads=2, d_head=4, score="dott")
+
+
+def test_the_scale_is_that_of_the_keys_width() -> None:
+    wide = MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=16, d_key=16)
+    assert isinstance(wide.score, DotProduct)
+    assert wide.score.scale == 1 / math.sqrt(16)
