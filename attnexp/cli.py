@@ -53,7 +53,7 @@ app = typer.Typer(
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[OVERRIDES]...", help="Settings, as key=value.", show_default=False),
+    typer.Argument(metavar="OVERRIDES", help="Settings, as key=value.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -121,7 +121,7 @@ def sweep(overrides: Overrides = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders with runs.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders with runs.")],
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
     as_json: AsJson = False,
 ) -> None:
@@ -214,7 +214,7 @@ def config(
 def data(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[prepare] [OVERRIDES]...", show_default=False),
+        typer.Argument(metavar="prepare OVERRIDES", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -242,7 +242,7 @@ def data(
 @app.command()
 def claims(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Such as C04.", show_default=False)
+        list[str] | None, typer.Argument(metavar="ID", help="Such as C04.", show_default=False)
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
@@ -298,7 +298,7 @@ def _console() -> "Console":
     from rich.console import Console
 
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
 
 
 def _out(text: str, end: str = "\n") -> None:

@@ -4,6 +4,7 @@ Hydra's own messages speak of its insides, so what a user can get wrong is looke
 unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -170,10 +171,14 @@ def _settle(config: RunConfig) -> RunConfig:
     """Check, and make paths absolute so that the config means the same from anywhere."""
     check(config)
     if config.data.path is not None and config.data.name is not DataName.hub:
-        config.data.path = str(Path(config.data.path).expanduser().absolute())
+        config.data.path = _absolute(config.data.path)
     if config.model.vectors is not None:
-        config.model.vectors = str(Path(config.model.vectors).expanduser().absolute())
+        config.model.vectors = _absolute(config.model.vectors)
     return config
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))  # unlike resolve(), keeps links
 
 
 def _options(override: Override) -> list[str]:

@@ -191,14 +191,17 @@ def _fit_tfidf(
 
 
 def epoch_line(row: EpochRow, num_epochs: int) -> str:
-    """An epoch in one plain line, for logs and for a terminal that is none."""
-    after = row.train_accuracy_after
-    return (
-        f"epoch {row.epoch}/{num_epochs}  loss {row.train_loss:.4f}  acc {row.train_accuracy:.4f}  "
-        + (f"after {after:.4f}  " if after is not None else "")
-        + f"val_loss {row.val_loss:.4f}  val_acc {row.val_accuracy:.4f}  "
-        f"{row.examples_per_second:,.0f}/s"
-    )
+    """An epoch in one plain line of 80 columns, for logs and whoever waits."""
+    figures = {
+        "loss": row.train_loss,
+        "acc": row.train_accuracy,
+        "after": row.train_accuracy_after,
+        "val_loss": row.val_loss,
+        "val_acc": row.val_accuracy,
+    }
+    shown = [f"{name} {value:.4f}" for name, value in figures.items() if value is not None]
+    line = " ".join(shown).replace(" 0.", " .")
+    return f"epoch {row.epoch}/{num_epochs} {line} {row.examples_per_second:,.0f}/s"
 
 
 def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:

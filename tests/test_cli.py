@@ -52,7 +52,9 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
     assert attnexp_json("config", "seed=3")["seed"] == 3
     assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
     assert attnexp_json("config", "--cost")["parameters"] == 2_609_281
-    assert attnexp_json("data", "data=contrast")["name"] == "contrast"
+    sets = attnexp_json("data")["sets"]
+    assert [one["name"] for one in sets] == ["imdb", "contrast"]
+    assert "downloaded from the hub" in sets[0]["missing"]
 
 
 def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) -> None:

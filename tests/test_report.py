@@ -72,8 +72,11 @@ def test_ks_figures_stand_beside_ks_experiment_only() -> None:
     no_pe, pe = only(compare(blog())).variants
     assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES[no_pe_kind(no_pe.label)]
     assert (pe.k_peak, pe.k_final) == (0.8447, 0.8178)
-    for words in (["model.heads=4"], ["data=contrast"], ["train=holdout"], ["mask=padding"],
-                  ["data.limit_train=100"]):  # fmt: skip
+    others = (
+        *(["model.heads=4"], ["position=learned"], ["position=rotary"], ["data=contrast"]),
+        *(["train=holdout"], ["mask=padding"], ["data.limit_train=100"]),
+    )
+    for words in others:
         for variant in only(compare(blog(*words))).variants:
             assert variant.k_peak is None
             assert all(epoch.k is None for epoch in variant.epochs)

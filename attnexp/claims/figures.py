@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnexp.claims.costs import RADIUS, curves
+from attnexp.claims.growth import RADIUS, curves
 from attnexp.errors import UserError
 from attnexp.model.positions import sinusoidal_table
 

@@ -10,14 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnexp.claims import costs, encodings, masking, sweeps, trials, values
+from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
 from attnexp.claims.claim import Claim, Finding, Verdict
 from attnexp.config import did_you_mean
 from attnexp.errors import UserError
 
 CLAIMS = sorted(
     itertools.chain.from_iterable(
-        module.CLAIMS for module in (values, encodings, masking, costs, trials, sweeps)
+        module.CLAIMS
+        for module in (values, encodings, masking, heads, growth, reach, trials, sweeps)
     ),
     key=lambda claim: claim.id,
 )

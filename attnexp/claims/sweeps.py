@@ -60,7 +60,7 @@ def c21(results: Path) -> Finding:
     found = _variants(results, "baselines", "attention", "lstm")
     if isinstance(found, Finding):
         return found
-    pair = _difference(*found, _peak)
+    pair = _difference(found[0], found[1], _peak)
     return _finding([("peak, attention − lstm", pair)], [_above(pair)])
 
 
@@ -69,9 +69,9 @@ def c22(results: Path) -> Finding:
     found = _variants(results, "blog", "pe", "no_pe")
     if isinstance(found, Finding):
         return found
-    final = _difference(*found, _final)
-    fall = _difference(*found, lambda result: _peak(result) - _final(result))
-    peak = _difference(*found, _peak)
+    final = _difference(found[0], found[1], _final)
+    fall = _difference(found[0], found[1], lambda result: _peak(result) - _final(result))
+    peak = _difference(found[0], found[1], _peak)
     shown = [("final", final), ("fall after the peak", fall), ("peak", peak)]
     return _finding(shown, [_above(final), _below(fall)])
 
@@ -97,7 +97,8 @@ def _close(results: Path, study: str, one: str, other: str) -> Finding:
     if isinstance(found, Finding):
         return found
     pairs = [
-        (name, _difference(*found, figure)) for name, figure in (("peak", _peak), ("final", _final))
+        (name, _difference(found[0], found[1], figure))
+        for name, figure in (("peak", _peak), ("final", _final))
     ]
     return _finding(pairs, [_within(pair, CLOSE) for _, pair in pairs])
 
