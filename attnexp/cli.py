@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import sys
 import textwrap
 from enum import StrEnum
@@ -282,6 +283,9 @@ def claims(
 
 def main() -> None:
     """The console script."""
+    # OpenMP's threads spin while they wait. On cores shared with other work that made a run up to
+    # twenty times slower; it reads this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(prog_name="attnexp")
 
 

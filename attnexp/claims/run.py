@@ -12,6 +12,7 @@ from rich.text import Text
 
 from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
 from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.claims.layers import one_thread
 from attnexp.config import did_you_mean
 from attnexp.errors import UserError
 
@@ -49,8 +50,10 @@ def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
 
 def check(claims: Sequence[Claim], results: Path) -> Iterator[tuple[Claim, Finding]]:
     """Each claim with what was found, one after the other. results: the root of all results."""
-    for claim in claims:
-        yield claim, claim.check(results)
+    # The tensors are small: threads would wait for each other longer than they work.
+    with one_thread():
+        for claim in claims:
+            yield claim, claim.check(results)
 
 
 def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
