@@ -27,7 +27,7 @@ test: setup  ## The tests, slow ones left out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 test-slow: setup  ## The slow tests alone
-	$(BIN)/python -m pytest -q -m slow
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -m slow
 
 check: setup  ## Lint, format and types
 	$(BIN)/ruff check

@@ -283,9 +283,10 @@ def claims(
 
 def main() -> None:
     """The console script."""
-    # OpenMP's threads spin while they wait. On cores shared with other work that made a run up to
-    # twenty times slower; it reads this when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Threads of GNU OpenMP spin for milliseconds while they wait, which on cores shared with other
+    # work makes a run many times slower. A short spin costs an idle machine little. It is read when
+    # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     app(prog_name="attnexp")
 
 

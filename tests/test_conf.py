@@ -66,7 +66,8 @@ def excluded(pair: tuple[str, str]) -> bool:
     return no_map
 
 
-PIECES = [option for option in OPTIONS if option.split("=")[0] in ("model", "position", "mask")]
+GROUPS = ("model", "position", "mask", "train")
+PIECES = [option for option in OPTIONS if option.split("=")[0] in GROUPS]
 PAIRS = [
     (one, other)
     for one, other in itertools.combinations(PIECES, 2)
