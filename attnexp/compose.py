@@ -215,4 +215,4 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__
     key = getattr(error, "full_key", None)
     message = str(getattr(error, "msg", None) or error).splitlines()[0]
-    return f"{key}: {message}" if key else message
+    return f"{key}: {message}. `attnexp config` shows a value that fits." if key else message
