@@ -85,6 +85,13 @@ def test_a_damaged_cache_is_made_again(
     assert "damaged" not in capsys.readouterr().err
 
 
+def test_the_vocabulary_holds_the_words_that_have_an_id_of_their_own(config: DataConfig) -> None:
+    config.vocab_size = 8
+    dataset = load(config)
+    assert len(dataset.words) == 4  # ids 4 to 7
+    assert dataset.train.ids.max() == 7
+
+
 def test_changed_reviews_are_not_taken_from_the_cache(config: DataConfig) -> None:
     assert config.path is not None
     first = load(config)

@@ -9,7 +9,7 @@ import torch
 from conftest import IMDB, needs_imdb
 
 from attnexp import loop, runs, train
-from attnexp.checkpoint import WEIGHTS
+from attnexp.checkpoint import WEIGHTS, load_weights
 from attnexp.compose import compose
 from attnexp.config import RunConfig, to_dict
 from attnexp.errors import RunFailed, UserError
@@ -112,6 +112,31 @@ def test_a_finished_run_is_not_run_again_when_asked(tmp_path: Path) -> None:
     again_dir, again = train_run(small(tmp_path), skip_finished=True)
     assert (again_dir, again) == (run_dir, first)
     assert (run_dir / runs.METRICS).stat().st_mtime_ns == before
+
+
+def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
+    tmp_path: Path,
+) -> None:
+    """Words of the file have its vectors, the others their own start; coverage is told."""
+    words = train.load_data(small(tmp_path).data).words
+    file = tmp_path / "vectors.txt"
+    known = words[::2]
+    file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))
+    config = small(
+        tmp_path,
+        *(f"model.vectors={file}", "model.d_model=4", "model.freeze=true"),
+        f"data.vocab_size={4 + len(words)}",  # every id is taken
+    )
+    run_dir, result = train_run(config)
+    assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
+    model = build_model(config)
+    load_weights(run_dir, model)
+    table = model.embedding.get_parameter("weight")
+    assert table[4 : 4 + len(words) : 2, 0].tolist() == [i + 0.5 for i in range(len(known))]
+    assert table[5 : 4 + len(words) : 2].abs().max() <= 0.05
+    assert result.parameters == sum(p.numel() for p in model.parameters()) - table.numel()
+    file.write_text(file.read_text().replace("1 2 3", "3 2 1"))
+    assert train_run(config)[1].run_id != result.run_id
 
 
 def test_measuring_train_may_be_left_out_and_changes_nothing_else(tmp_path: Path) -> None:

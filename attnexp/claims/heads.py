@@ -94,7 +94,7 @@ CLAIMS = [
     Claim(
         id="C18",
         source="K",
-        text="heads as one tensor operation: a loop's numbers, and faster",
+        text="heads as one operation give a loop's numbers (speed: shown only)",
         check=c18,
     ),
 ]

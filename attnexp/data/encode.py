@@ -141,7 +141,7 @@ def load(config: DataConfig) -> Dataset:
     return Dataset(
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
-        words=ranked.words[: config.vocab_size - INDEX_FROM],
+        words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
         source=description,
         fingerprint=ranked.fingerprint,
     )
