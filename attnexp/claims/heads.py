@@ -33,10 +33,10 @@ def c18(_results: Path) -> Finding:
         f"{statistics.median(pairs):.2f} at batch {batch}" for batch, pairs in ratios.items()
     )
     slow = [str(batch) for batch, pairs in ratios.items() if not is_faster(pairs)]
-    speed = f"NOT faster at {' and '.join(slow)}" if slow else "faster"
+    speed = f"NOT faster at {', '.join(slow)}" if slow else "faster"
     return Finding.exact(
         difference <= EXACT,
-        f"max |diff| {difference:.0e} (tol {EXACT:g}); loop/tensor time {medians} "
+        f"max |diff| {difference:.0e} (tol {EXACT:g}); loop/tensor {medians} "
         f"({len(ratios[1])} pairs), {speed}",
     )
 
