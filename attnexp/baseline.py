@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attnexp.data.text import START
 from attnexp.errors import UserError
+from attnexp.metrics import measure
 from attnexp.runs import Evaluation
 
 if TYPE_CHECKING:
@@ -52,14 +53,8 @@ class TfidfModel:
         return expit(self.logits(ids))
 
     def evaluate(self, ids: Integer, labels: NDArray[Any]) -> Evaluation:
-        """Mean log-loss in nats, and accuracy, where probability 0.5 counts as negative.
-
-        ids: (n, T). labels: (n,), 0 or 1.
-        """
-        logits = self.logits(ids)
-        loss = np.logaddexp(0, np.where(labels > 0, -logits, logits))  # -log p(label), no overflow
-        right = (logits > 0) == (labels > 0)
-        return Evaluation(loss=float(loss.mean()), accuracy=float(right.mean()), n=len(labels))
+        """What the model is worth. ids: (n, T). labels: (n,), 0 or 1."""
+        return measure(self.logits(ids), labels)
 
     def to_arrays(self) -> dict[str, Float]:
         """By name, fit for safetensors; `from_arrays` gives the same model to the bit."""

@@ -29,7 +29,7 @@ def check(config: RunConfig) -> None:
         config.mask,
         config.train,
     )
-    _at_least(config, 0, "seed")
+    _at_least(config, 0, "seed", "seeds.init", "seeds.order", "seeds.split")
     _at_least(
         config,
         1,

@@ -161,10 +161,23 @@ class TrainConfig:
 
 
 @dataclass(kw_only=True, slots=True)
+class SeedsConfig:
+    """Sources of chance, apart: each follows `seed` unless it is given here."""
+
+    init: int | None = None
+    """Weights at the start."""
+    order: int | None = None
+    """What happens while training: order of the reviews, dropout."""
+    split: int | None = None
+    """Which part of train is held out."""
+
+
+@dataclass(kw_only=True, slots=True)
 class RunConfig:
     """Everything that decides a run."""
 
     seed: int = 0
+    seeds: SeedsConfig = field(default_factory=SeedsConfig)
     out: str = "outputs"
     """Root of all results, relative to where the command is called."""
     data: DataConfig = field(default_factory=DataConfig)
@@ -172,6 +185,11 @@ class RunConfig:
     position: PositionConfig = field(default_factory=PositionConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def seed_of(self, source: str) -> int:
+        """The seed of a source of chance: "init", "order" or "split"."""
+        own: int | None = getattr(self.seeds, source)
+        return self.seed if own is None else own
 
 
 def to_dict(config: Any) -> dict[str, Any]:

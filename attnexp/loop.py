@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp import progress
@@ -21,7 +23,11 @@ from attnexp.config import Optimizer, Precision, TrainConfig
 from attnexp.data.encode import Encoded
 from attnexp.device import autocast
 from attnexp.errors import RunFailed
+from attnexp.metrics import measure
 from attnexp.runs import EpochRow, Evaluation
+
+Logits = NDArray[np.float32]
+"""(n,): a prediction for each review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,15 @@ class Examples:
         """Where both tensors are."""
         return self.ids.device
 
+    @property
+    def truth(self) -> NDArray[np.float32]:
+        """The labels on the host: (n,)."""
+        labels: NDArray[np.float32] = self.labels.cpu().numpy()
+        return labels
+
 
 class Tally:
-    """Running mean of loss and accuracy, summed on the device.
+    """Running mean of loss and accuracy while training, summed on the device.
 
     Asking for a number after every batch would make the host wait for the GPU.
     """
@@ -66,17 +78,15 @@ class Tally:
         self.loss_sum += loss.detach() * len(labels)
         self.num_right += ((logits > 0) == (labels > 0)).sum()
 
-    def mean(self) -> Evaluation:
-        """Over all examples added so far."""
-        return Evaluation(
-            loss=self.loss_sum.item() / self.n, accuracy=self.num_right.item() / self.n, n=self.n
-        )
+    def mean(self) -> tuple[float, float]:
+        """Loss and accuracy over all examples added so far."""
+        return self.loss_sum.item() / self.n, self.num_right.item() / self.n
 
 
 def fit(
     model: nn.Module, train: Examples, val: Examples, config: TrainConfig, shuffle: torch.Generator
-) -> Iterator[EpochRow]:
-    """Train, and yield a row after every epoch, when the model holds that epoch's weights.
+) -> Iterator[tuple[EpochRow, Logits]]:
+    """Train; after every epoch yield its row and what the model, as it is then, says of `val`.
 
     shuffle: orders the examples; models given equal generators see the same batches. Raises
     `RunFailed` when the loss is no longer a number.
@@ -100,48 +110,58 @@ def fit(
             loss.backward()
             optimizer.step()
             tally.add(loss, logits, batch.labels)
-        running = tally.mean()
+        running_loss, running_accuracy = tally.mean()
         train_seconds = time.perf_counter() - started
-        validated = evaluate(model, val, config.precision)
+        val_logits = predict(model, val, config.precision)
+        validated = measure(val_logits, val.truth)
         seconds = time.perf_counter() - started
-        for name, measured in (("training", running), ("validation", validated)):
-            if not math.isfinite(measured.loss):
+        for name, value in (("training", running_loss), ("validation", validated.loss)):
+            if not math.isfinite(value):
                 raise RunFailed(
-                    f"The {name} loss is {measured.loss} in epoch {epoch}. A smaller train.lr "
+                    f"The {name} loss is {value} in epoch {epoch}. A smaller train.lr "
                     f"(now {config.lr:g}) usually helps."
                 )
         after = None
         if config.measure_train:
             after = evaluate(model, train, config.precision, label="measuring on train")
-        yield EpochRow(
+        row = EpochRow(
             epoch=epoch,
-            train_loss=running.loss,
-            train_accuracy=running.accuracy,
+            train_loss=running_loss,
+            train_accuracy=running_accuracy,
             train_loss_after=after.loss if after else None,
             train_accuracy_after=after.accuracy if after else None,
             val_loss=validated.loss,
             val_accuracy=validated.accuracy,
+            val_brier=validated.brier,
+            val_ece=validated.ece,
             seconds=seconds,
             examples_per_second=len(train) / train_seconds,
         )
+        yield row, val_logits
 
 
 def evaluate(
     model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
 ) -> Evaluation:
-    """Mean loss and accuracy over all examples, dropout off."""
+    """What the model is worth on all examples, dropout off."""
+    return measure(predict(model, examples, precision, label=label), examples.truth)
+
+
+def predict(
+    model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
+) -> Logits:
+    """The logit of every example, dropout off."""
     # On CPU a larger batch is slower: its scores no longer fit the cache.
     size = 1024 if examples.device.type == "cuda" else 32
     model.eval()
-    tally = Tally(examples.device)
+    logits = torch.empty(len(examples), device=examples.device)
     begins = range(0, len(examples), size)
     with torch.inference_mode(), autocast(examples.device, precision):
         for begin in progress.track(begins, total=len(begins), label=label):
-            batch = examples[begin : begin + size]
-            logits = model(batch.ids).float()
-            loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
-            tally.add(loss, logits, batch.labels)
-    return tally.mean()
+            rows = slice(begin, begin + size)
+            logits[rows] = model(examples.ids[rows]).float()
+    predicted: Logits = logits.cpu().numpy()
+    return predicted
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:

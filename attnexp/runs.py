@@ -1,8 +1,8 @@
 """A run on disk: its id, its folder, its result and where that came from.
 
 `RUN/` holds `config.yaml` (resolved), `overrides.yaml`, `metrics.jsonl` (a line an epoch),
-`model.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. The last is written last and
-whole: a folder with a `result.json` is a finished run.
+`model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. The
+last is written last and whole: a folder with a `result.json` is a finished run.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from attnexp.config import RunConfig, to_dict
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
@@ -44,6 +44,8 @@ class EpochRow:
     train_accuracy_after: float | None
     val_loss: float
     val_accuracy: float
+    val_brier: float
+    val_ece: float
     seconds: float
     """Training and validation; without the second look at train."""
     examples_per_second: float
@@ -52,10 +54,12 @@ class EpochRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """A model measured on a set."""
+    """A model measured on a set; `metrics.measure` says how."""
 
     loss: float
     accuracy: float
+    brier: float
+    ece: float
     n: int
 
 
@@ -111,6 +115,8 @@ def run_id(config: RunConfig, fingerprint: str) -> str:
     """
     tree = to_dict(config)
     del tree["out"], tree["data"]["path"], tree["train"]["device"], tree["train"]["threads"]
+    del tree["seed"]
+    tree["seeds"] = {source: config.seed_of(source) for source in tree["seeds"]}
     text = json.dumps([SCHEMA, fingerprint, tree], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -123,7 +129,14 @@ def default_label(config: RunConfig) -> str:
 def run_dir(config: RunConfig, run_id: str, *, folder: str, label: str) -> Path:
     """`OUT/FOLDER/LABEL-sSEED-ID`: readable, unique, and without an `=`."""
     safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in label)
-    return Path(config.out) / folder / f"{safe[:60]}-s{config.seed}-{run_id[:8]}"
+    return Path(config.out) / folder / f"{safe[:60]}-s{replicate(to_dict(config))}-{run_id[:8]}"
+
+
+def replicate(config: dict[str, Any]) -> str:
+    """What tells a run from the other runs of its variant: `0`, or `0-init3` with seeds apart."""
+    seed, seeds = config["seed"], config["seeds"]
+    apart = {name: own for name, own in seeds.items() if own not in (None, seed)}
+    return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
 
 
 def find_finished(folder: Path, run_id: str) -> Path | None:

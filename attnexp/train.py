@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from attnexp import device, progress, runs
+from attnexp import device, predictions, progress, runs
 from attnexp.baseline import fit_tfidf
 from attnexp.checkpoint import load_weights, save_arrays, save_weights
 from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
@@ -21,7 +22,8 @@ from attnexp.cost import count_flops, count_parameters
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import UserError
-from attnexp.loop import Examples, evaluate, fit
+from attnexp.loop import Examples, Logits, fit, predict
+from attnexp.metrics import measure
 from attnexp.model.classifier import build_model, set_word_vectors
 from attnexp.model.init import named_seed
 from attnexp.runs import EpochRow, Evaluation, RunResult
@@ -39,6 +41,8 @@ class Trained:
 
     epochs: list[EpochRow]
     test: Evaluation
+    predicted: dict[str, Logits]
+    """See `predictions`."""
     parameters: int
     flops_per_example: int
 
@@ -89,6 +93,10 @@ def train_run(
         log(f"test: {asdict(trained.test)}")
 
     runs.save_vocabulary(run_dir, dataset.words)
+    truth = {predictions.VAL_LABELS: splits[1].truth.astype(np.uint8)}
+    if config.train.protocol is Protocol.holdout:
+        truth[predictions.TEST_LABELS] = splits[2].truth.astype(np.uint8)
+    predictions.save(run_dir, {**trained.predicted, **truth})
     result = RunResult(
         schema=runs.SCHEMA,
         run_id=run_id,
@@ -128,30 +136,35 @@ def _train_network(
     say: Callable[[str], None],
 ) -> Trained:
     train, val, test = splits
-    torch.manual_seed(named_seed(config.seed, "dropout"))
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
     model = build_model(config)
     if vectors is not None:
         say(f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found")
         set_word_vectors(model, vectors.rows, vectors.found)
     model.to(train.device)
     epochs: list[EpochRow] = []
-    shuffle = torch.Generator().manual_seed(named_seed(config.seed, "order"))
-    for row in fit(model, train, val, config.train, shuffle):
+    predicted: dict[str, Logits] = {}
+    shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
+    for row, logits in fit(model, train, val, config.train, shuffle):
         is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in epochs)
         if is_best or config.train.protocol is Protocol.blog:
             save_weights(run_dir, model)
+        if is_best:
+            predicted[predictions.BEST] = logits
+        predicted[predictions.FINAL] = logits
         epochs.append(row)
         runs.add_epoch(run_dir, row)
         say(epoch_line(row, config.train.epochs))
     if config.train.protocol is Protocol.blog:
-        # The test set was the validation set all along, so the last row has its figures.
-        tested = Evaluation(loss=row.val_loss, accuracy=row.val_accuracy, n=len(test))
+        test_logits = logits  # the test set was the validation set all along
     else:
         load_weights(run_dir, model)
-        tested = evaluate(model, test, config.train.precision)
+        test_logits = predict(model, test, config.train.precision)
+        predicted[predictions.TEST] = test_logits
     return Trained(
         epochs=epochs,
-        test=tested,
+        test=measure(test_logits, test.truth),
+        predicted=predicted,
         parameters=count_parameters(model),
         flops_per_example=count_flops(model, test[:1].ids),
     )
@@ -166,7 +179,8 @@ def _fit_tfidf(
         (part.ids.cpu().numpy(), part.labels.cpu().numpy()) for part in splits
     )
     model = fit_tfidf(ids, labels, vocab_size=config.data.vocab_size)
-    fitted, validated = model.evaluate(ids, labels), model.evaluate(val_ids, val_labels)
+    val_logits = model.logits(val_ids).astype(np.float32)
+    fitted, validated = model.evaluate(ids, labels), measure(val_logits, val_labels)
     seconds = time.perf_counter() - started
     row = EpochRow(
         epoch=1,
@@ -176,15 +190,21 @@ def _fit_tfidf(
         train_accuracy_after=fitted.accuracy,
         val_loss=validated.loss,
         val_accuracy=validated.accuracy,
+        val_brier=validated.brier,
+        val_ece=validated.ece,
         seconds=seconds,
         examples_per_second=len(ids) / seconds,
     )
     save_arrays(run_dir, model.to_arrays())
     runs.add_epoch(run_dir, row)
     say(epoch_line(row, 1))
+    predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}
+    if config.train.protocol is Protocol.holdout:
+        predicted[predictions.TEST] = model.logits(test_ids).astype(np.float32)
     return Trained(
         epochs=[row],
         test=model.evaluate(test_ids, test_labels),
+        predicted=predicted,
         parameters=model.parameters,
         flops_per_example=2 * config.data.max_len,  # a product for each word, at most
     )
@@ -209,7 +229,7 @@ def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> S
     train, test = (Examples.of(part, where) for part in (dataset.train, dataset.test))
     if config.train.protocol is Protocol.blog:
         return train, test, test
-    generator = torch.Generator().manual_seed(named_seed(config.seed, "split"))
+    generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
     rows = torch.randperm(len(train), generator=generator).to(where)
     num_val = round(len(train) * config.data.holdout)
     if not 0 < num_val < len(train):

@@ -56,7 +56,7 @@ def _ours(config: RunConfig, examples: Examples, *, sdpa: bool, prepare: bool) -
     rows = fit(model, examples, examples, config.train, torch.Generator().manual_seed(0))
     while True:
         wait()
-        row = next(rows)
+        row, _ = next(rows)
         train_seconds = len(examples) / row.examples_per_second
         report(train=train_seconds, evaluate=row.seconds - train_seconds)
 

@@ -126,10 +126,10 @@ def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_c29_is_not_supported_where_what_is_shown_was_measured_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def measured_after(*args: Any) -> Iterator[EpochRow]:
-        for row in loop.fit(*args):
+    def measured_after(*args: Any) -> Iterator[tuple[EpochRow, loop.Logits]]:
+        for row, logits in loop.fit(*args):
             assert row.train_accuracy_after is not None
-            yield replace(row, train_accuracy=row.train_accuracy_after)
+            yield replace(row, train_accuracy=row.train_accuracy_after), logits
 
     monkeypatch.setattr(trials, "fit", measured_after)
     assert trials.c29(NOWHERE).verdict is Verdict.not_supported
@@ -172,6 +172,8 @@ def test_c29_looks_at_the_steepest_epoch() -> None:
         train_accuracy_after=0.5,
         val_loss=0.7,
         val_accuracy=0.55,
+        val_brier=0.25,
+        val_ece=0.1,
         seconds=1.0,
         examples_per_second=1.0,
     )

@@ -13,7 +13,8 @@ LAYERS = [
     {"errors", "files"},
     {"progress", "config"},
     {"checks"},
-    {"compose", "stats", "runs"},
+    {"compose", "stats", "runs", "predictions"},
+    {"metrics"},
     {
         "model.masks",
         "model.softmax",

@@ -49,7 +49,7 @@ def train(*words: str, n: int = 37) -> list[EpochRow]:
     torch.manual_seed(named_seed(config.seed, "dropout"))
     model = build_model(config)
     data = examples(n), examples(19, seed=1)
-    return list(fit(model, *data, config.train, shuffle(config.seed)))
+    return [row for row, _ in fit(model, *data, config.train, shuffle(config.seed))]
 
 
 def figures(rows: list[EpochRow]) -> list[dict[str, Any]]:
@@ -81,7 +81,8 @@ def right(ids: Tensor) -> Tensor:
 
 
 def fit_stub(stub: Stub, data: Examples, **settings: Any) -> Iterator[EpochRow]:
-    return fit(stub, data, data, TrainConfig(batch_size=4, **settings), shuffle())
+    rows = fit(stub, data, data, TrainConfig(batch_size=4, **settings), shuffle())
+    return (row for row, _ in rows)
 
 
 @pytest.mark.parametrize("words", [[], ["position=sinusoidal"], ["train.precision=bf16"]])
@@ -153,7 +154,8 @@ def test_validation_is_of_the_validation_set() -> None:
     stub = Stub(lambda _, ids: torch.ones(len(ids)))  # always "positive"
     data, val = numbered(10), Examples(torch.zeros(8, 1, dtype=torch.int32), torch.zeros(8))
     val.labels[0] = 1
-    (row,) = fit(stub, data, val, TrainConfig(epochs=1), shuffle())
+    ((row, logits),) = fit(stub, data, val, TrainConfig(epochs=1), shuffle())
+    assert logits.tolist() == [1.0] * 8
     assert (row.val_accuracy, row.train_accuracy, row.train_accuracy_after) == (1 / 8, 1 / 2, 1 / 2)
 
 

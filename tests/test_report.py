@@ -18,7 +18,8 @@ from attnexp.runs import SCHEMA, EpochRow, Evaluation, RunResult
 
 def row(epoch: int, accuracy: float) -> EpochRow:
     return EpochRow(epoch=epoch, train_loss=0.4, train_accuracy=0.8, train_loss_after=0.3,
-                    train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, seconds=1.0,
+                    train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, val_brier=0.1,
+                    val_ece=0.05, seconds=1.0,
                     examples_per_second=1.0)  # fmt: skip
 
 
@@ -30,8 +31,8 @@ def result(label: str, order: int, seed: int, accuracies: list[float], *words: s
         config=to_dict(config), parameters=2_609_281, flops_per_example=1, epochs=rows,
         data={"name": str(config.data.name), "fingerprint": "f", "n_val": 9, "n_test": 9},
         best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
-        test=Evaluation(loss=0.35, accuracy=accuracies[-1], n=9), wall_seconds=1.0,
-        peak_rss_bytes=1, provenance={},
+        test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
+        wall_seconds=1.0, peak_rss_bytes=1, provenance={},
     )  # fmt: skip
 
 

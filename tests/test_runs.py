@@ -12,7 +12,8 @@ from attnexp.errors import UserError
 from attnexp.runs import run_dir, run_id
 
 HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1"]
-TELLING = ["seed=1", "model.heads=4", "data.max_len=81", "train.epochs=4", "mask.mode=mul",
+TELLING = ["seed=1", "seeds.init=1", "seeds.order=1", "seeds.split=1",
+           "model.heads=4", "data.max_len=81", "train.epochs=4", "mask.mode=mul",
            "train.precision=bf16", "data.limit_test=10"]  # fmt: skip
 
 

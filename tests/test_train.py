@@ -8,12 +8,13 @@ import pytest
 import torch
 from conftest import IMDB, needs_imdb
 
-from attnexp import loop, runs, train
+from attnexp import loop, predictions, runs, train
 from attnexp.checkpoint import WEIGHTS, load_weights
 from attnexp.compose import compose
 from attnexp.config import RunConfig, to_dict
 from attnexp.errors import RunFailed, UserError
 from attnexp.evaluation import evaluate_run
+from attnexp.metrics import measure
 from attnexp.model.classifier import build_model
 from attnexp.runs import EpochRow
 from attnexp.train import train_run
@@ -45,7 +46,7 @@ def test_the_folder_holds_what_the_contract_says(tmp_path: Path) -> None:
     run_dir, result = train_run(config, overrides=["experiment=smoke"])
     names = {path.name for path in run_dir.iterdir()}
     assert names == {"config.yaml", "overrides.yaml", runs.METRICS, runs.RESULT, runs.LOG,
-                     runs.VOCABULARY, WEIGHTS}  # fmt: skip
+                     runs.VOCABULARY, WEIGHTS, predictions.FILE}  # fmt: skip
     assert run_dir.parent == tmp_path / "runs"
     assert "=" not in str(run_dir.relative_to(tmp_path))
     assert runs.load(run_dir) == result
@@ -66,14 +67,14 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []
-    real = loop.evaluate
+    real = loop.predict
 
     def watch(model, examples, precision, **more):  # type: ignore[no-untyped-def]
         seen.append((len(examples), int(examples.ids.sum())))
         return real(model, examples, precision, **more)
 
-    monkeypatch.setattr(loop, "evaluate", watch)
-    monkeypatch.setattr(train, "evaluate", watch)
+    monkeypatch.setattr(loop, "predict", watch)
+    monkeypatch.setattr(train, "predict", watch)
     config = small(tmp_path, "train=holdout", "train.epochs=3", "data.limit_test=200")
     run_dir, result = train_run(config)
     sizes = [n for n, _ in seen]
@@ -82,6 +83,44 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     assert result.best.val_accuracy == max(row.val_accuracy for row in result.epochs)
     measured, _ = evaluate_run(run_dir)
     assert measured == result.test
+
+
+@pytest.mark.parametrize("protocol", ["blog", "holdout"])
+def test_stored_predictions_give_the_rows_again(tmp_path: Path, protocol: str) -> None:
+    run_dir, result = train_run(small(tmp_path, f"train={protocol}"))
+    stored = predictions.load(run_dir)
+    for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
+        found = measure(stored[name], stored[predictions.VAL_LABELS])
+        assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
+        assert (found.brier, found.ece) == (row.val_brier, row.val_ece)
+    assert (predictions.TEST in stored) == (protocol == "holdout")
+    if protocol == "holdout":
+        assert measure(stored[predictions.TEST], stored[predictions.TEST_LABELS]) == result.test
+
+
+def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
+    """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
+
+    def chance(*words: str) -> tuple[list[float], list[int], list[float]]:
+        config = small(tmp_path, "train=holdout", "model.dropout=0", *words)
+        parts = train._split(config, train.load_data(config.data), torch.device("cpu"))
+        _, result = train_run(config)
+        weights = build_model(config).state_dict()["embedding.weight"][1]
+        return weights.tolist(), parts[1].ids.tolist(), [result.epochs[0].train_loss]
+
+    weights, held_out, loss = chance()
+    init, order, split = (chance(f"seeds.{source}=1") for source in ("init", "order", "split"))
+    assert init[0] != weights
+    assert init[1] == held_out
+    assert (order[0], order[1]) == (weights, held_out)
+    assert order[2] != loss
+    assert split[0] == weights
+    assert split[1] != held_out
+    assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == (
+        weights,
+        held_out,
+        loss,
+    )
 
 
 def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learni
     with torch.random.fork_rng(devices=[]):
         model = build_model(config)
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
-    return steepest(list(fit(model, train, val, config.train, shuffle)))
+    return steepest([row for row, _ in fit(model, train, val, config.train, shuffle)])
 
 
 def steepest(rows: Sequence[EpochRow]) -> Learning:

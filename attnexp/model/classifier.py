@@ -117,7 +117,7 @@ class Classifier(nn.Module):
 
 
 def build_model(config: RunConfig) -> Classifier:
-    """The model a config asks for, with weights that depend on `config.seed` alone."""
+    """The model a config asks for, with weights that depend on the seed of `init` alone."""
     model = config.model
     width = model.d_model * (2 if config.position.is_concatenated else 1)
     mixers = _mixers(model, width)
@@ -142,7 +142,7 @@ def build_model(config: RunConfig) -> Classifier:
         hide_padding=config.mask.padding,
         pattern=None if config.mask.restricted else _pattern(config.mask),
     )
-    init_weights(classifier, config.seed)
+    init_weights(classifier, config.seed_of("init"))
     return classifier
 
 

@@ -123,9 +123,12 @@ def _by_variant(results: list[RunResult]) -> dict[str, list[RunResult]]:
 def _settings(result: RunResult) -> dict[str, Any]:
     """Everything that makes a variant: the config without seed, place and machine."""
     flat = flatten(result.config)
-    for key in ("seed", "out", "data.path", "train.device", "train.threads"):
-        del flat[key]
-    return flat
+    left_out = ("seed", "out", "data.path", "train.device", "train.threads")
+    return {
+        key: value
+        for key, value in flat.items()
+        if key not in left_out and not key.startswith("seeds.")
+    }
 
 
 def _differing(result: RunResult, others: list[RunResult]) -> str:

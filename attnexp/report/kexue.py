@@ -30,7 +30,16 @@ FIGURES: dict[PositionKind, list[dict[str, float]]] = {
     kind: [dict(zip(NAMES, row, strict=True)) for row in rows] for kind, rows in _TABLE.items()
 }
 
-_FREE = {"seed", "out", "data.path", "train.epochs", "train.measure_train"}
+_FREE = {
+    "seed",
+    "seeds.init",
+    "seeds.order",
+    "seeds.split",
+    "out",
+    "data.path",
+    "train.epochs",
+    "train.measure_train",
+}
 _FREE |= {"train.device", "train.threads", "train.precision"}
 """Keys that may differ from K's run without making it another experiment."""
 

@@ -1,0 +1,55 @@
+"""Accuracy, log-loss, Brier score and calibration error, against scikit-learn and by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+
+from attnexp.metrics import measure
+
+
+def test_every_figure_is_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=500) * 3, rng.integers(0, 2, 500)
+    probability = 1 / (1 + np.exp(-logits))
+    found = measure(logits, labels)
+    assert found.n == 500
+    assert found.loss == pytest.approx(log_loss(labels, probability))
+    assert found.brier == pytest.approx(brier_score_loss(labels, probability))
+    assert found.accuracy == accuracy_score(labels, probability > 0.5)
+
+
+def test_calibration_error_by_hand() -> None:
+    """Two bins: 0.9 sure and right 3 times of 4; 0.6 sure and right once of 2."""
+    logits = np.log([9.0, 9.0, 9.0, 1 / 9, 1.5, 1 / 1.5])
+    labels = np.array([1, 1, 0, 0, 1, 1])
+    expected = (4 * abs(0.75 - 0.9) + 2 * abs(0.5 - 0.6)) / 6
+    assert measure(logits, labels).ece == pytest.approx(expected)
+
+
+def test_probabilities_that_are_frequencies_are_calibrated() -> None:
+    rng = np.random.default_rng(1)
+    probability = rng.uniform(size=200_000)
+    labels = rng.uniform(size=200_000) < probability
+    assert measure(np.log(probability / (1 - probability)), labels).ece < 0.01
+
+
+def test_swapping_the_classes_changes_nothing() -> None:
+    rng = np.random.default_rng(2)
+    logits, labels = rng.normal(size=100), rng.integers(0, 2, 100)
+    one, other = measure(logits, labels), measure(-logits, 1 - labels)
+    assert (one.loss, one.brier, one.ece) == pytest.approx((other.loss, other.brier, other.ece))
+
+
+def test_large_logits_do_not_overflow() -> None:
+    found = measure(np.array([1e4, -1e4, 1e4]), np.array([1, 0, 0]))
+    assert (found.loss, found.accuracy) == pytest.approx((1e4 / 3, 2 / 3))
+    assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_logit_that_is_no_number_gives_no_number(broken: float) -> None:
+    found = measure(np.array([1.0, broken]), np.array([1, 1]))
+    assert math.isnan(found.loss)
+    assert math.isnan(found.ece)
