@@ -16,6 +16,7 @@ from attnexp.config import (
     Protocol,
     RunConfig,
     Score,
+    SweepConfig,
 )
 from attnexp.errors import UserError
 
@@ -68,6 +69,15 @@ def check(config: RunConfig) -> None:
     if data.name in (DataName.files, DataName.hub) and data.path is None:
         wanted = "a folder or file" if data.name is DataName.files else "a data set's name"
         raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
+
+
+def check_executor(config: SweepConfig) -> None:
+    """Likewise for where runs take place."""
+    whole = ("workers", "threads", "timeout_min", "mem_gb")
+    _at_least(config, 1, *(f"executor.{key}" for key in whole))
+    gpu = config.executor.gpu
+    if not 0 < gpu <= 1:
+        raise UserError(f"executor.gpu must be a share above 0 and at most 1; got {gpu}.")
 
 
 def _check_model(model: ModelConfig, position: PositionConfig, mask: MaskConfig) -> None:
@@ -174,14 +184,14 @@ def _check_mask(model: ModelConfig, position: PositionConfig, mask: MaskConfig) 
         )
 
 
-def _value(config: RunConfig, key: str) -> Any:
+def _value(config: RunConfig | SweepConfig, key: str) -> Any:
     value: Any = config
     for name in key.split("."):
         value = getattr(value, name)
     return value
 
 
-def _at_least(config: RunConfig, minimum: int, *keys: str) -> None:
+def _at_least(config: RunConfig | SweepConfig, minimum: int, *keys: str) -> None:
     for key in keys:
         value = _value(config, key)
         if value is not None and value < minimum:

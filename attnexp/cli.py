@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from attnexp.config import OnError
 from attnexp.errors import RunFailed, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from attnexp.report.comparison import Comparison
-    from attnexp.runs import RunResult
+    from attnexp.runs import Run
 
 
 class _Commands(TyperGroup):
@@ -56,6 +57,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="OVERRIDES", help="Settings, as key=value.", show_default=False),
 ]
+Margin = Annotated[
+    float,
+    typer.Option(metavar="POINTS", help="Accuracies nearer than this count as equivalent."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -66,6 +71,7 @@ class Format(StrEnum):
     markdown = "markdown"
     csv = "csv"
     json = "json"
+    latex = "latex"
 
 
 @app.command()
@@ -84,65 +90,115 @@ def train(
     from attnexp.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.runs import Run
     from attnexp.train import train_run
 
     run_dir, result = train_run(config, overrides=words)
     if as_json:
         _print_json(result.to_json())
     else:
-        _show([result])
+        _show([Run(path=run_dir, result=result)])
         _out(f"\nResults: {run_dir}")
 
 
 @app.command()
-def sweep(overrides: Overrides = None, as_json: AsJson = False) -> None:
+def sweep(
+    overrides: Overrides = None,
+    zipped: Annotated[
+        bool, typer.Option("--zip", help="Pair the axes' values instead of crossing them.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the runs and estimate the time.")
+    ] = False,
+    on_error: Annotated[
+        OnError, typer.Option(help="After a failed run: go on, or start no more.")
+    ] = OnError.proceed,
+    margin: Margin = 0.25,
+    as_json: AsJson = False,
+) -> None:
     """Train many models and compare them. What has finished before is not run again.
 
-    Example: attnexp sweep study=blog 'seed=range(3)'
+    Where: executor=local (processes here; executor.workers=2), submitit, slurm or ray.
+
+    Example: attnexp sweep study=blog 'seed=range(6)'
 
     Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
     """
-    from attnexp.sweep import Failure, plan, run
+    from attnexp.sweep import plan
 
-    planned = plan(overrides or [])
-    outcomes = list(run(planned))
-    results = [outcome for outcome in outcomes if not isinstance(outcome, Failure)]
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    planned = plan(overrides or [], zipped=zipped)
+    if dry_run:
+        from attnexp import preview
+
+        shown = preview.take(planned)
+        _print_json(shown.to_json()) if as_json else preview.show(shown, _console())
+        return
+
+    from attnexp.executors.task import Failure
+    from attnexp.runs import Run
+    from attnexp.schedule import carry_out
+    from attnexp.watch import Watch, totals
+
+    with Watch() as watch:
+        entries = carry_out(planned, on_error=on_error, watch=watch)
+    outcomes = [entry.outcome for entry in entries]
+    finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     if as_json:
-        _print_json([comparison.to_json() for comparison in _compare(results)])
-    elif results:
-        _show(results)
+        _print_json([comparison.to_json() for comparison in _compare(finished, margin)])
+    elif finished:
+        _show(finished, margin)
         _out(f"\nResults: {planned.directory}")
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:
-        lines = [
-            f"{item.job.label}, seed {item.job.config.seed}: {item.reason}" for item in failures
-        ]
-        _stop("\n".join([f"{len(failures)} of {len(outcomes)} runs failed:", *lines]), code=1)
+        lines = [f"{failure.job}: {failure.reason}" for failure in failures]
+        _stop("\n".join([totals(entries), *lines]), code=1)
 
 
 @app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders with runs.")],
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN_DIR", help="Of which run the page shows the attention."),
+    ] = None,
+    margin: Margin = 0.25,
     as_json: AsJson = False,
 ) -> None:
-    """Print the tables again from finished runs on disk.
+    """Print the tables and verdicts again from finished runs on disk.
 
     Example: attnexp report outputs/blog --format markdown
-    """
-    from attnexp.report import tables
-    from attnexp.runs import load_all
 
-    results = load_all(folders)
+    Example: attnexp report outputs/blog --html blog.html
+    """
+    from attnexp.report import formats
+    from attnexp.runs import load, load_all
+
+    found = load_all(folders)
+    if html is not None:
+        from attnexp.progress import note
+        from attnexp.report.html import write
+        from attnexp.runs import Run
+
+        chosen = Run(path=run, result=load(run)) if run else None
+        write(html, found, _compare(found, margin), chosen=chosen)
+        note(f"Page: {html}")
+        return
     match Format.json if as_json else format:
         case Format.table:
-            _show(results)
+            _show(found, margin)
         case Format.markdown:
-            _out(tables.markdown(_compare(results)), end="")
+            _out(formats.markdown(_compare(found, margin)), end="")
+        case Format.latex:
+            _out(formats.latex(_compare(found, margin)), end="")
         case Format.csv:
-            _out(tables.as_csv(_compare(results)), end="")
+            _out(formats.as_csv(_compare(found, margin)), end="")
         case Format.json:
-            _out(tables.as_json(_compare(results)))
+            _out(formats.as_json(_compare(found, margin)))
 
 
 @app.command()
@@ -327,13 +383,16 @@ def _print_json(tree: Any) -> None:
     _out(json.dumps(tree, indent=1))
 
 
-def _compare(results: "list[RunResult]") -> "list[Comparison]":
+def _compare(found: "list[Run]", margin: float = 0.25) -> "list[Comparison]":
+    """margin: in points."""
     from attnexp.report.comparison import compare
 
-    return compare(results)
+    if not 0 < margin < 100:
+        raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {margin}.")
+    return compare(found, margin=margin / 100)
 
 
-def _show(results: "list[RunResult]") -> None:
-    from attnexp.report.tables import show
+def _show(found: "list[Run]", margin: float = 0.25) -> None:
+    from attnexp.report import formats
 
-    show(_compare(results), _console())
+    formats.show(_compare(found, margin), _console())

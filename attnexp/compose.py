@@ -23,14 +23,25 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnexp.checks import check
-from attnexp.config import DataName, RunConfig, did_you_mean, flatten
+from attnexp.checks import check, check_executor
+from attnexp.config import (
+    DataName,
+    ExecutorConfig,
+    RunConfig,
+    SweepConfig,
+    did_you_mean,
+    flatten,
+)
 from attnexp.errors import UserError
 
 OVERLAYS = ("experiment", "study")
 """Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
 
+EXECUTOR = "executor"
+"""The group that says where a sweep's runs take place, and belongs to none of them."""
+
 ConfigStore.instance().store(name="schema", node=RunConfig)
+ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
 def conf_dir() -> Path:
@@ -80,7 +91,31 @@ def compose(words: Sequence[str]) -> RunConfig:
                     f"A study is many runs, and this is one. For all of them: "
                     f"attnexp sweep {shlex.join(words)}"
                 )
-        return _compose(words)
+            if is_executor(str(override.key_or_group)):
+                raise UserError(
+                    f"{override.input_line}: a single run has no executor. For many runs: "
+                    f"attnexp sweep {shlex.join(words)}"
+                )
+        config = _hydra_compose("config", words)
+    assert isinstance(config, RunConfig)
+    return _settle(config)
+
+
+def compose_executor(words: Sequence[str]) -> ExecutorConfig:
+    """Where a sweep's runs take place, from words such as `executor=ray executor.gpu=0.5`."""
+    with _hydra():
+        for override in parse(words):
+            if override.is_sweep_override():
+                raise UserError(f"{override.input_line}: a sweep has one executor.")
+        config = _hydra_compose("sweep", words)
+    assert isinstance(config, SweepConfig)
+    check_executor(config)
+    return config.executor
+
+
+def is_executor(key: str) -> bool:
+    """Whether a key belongs to `compose_executor` rather than to `compose`."""
+    return key == EXECUTOR or key.startswith(f"{EXECUTOR}.")
 
 
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -112,7 +147,7 @@ def parse(words: Sequence[str]) -> list[Override]:
     """Hydra's overrides, with keys and options known to exist. Call inside `_hydra()`."""
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     known_groups = groups()
-    known_keys = flatten(asdict(RunConfig()))
+    known_keys = flatten(asdict(RunConfig())) | flatten(asdict(SweepConfig()))
     overrides = []
     for word in words:
         try:
@@ -157,14 +192,11 @@ def _hydra() -> Iterator[None]:
         yield
 
 
-def _compose(words: Sequence[str]) -> RunConfig:
+def _hydra_compose(name: str, words: Sequence[str]) -> Any:
     try:
-        composed = hydra_compose("config", overrides=list(words))
-        config = OmegaConf.to_object(composed)
+        return OmegaConf.to_object(hydra_compose(name, overrides=list(words)))
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_cause(error)) from error
-    assert isinstance(config, RunConfig)
-    return _settle(config)
 
 
 def _settle(config: RunConfig) -> RunConfig:

@@ -37,7 +37,15 @@ Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
 Device = StrEnum("Device", ["auto", "cpu", "cuda"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
+ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
+
+
+class OnError(StrEnum):
+    """What a failed run of a sweep means for the others: they go on, or no more are started."""
+
+    proceed = "continue"
+    stop = "stop"
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
@@ -190,6 +198,33 @@ class RunConfig:
         """The seed of a source of chance: "init", "order" or "split"."""
         own: int | None = getattr(self.seeds, source)
         return self.seed if own is None else own
+
+
+@dataclass(kw_only=True, slots=True)
+class ExecutorConfig:
+    """Where the runs of a sweep take place. It changes no result beyond rounding."""
+
+    kind: ExecutorKind = ExecutorKind.local
+    workers: int | None = None
+    """Runs at a time; null for as many as fit (slurm: all, and the queue decides)."""
+    threads: int = 1
+    """CPU threads of a run that does not set train.threads itself."""
+    gpu: float = 1.0
+    """Share of a GPU that a run takes where there is one: 0.5 puts two on each."""
+    address: str | None = None
+    """ray: an existing cluster; null for $RAY_ADDRESS, or one started here."""
+    partition: str | None = None
+    """slurm, like account, timeout_min (minutes a run may take) and mem_gb (memory of a run)."""
+    account: str | None = None
+    timeout_min: int = 120
+    mem_gb: int = 8
+
+
+@dataclass(kw_only=True, slots=True)
+class SweepConfig:
+    """What belongs to a sweep as a whole."""
+
+    executor: ExecutorConfig = field(default_factory=ExecutorConfig)
 
 
 def to_dict(config: Any) -> dict[str, Any]:

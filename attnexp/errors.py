@@ -1,4 +1,4 @@
-"""The two exceptions that are meant for people. The command line prints them without traceback."""
+"""The exceptions that are meant for people. The command line prints them without traceback."""
 
 
 class UserError(ValueError):
@@ -6,6 +6,10 @@ class UserError(ValueError):
 
     The message says what is wrong, what was given and what to do.
     """
+
+
+class Busy(UserError):
+    """Another process is at this very run."""
 
 
 class RunFailed(RuntimeError):

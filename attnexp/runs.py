@@ -8,19 +8,23 @@ last is written last and whole: a folder with a `result.json` is a finished run.
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from attnexp import __version__
 from attnexp.config import RunConfig, to_dict
-from attnexp.errors import UserError
+from attnexp.errors import Busy, UserError
 from attnexp.files import atomic_write
 
 SCHEMA = 2
@@ -107,6 +111,14 @@ class RunResult:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A finished run: where it lies and what came out."""
+
+    path: Path
+    result: RunResult
+
+
 def run_id(config: RunConfig, fingerprint: str) -> str:
     """Twelve hex digits that change with anything that can change the result.
 
@@ -139,24 +151,80 @@ def replicate(config: dict[str, Any]) -> str:
     return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
 
 
-def find_finished(folder: Path, run_id: str) -> Path | None:
-    """The folder of a finished run with this id, under whatever label it was made."""
-    for result in folder.glob(f"*-{run_id[:8]}/{RESULT}"):
-        if load(result.parent).run_id == run_id:
-            return result.parent
-    return None
+def find_finished(folder: Path, run_id: str) -> list[Run]:
+    """The finished runs with this id: one, or one for each label that it goes by."""
+    found = sorted(folder.glob(f"*-{run_id[:8]}/{RESULT}"))
+    loaded = [Run(path=file.parent, result=load(file.parent)) for file in found]
+    return [run for run in loaded if run.result.run_id == run_id]
+
+
+def adopt(run: Run, path: Path, *, label: str, order: int, copy: bool) -> Run:
+    """A finished run under another label, in the folder `path` that goes with it.
+
+    copy: leave the old one too, where both labels are wanted.
+    """
+    result = replace(run.result, label=label, order=order)
+    with _writing(path):
+        if run.path != path:
+            shutil.rmtree(path, ignore_errors=True)  # of an attempt that did not finish
+            if copy:
+                part = path.with_name(f".{path.name}.{os.getpid()}")
+                shutil.copytree(run.path, part, dirs_exist_ok=True)
+                part.rename(path)
+            else:
+                run.path.rename(path)
+        save(path, result)
+    return Run(path=path, result=result)
+
+
+@contextmanager
+def claim(folder: Path, run_id: str) -> Iterator[None]:
+    """Nobody else does this run in this folder meanwhile. Raises `Busy` where somebody does.
+
+    The lock is the operating system's and ends with the process, however that ends.
+    """
+    lock = FileLock(folder / ".locks" / f"{run_id}.lock")
+    with _writing(folder):
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise Busy(
+                f"Another process is at this run ({lock.lock_file} is locked). Wait for it, or "
+                f"give another place with out=DIR."
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_claimed(folder: Path, run_id: str) -> bool:
+    """Whether some process is at this run now."""
+    try:
+        with claim(folder, run_id):
+            return False
+    except Busy:
+        return True
 
 
 def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> None:
     """Make a run's folder and put its configuration there. Raises `UserError` without a place."""
     import yaml
 
-    try:
+    with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
         (path / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
         for name in (RESULT, METRICS, LOG):  # of an earlier attempt
             (path / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what the disk refuses into one message."""
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"Results cannot be written to {path}: {error.strerror}. Give another place with "
@@ -221,17 +289,21 @@ def load(path: Path) -> RunResult:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def load_all(paths: Sequence[Path]) -> list[RunResult]:
-    """Every finished run in or under the given folders, in order of path."""
-    results = []
+def load_all(paths: Sequence[Path]) -> list[Run]:
+    """Every finished run in or under the given folders, in order of path.
+
+    A run that is there twice (a folder given twice, a copy) counts once for each of its labels.
+    """
+    unique = {}
     for path in paths:
         if not path.is_dir():
             raise UserError(f"There is no folder {path}. Results are under outputs/, or out=DIR.")
         found = sorted(file.parent for file in path.rglob(RESULT))
         if not found:
             raise UserError(f"There is no finished run in {path} ({RESULT} is nowhere under it).")
-        results += [load(folder) for folder in found]
-    unique = {result.run_id: result for result in results}
+        for folder in found:
+            result = load(folder)
+            unique[result.run_id, result.label] = Run(path=folder, result=result)
     return list(unique.values())
 
 

@@ -1,7 +1,7 @@
-"""Many runs: a sweep is a list of configs, trained one after another.
+"""Many runs: a sweep is a list of configs. What to run is said here; `schedule.py` runs it.
 
 Axes come from the command line in Hydra's syntax (`position=none,sinusoidal`, `seed=range(3)`) or
-from a named study. Runs that have finished before are not run again.
+from a named study.
 """
 
 import itertools
@@ -9,12 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnexp import progress
-from attnexp.compose import compose, expand, load_study
-from attnexp.config import RunConfig
-from attnexp.errors import RunFailed, UserError
-from attnexp.runs import RunResult, default_label
-from attnexp.train import train_run
+from attnexp.compose import compose, compose_executor, expand, is_executor, load_study
+from attnexp.config import ExecutorConfig, RunConfig, to_dict
+from attnexp.errors import UserError
+from attnexp.runs import default_label, replicate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,88 +24,107 @@ class Job:
     """The variant: runs of one label differ in seed alone."""
     order: int
     """Place of the variant in tables; the baseline has 0."""
+    folder: str
+    """Under `out`."""
     overrides: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {replicate(to_dict(self.config))}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
     """Jobs that belong together, seed by seed, so that an interrupted sweep leaves whole pairs."""
 
-    folder: str
     jobs: list[Job]
+    executor: ExecutorConfig
 
     @property
     def directory(self) -> Path:
         """Where the runs' folders are."""
-        return Path(self.jobs[0].config.out) / self.folder
+        return Path(self.jobs[0].config.out) / self.jobs[0].folder
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A run that came to nothing."""
+def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
+    """The runs that `words` ask for. Raises `UserError` before any of them starts.
 
-    job: Job
-    reason: str
+    zipped: take the axes' values pairwise instead of every combination; seeds are still crossed
+    with everything, since each variant needs all of them.
+    """
+    words, executor_words, study = _sort(words)
+    variants: dict[str, list[str]] = {"": []}
+    if study is not None:
+        found = load_study(study)
+        variants = dict(found["variants"])
+        baseline = found["baseline"]
+        variants = {baseline: variants.pop(baseline), **variants}
+        words = [*found.get("overrides", []), *words]
+    folder = study or "runs"
+    jobs = [
+        _job(f"{name} {axes_label}".strip(), chosen, folder)
+        for name, variant in variants.items()
+        for axes_label, chosen in _combine([*variant, *words], zipped=zipped)
+    ]
+    return Sweep(jobs=_seed_by_seed(jobs), executor=compose_executor(executor_words))
 
 
-def plan(words: Sequence[str]) -> Sweep:
-    """The runs that `words` ask for. Raises `UserError` before any of them starts."""
+def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
+    """Words for the runs, words for the executor, the study."""
     studies = [word.removeprefix("study=") for word in words if word.startswith("study=")]
-    words = [word for word in words if not word.startswith("study=")]
     if len(studies) > 1:
         raise UserError(f"One study at a time; got {', '.join(studies)}.")
-    if studies:
-        study = load_study(studies[0])
-        variants = dict(study["variants"])
-        baseline = study["baseline"]
-        variants = {baseline: variants.pop(baseline), **variants}
-        words = [*study.get("overrides", []), *words]
-    else:
-        variants = {"": []}
-    jobs = [
-        _job(f"{name} {axes_label}".strip(), [*variant, *chosen])
-        for name, variant in variants.items()
-        for axes_label, chosen in _product(words)
-    ]
-    return Sweep(folder=studies[0] if studies else "runs", jobs=_seed_by_seed(jobs))
+    others = [word for word in words if not word.startswith("study=")]
+    executor = [word for word in others if is_executor(word.partition("=")[0])]
+    return [word for word in others if word not in executor], executor, next(iter(studies), None)
 
 
-def run(sweep: Sweep) -> Iterator[RunResult | Failure]:
-    """Do every job, or pick up its result where it has finished before."""
-    total = len(sweep.jobs)
-    for number, job in enumerate(sweep.jobs, start=1):
-        progress.note(f"[{number}/{total}] {job.label}, seed {job.config.seed}")
-        try:
-            _, result = train_run(
-                job.config,
-                folder=sweep.folder,
-                label=job.label,
-                order=job.order,
-                overrides=job.overrides,
-                skip_finished=True,
-            )
-        except RunFailed as error:
-            progress.note(f"failed: {error}")
-            yield Failure(job, str(error))
-        else:
-            yield result
-
-
-def _product(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Every combination of the axes' values, labelled by what varies besides the seed."""
+def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[str]]]:
+    """The combinations of the axes' values, labelled by what varies besides the seed."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
-    for choice in itertools.product(*axes.values()):
-        varying = [word for key, word in choice if len(axes[key]) > 1 and key != "seed"]
-        yield " ".join(varying), [word for _, word in choice]
+    varying = {key: len(axis) for key, axis in axes.items() if len(axis) > 1 and not _is_seed(key)}
+    combined = _zip(axes, varying) if zipped else itertools.product(*axes.values())
+    for choice in combined:
+        label = " ".join(word for key, word in choice if key in varying)
+        yield label, [word for _, word in choice]
 
 
-def _job(label: str, words: list[str]) -> Job:
+def _zip(
+    axes: dict[str, list[tuple[str, str]]], varying: dict[str, int]
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    if len(set(varying.values())) > 1:
+        lengths = ", ".join(f"{key} has {length}" for key, length in varying.items())
+        raise UserError(f"--zip pairs values, so every axis needs as many: {lengths}.")
+    if not varying:
+        raise UserError("--zip pairs the values of several axes; got none. Drop --zip.")
+    length = next(iter(varying.values()))
+    others = [axis for key, axis in axes.items() if key not in varying]
+    for position in range(length):
+        paired = [axes[key][position] for key in varying]
+        for choice in itertools.product(*others):
+            yield (*choice, *paired)
+
+
+def _is_seed(key: str) -> bool:
+    return key == "seed" or key.startswith("seeds.")
+
+
+def _job(label: str, words: list[str], folder: str) -> Job:
     config = compose(words)
-    return Job(config=config, label=label or default_label(config), order=0, overrides=words)
+    return Job(
+        config=config,
+        label=label or default_label(config),
+        order=0,
+        folder=folder,
+        overrides=words,
+    )
 
 
 def _seed_by_seed(jobs: list[Job]) -> list[Job]:
     """Number the variants in order of appearance, then sort by seed."""
     labels = list(dict.fromkeys(job.label for job in jobs))
     jobs = [replace(job, order=labels.index(job.label)) for job in jobs]
-    return sorted(jobs, key=lambda job: (job.config.seed, job.order))
+    seeds = ("init", "order", "split")
+    return sorted(
+        jobs,
+        key=lambda job: (job.config.seed, *(job.config.seed_of(s) for s in seeds), job.order),
+    )

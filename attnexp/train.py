@@ -21,7 +21,7 @@ from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
 from attnexp.cost import count_flops, count_parameters
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
-from attnexp.errors import UserError
+from attnexp.errors import Busy, UserError
 from attnexp.loop import Examples, Logits, fit, predict
 from attnexp.metrics import measure
 from attnexp.model.classifier import build_model, set_word_vectors
@@ -47,6 +47,27 @@ class Trained:
     flops_per_example: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A run with everything it reads, which decides its id."""
+
+    config: RunConfig
+    dataset: encode.Dataset
+    vectors: Vectors | None
+
+    @property
+    def run_id(self) -> str:
+        """See `runs.run_id`."""
+        read = self.vectors.fingerprint if self.vectors else ""
+        return runs.run_id(self.config, self.dataset.fingerprint + read)
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Read what a run needs. Raises `UserError` where that is not to be had."""
+    dataset = load_data(config.data)
+    return Prepared(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+
+
 def train_run(
     config: RunConfig,
     *,
@@ -54,27 +75,31 @@ def train_run(
     label: str = "",
     order: int = 0,
     overrides: Sequence[str] = (),
-    skip_finished: bool = False,
+    again: bool = True,
 ) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result.
 
-    folder, label, order: see `runs.run_dir` and `RunResult`.
-    skip_finished: return the stored result when this very run has finished before. Raises
-    `UserError` for what the user can mend, `RunFailed` when the loss is no longer a number.
+    folder, label, order: see `runs.run_dir` and `RunResult`. again: also where this very run has
+    finished before. Raises `UserError` for what the user can mend, `Busy` when another process is
+    at this run or (unless `again`) has done it, `RunFailed` when the loss is no longer a number.
     """
     where = device.prepare(config.train)
-    dataset = load_data(config.data)
-    vectors = _vectors(config, dataset)
-    run_id = runs.run_id(config, dataset.fingerprint + (vectors.fingerprint if vectors else ""))
-    finished = runs.find_finished(Path(config.out) / folder, run_id)
+    prepared = prepare(config)
     label = label or runs.default_label(config)
-    if skip_finished and finished:
-        progress.note(f"finished before: {finished}")
-        result = replace(runs.load(finished), label=label, order=order)
-        runs.save(finished, result)  # it belongs to this sweep now, and `report` should say so
-        return finished, result
-    run_dir = runs.run_dir(config, run_id, folder=folder, label=label)
+    run_dir = runs.run_dir(config, prepared.run_id, folder=folder, label=label)
+    with runs.claim(run_dir.parent, prepared.run_id):
+        if not again and runs.find_finished(run_dir.parent, prepared.run_id):
+            raise Busy("Another process has just finished this run.")
+        result = replace(_train(prepared, where, run_dir, overrides), label=label, order=order)
+        runs.save(run_dir, result)
+    return run_dir, result
 
+
+def _train(
+    prepared: Prepared, where: torch.device, run_dir: Path, overrides: Sequence[str]
+) -> RunResult:
+    """Everything but the name: label and order are the sweep's."""
+    config, dataset, vectors = prepared.config, prepared.dataset, prepared.vectors
     started = time.perf_counter()
     provenance = runs.provenance(str(where), torch.get_num_threads())
     splits = _split(config, dataset, where)
@@ -97,11 +122,11 @@ def train_run(
     if config.train.protocol is Protocol.holdout:
         truth[predictions.TEST_LABELS] = splits[2].truth.astype(np.uint8)
     predictions.save(run_dir, {**trained.predicted, **truth})
-    result = RunResult(
+    return RunResult(
         schema=runs.SCHEMA,
-        run_id=run_id,
-        label=label,
-        order=order,
+        run_id=prepared.run_id,
+        label="",
+        order=0,
         seed=config.seed,
         config=to_dict(config),
         data={
@@ -124,8 +149,6 @@ def train_run(
         peak_rss_bytes=device.peak_rss_bytes(),
         provenance=provenance,
     )
-    runs.save(run_dir, result)
-    return run_dir, result
 
 
 def _train_network(

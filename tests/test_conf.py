@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnexp.compose import compose, conf_dir, groups, load_study
+from attnexp.compose import compose, compose_executor, conf_dir, groups, load_study
 from attnexp.errors import UserError
 from attnexp.evaluation import evaluate_run
 from attnexp.model.classifier import build_model
@@ -19,7 +19,7 @@ OPTIONS = [
     f"{group}={option}"
     for group, options in groups().items()
     for option in options
-    if group != "study"
+    if group not in ("study", "executor")
 ]
 TINY = ["data.limit_train=64", "data.limit_test=64", "model.d_model=8", "train.epochs=2"]
 
@@ -29,12 +29,17 @@ def test_every_option_composes(option: str) -> None:
     compose([option, *NEEDS.get(option, [])])
 
 
+@pytest.mark.parametrize("option", groups()["executor"])
+def test_every_executor_composes(option: str) -> None:
+    assert compose_executor([f"executor={option}"]).kind == option
+
+
 @pytest.mark.parametrize("study", groups()["study"])
 def test_every_study_plans_runs_of_every_variant(study: str) -> None:
     planned = plan([f"study={study}"])
     assert {job.label for job in planned.jobs} == set(load_study(study)["variants"])
     assert planned.jobs[0].label == load_study(study)["baseline"]
-    assert planned.folder == study
+    assert {job.folder for job in planned.jobs} == {study}
 
 
 @pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda path: path.stem)

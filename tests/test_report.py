@@ -3,17 +3,23 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from attnexp import predictions
 from attnexp.compose import compose
 from attnexp.config import to_dict
-from attnexp.report import kexue, tables
-from attnexp.report.comparison import Comparison, compare
-from attnexp.runs import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.report import comparison as comparing
+from attnexp.report import formats, kexue, tables
+from attnexp.report.comparison import FIGURES, Comparison
+from attnexp.runs import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.verdict import Verdict
 
 
 def row(epoch: int, accuracy: float) -> EpochRow:
@@ -46,6 +52,12 @@ def blog(*words: str) -> list[RunResult]:
     return results
 
 
+def compare(results: list[RunResult], folder: Path = Path("nowhere")) -> list[Comparison]:
+    return comparing.compare(
+        [Run(path=folder / result.run_id, result=result) for result in results]
+    )
+
+
 def only(comparisons: list[Comparison]) -> Comparison:
     (comparison,) = comparisons
     return comparison
@@ -53,33 +65,99 @@ def only(comparisons: list[Comparison]) -> Comparison:
 
 def shown(results: list[RunResult]) -> str:
     console = Console(file=io.StringIO(), width=80)
-    tables.show(compare(results), console)
+    formats.show(compare(results), console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_peak_final_and_their_paired_differences_by_hand() -> None:
     comparison = only(compare(blog()))
     no_pe, pe = comparison.variants
-    assert no_pe.peak.mean == pytest.approx(0.841)
-    assert no_pe.peak.sd == pytest.approx(0.001)
-    assert (no_pe.peak_epochs, pe.peak_epochs) == ([1, 1, 1], [2, 2, 2])
-    assert pe.final.mean == pytest.approx(0.80)
-    difference = comparison.differences["pe"]
-    assert difference["peak"].by_seed == pytest.approx({0: 0.002, 1: 0.002, 2: 0.002})
-    assert difference["final"].difference.mean == pytest.approx(0.01)
+    assert no_pe.points["peak"]["accuracy"].mean == pytest.approx(0.841)
+    assert no_pe.points["peak"]["accuracy"].sd == pytest.approx(0.001)
+    assert no_pe.points["final"]["gap"].mean == pytest.approx(0.9 - 0.79)
+    assert (no_pe.best_epochs, pe.best_epochs) == ([1, 1, 1], [2, 2, 2])
+    assert pe.points["final"]["accuracy"].mean == pytest.approx(0.80)
+    found = comparison.differences["pe"]
+    peak = found["peak"].figures["accuracy"]
+    assert peak.by_seed == pytest.approx({"0": 0.002, "1": 0.002, "2": 0.002})
+    assert found["final"].figures["accuracy"].difference.mean == pytest.approx(0.01)
+    assert set(found["final"].figures) == set(FIGURES)
+
+
+def test_points_are_declared_by_protocol() -> None:
+    """blog: peak and final on test. holdout: test once at the chosen epoch, then held-out."""
+    assert list(only(compare(blog())).variants[0].points) == ["peak", "final"]
+    held_out = only(compare([
+        replace(r, test=Evaluation(loss=0.3, accuracy=0.5 + r.seed / 10, brier=0.1, ece=0.1, n=9))
+        for r in blog("train=holdout")
+    ]))  # fmt: skip
+    assert list(held_out.variants[0].points) == ["chosen", "final"]
+    assert held_out.variants[0].points["chosen"]["accuracy"].mean == pytest.approx(0.6)
+    assert held_out.variants[0].points["final"]["accuracy"].mean == pytest.approx(0.79)
+
+
+def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_told() -> None:
+    def results(num_seeds: int) -> list[RunResult]:
+        found = []
+        for seed in range(num_seeds):
+            found.append(result("none", 0, seed, [0.5]))
+            found.append(result("pe", 1, seed, [1.0], "position=sinusoidal"))
+        return found
+
+    enough = only(compare(results(6))).differences["pe"]["final"]
+    assert enough.judgement.verdict is Verdict.helps
+    assert enough.figures["accuracy"].p == 2 / 2**6
+    few = only(compare(results(3))).differences["pe"]["final"]
+    assert few.judgement.verdict is Verdict.inconclusive
+    assert "6 seeds" in few.judgement.line
+    assert "helps" in shown(results(6))
+
+
+def test_one_variant_under_two_names_is_no_difference() -> None:
+    names = [
+        result(name, order, seed, [0.8]) for seed in range(6) for order, name in enumerate("ab")
+    ]
+    comparison = only(compare(names))
+    assert [variant.label for variant in comparison.variants] == ["a", "b"]
+    assert comparison.differences["b"]["final"].judgement.verdict is Verdict.equivalent
+
+
+def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
+    """Of ten reviews pe alone has seven right and none alone one: p by hand."""
+    labels = np.ones(10, np.uint8)
+    right = {"no_pe": [1, 0, 0, 0, 0, 0, 0, 0, 1, 0], "pe": [0, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
+    results = blog()
+    for run in results[:2]:  # seed 0; the others have lost their predictions
+        folder = tmp_path / run.run_id
+        folder.mkdir()
+        logits = np.array(right[run.label], np.float32) - 0.5
+        stored = {predictions.BEST: logits, predictions.FINAL: logits}
+        predictions.save(folder, {**stored, predictions.VAL_LABELS: labels})
+    found = only(compare(results, tmp_path)).differences["pe"]["final"].mcnemar
+    assert list(found) == ["0"]
+    assert (found["0"].only_variant, found["0"].only_baseline) == (7, 1)
+    assert found["0"].p == pytest.approx(2 * (1 + 8) / 2**8)
+
+
+def test_seeds_apart_make_replicates_of_one_variant() -> None:
+    results = [
+        result("a", 0, 0, [0.8], *words) for words in ([], ["seeds.init=1"], ["seeds.init=2"])
+    ]
+    (variant,) = only(compare(results)).variants
+    assert variant.seeds == ["0", "0-init1", "0-init2"]
 
 
 def test_ks_figures_stand_beside_ks_experiment_only() -> None:
     no_pe, pe = only(compare(blog())).variants
     assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES[no_pe_kind(no_pe.label)]
-    assert (pe.k_peak, pe.k_final) == (0.8447, 0.8178)
+    assert pe.k == {"peak": 0.8447, "final": 0.8178}
     others = (
         *(["model.heads=4"], ["position=learned"], ["position=rotary"], ["data=contrast"]),
         *(["train=holdout"], ["mask=padding"], ["data.limit_train=100"]),
     )
     for words in others:
         for variant in only(compare(blog(*words))).variants:
-            assert variant.k_peak is None
+            assert not variant.k
             assert all(epoch.k is None for epoch in variant.epochs)
 
 
@@ -91,7 +169,7 @@ def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
     text = shown(blog("data=contrast", "data.order_fraction=0.5"))
     assert "contrast (synthetic)" in text
     assert "75.00" in text
-    assert " K" not in text
+    assert "\nK " not in text
 
 
 @pytest.mark.parametrize("words", [[], ["data=contrast"], ["train=holdout"]])
@@ -108,7 +186,7 @@ def test_tables_say_how_validation_was_done() -> None:
     text = shown(blog("train=holdout"))
     assert "validated on held-out" in text
     assert "validated on test" not in text
-    assert "test: once" in text
+    assert "the test set was touched once" in " ".join(text.split())
 
 
 def test_one_run_shows_no_spread_and_no_difference() -> None:
@@ -119,7 +197,7 @@ def test_one_run_shows_no_spread_and_no_difference() -> None:
 
 def test_markdown_has_the_same_cells() -> None:
     comparison = only(compare(blog()))
-    text = tables.markdown([comparison])
+    text = formats.markdown([comparison])
     for table in tables.tables(comparison):
         for cells in table.rows:
             assert "| " + " | ".join(cells) + " |" in text
@@ -127,12 +205,37 @@ def test_markdown_has_the_same_cells() -> None:
 
 def test_csv_and_json_hold_full_precision() -> None:
     comparison = only(compare(blog()))
-    rows = list(csv.DictReader(io.StringIO(tables.as_csv([comparison]))))
-    (found,) = [r for r in rows if (r["variant"], r["metric"]) == ("pe", "peak_val_accuracy")]
-    assert float(found["mean"]) == comparison.variants[1].peak.mean
-    assert (found["n"], found["k"]) == ("3", "0.8447")
-    tree = json.loads(tables.as_json([comparison]))
-    assert tree[0]["variants"][0]["peak"]["mean"] == comparison.variants[0].peak.mean
+    rows = list(csv.DictReader(io.StringIO(formats.as_csv([comparison]))))
+    at_peak = [r for r in rows if (r["variant"], r["point"]) == ("pe", "peak")]
+    figure, difference = [r for r in at_peak if r["metric"] == "accuracy"]
+    assert float(figure["mean"]) == comparison.variants[1].points["peak"]["accuracy"].mean
+    assert (figure["n"], figure["k"], figure["baseline"]) == ("3", "0.8447", "")
+    pair = comparison.differences["pe"]["peak"].figures["accuracy"]
+    assert difference["baseline"] == "no_pe"
+    assert float(difference["low"]) == pair.low
+    assert float(difference["p"]) == pair.p
+    tree = json.loads(formats.as_json([comparison]))
+    figures = tree[0]["variants"][0]["points"]["peak"]["accuracy"]
+    assert figures["mean"] == comparison.variants[0].points["peak"]["accuracy"].mean
+
+
+def test_latex_compiles_in_the_mind() -> None:
+    """Environments close, every row has as many cells as columns, nothing special is bare."""
+    label = "50_% & more #1"
+    text = formats.latex(
+        compare([replace(r, label=label) for r in blog() if r.order] + blog()[::2])
+    )
+    for environment in ("table", "tabular"):
+        begins = text.count(rf"\begin{{{environment}}}")
+        assert begins == text.count(rf"\end{{{environment}}}") > 0
+    assert r"50\_\% \& more \#1" in text
+    assert not re.search(r"(?<!\\)[_#]", text)
+    for table in text.split(r"\begin{tabular}")[1:]:
+        columns = re.match(r"\{(\w+)\}", table)
+        assert columns is not None
+        rows = [line for line in table.splitlines() if line.endswith(r"\\")]
+        cells = {len(re.split(r"(?<!\\)&", row)) for row in rows}
+        assert cells == {len(columns[1])}
 
 
 def test_results_that_must_not_be_compared_get_tables_of_their_own() -> None:

@@ -1,10 +1,52 @@
-"""Means, spreads and paired differences, against scipy and by hand."""
+"""Paired statistics, against scipy, by hand, by brute force and by simulation."""
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats as theirs
 
-from attnexp.stats import Mean, paired
+from attnexp import stats
+from attnexp.stats import (
+    Mean,
+    Paired,
+    holm,
+    mcnemar,
+    paired,
+    seeds_for_equivalence,
+    seeds_needed,
+)
+
+EXAMPLES = 25_000
+"""In IMDB's test set: what an accuracy is a multiple of 1 / of."""
+
+eighths = st.integers(-8, 8).map(lambda k: k / 8)
+"""Differences with many ties and zeros, exact in binary."""
+
+anything = st.floats(-1e6, 1e6) | eighths | st.integers(-9, 9).map(lambda k: 0.8 + k / EXAMPLES)
+
+
+def of(d: list[float] | NDArray[np.float64], margin: float = stats.MARGIN) -> Paired:
+    """The comparison with these differences."""
+    variant = {str(seed): float(value) for seed, value in enumerate(d)}
+    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin)
+    assert pair is not None
+    return pair
+
+
+def interval(pair: Paired) -> tuple[float, float]:
+    assert pair.low is not None
+    assert pair.high is not None
+    return pair.low, pair.high
+
+
+# what is compared
 
 
 def test_mean_and_sample_standard_deviation_by_hand() -> None:
@@ -12,40 +54,383 @@ def test_mean_and_sample_standard_deviation_by_hand() -> None:
     assert Mean.of([4.0]) == Mean(4.0, None, 1)
 
 
-def test_the_interval_is_scipys_paired_t() -> None:
-    rng = np.random.default_rng(0)
-    a = dict(enumerate(rng.normal(size=7).tolist()))
-    b = dict(enumerate(rng.normal(size=7).tolist()))
-    ours = paired(a, b)
-    theirs = stats.ttest_rel(list(a.values()), list(b.values())).confidence_interval(0.95)
+def test_only_shared_replicates_are_compared_in_the_variants_order() -> None:
+    ours = paired({"1": 0.5, "0": 0.7, "9": 0.0}, {"0": 0.6, "1": 0.6, "2": 0.9})
     assert ours is not None
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
-
-
-def test_only_shared_seeds_are_compared() -> None:
-    ours = paired({0: 0.5, 1: 0.7, 9: 0.0}, {1: 0.6, 0: 0.6, 2: 0.9})
-    assert ours is not None
-    assert ours.by_seed == pytest.approx({0: -0.1, 1: 0.1})
+    assert list(ours.by_seed.items()) == [("1", -0.1), ("0", 0.1)]
     assert ours.difference.n == 2
+    assert paired({"0": 0.5}, {"1": 0.5}) is None
 
 
-def test_one_shared_seed_has_no_interval_and_none_no_answer() -> None:
-    one = paired({0: 0.5}, {0: 0.25})
-    assert one is not None
+def test_one_seed_has_a_difference_and_nothing_more() -> None:
+    one = of([0.25])
     assert (one.difference, one.low, one.high) == (Mean(0.25, None, 1), None, None)
-    assert paired({0: 0.5}, {1: 0.5}) is None
+    assert (one.p, one.p_smallest, one.dz, one.p_equivalent) == (1.0, 1.0, None, None)
+    assert (one.better.share, one.better.high) == (1.0, 1.0)
+    assert one.better.low == pytest.approx(0.025)  # low^1 = 0.025
 
 
-def test_equal_differences_have_an_interval_of_no_width() -> None:
-    same = paired({0: 1.0, 1: 1.0}, {0: 0.5, 1: 0.5})
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_figure_that_is_not_finite_is_refused_by_name(value: float) -> None:
+    with pytest.raises(ValueError, match="seed 3"):
+        paired({"seed 2": 0.5, "seed 3": value}, {"seed 2": 0.5, "seed 3": 0.5})
+
+
+def test_a_margin_has_to_be_above_zero() -> None:
+    with pytest.raises(ValueError, match="margin"):
+        paired({"0": 0.5}, {"0": 0.5}, margin=0.0)
+
+
+@pytest.mark.parametrize("n", [2, 7, 30, 41])
+def test_equal_differences_are_equal_whatever_they_were_subtracted_from(n: int) -> None:
+    baseline = {str(seed): 0.4 + 0.55 * seed / n for seed in range(n)}
+    variant = {seed: value + 0.0025 for seed, value in baseline.items()}
+    raw = {variant[seed] - baseline[seed] for seed in baseline}
+    assert len(raw) > 1  # else this shows nothing
+    same = paired(variant, baseline, margin=0.003)
     assert same is not None
-    assert same.low == same.high == 0.5
+    assert same.difference == Mean(0.0025, 0.0, n)
+    assert (same.low, same.high, same.dz, same.p_equivalent) == (0.0025, 0.0025, None, 0.0)
+    assert same.p == (2.0 ** (1 - n) if n <= 40 else 1e-5)
+    at_margin = paired(variant, baseline, margin=0.0025)
+    assert at_margin is not None
+    assert at_margin.p_equivalent == 1.0
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
-    """At n = 3, normal differences: 95 % within four standard errors of 2,000 studies (± 2 %)."""
-    rng = np.random.default_rng(1)
-    draws = rng.normal(loc=0.3, size=(2000, 3)).tolist()
-    pairs = [paired(dict(enumerate(draw)), dict.fromkeys(range(3), 0.0)) for draw in draws]
-    covered = [pair.low <= 0.3 <= pair.high for pair in pairs if pair and pair.low and pair.high]
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+@settings(deadline=None)
+@given(st.lists(anything, min_size=2, max_size=45))
+def test_no_differences_make_a_figure_that_is_not_one(d: list[float]) -> None:
+    pair = of(d)
+    low, high = interval(pair)
+    assert -math.inf < low <= high < math.inf
+    assert min(d) - 1e-9 <= pair.difference.mean <= max(d) + 1e-9
+    assert min(pair.p_smallest, 1e-5) <= pair.p <= 1
+    assert pair.p_equivalent is not None
+    assert 0 <= pair.p_equivalent <= 1
+    assert 0 <= pair.better.low <= pair.better.share <= pair.better.high <= 1
+    assert pair.dz is None or math.isfinite(pair.dz)
+
+
+@settings(deadline=None)
+@given(st.lists(anything, min_size=2, max_size=32))
+def test_exchanging_the_two_turns_the_sign_and_nothing_else(d: list[float]) -> None:
+    pair, turned = of(d), of([-value for value in d])
+    low, high = interval(pair)
+    scale = max(abs(value) for value in d)
+    assert interval(turned) == pytest.approx((-high, -low), abs=1e-3 * scale)
+    assert turned.p == pytest.approx(pair.p)
+    assert turned.p_equivalent == pair.p_equivalent
+    assert turned.better.share == pytest.approx(1 - pair.better.share)
+    assert turned.better.low == pytest.approx(1 - pair.better.high)
+
+
+# the interval
+
+
+def test_the_interval_is_scipys_paired_t() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 29))
+    ours = paired(
+        {str(i): value for i, value in enumerate(a.tolist())},
+        {str(i): value for i, value in enumerate(b.tolist())},
+    )
+    assert ours is not None
+    expected = theirs.ttest_rel(a, b).confidence_interval(0.95)
+    assert interval(ours) == pytest.approx((expected.low, expected.high))
+    assert ours.method == "t"
+
+
+def test_from_thirty_seeds_it_is_scipys_bca_widened_to_t() -> None:
+    d = np.random.default_rng(0).exponential(size=30)
+    ours = of(d)
+    rng = np.random.default_rng(5)  # not ours: they agree to the noise of resampling
+    bca = theirs.bootstrap((d,), np.mean, n_resamples=50_000, method="BCa", rng=rng)
+    wider = theirs.t.ppf(0.975, 29) / theirs.norm.ppf(0.975) * d.std(ddof=1) / d.std(ddof=0)
+    bounds = [bca.confidence_interval.low, bca.confidence_interval.high]
+    expected = [d.mean() + wider * (bound - d.mean()) for bound in bounds]
+    assert interval(ours) == pytest.approx(tuple(expected), abs=0.02 * d.std())
+    assert ours.method == "BCa"
+    assert interval(of(d)) == interval(ours)
+    low, high = interval(ours)
+    assert high - d.mean() > 1.1 * (d.mean() - low)  # as skewed as the differences
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
+def test_the_bootstrap_is_of_no_scale(scale: float) -> None:
+    d = np.random.default_rng(0).integers(-5, 15, size=30).astype(float)
+    expected = [scale * bound for bound in interval(of(d))]
+    # resampled means that tie with the mean may fall on either side of it
+    assert interval(of(scale * d)) == pytest.approx(tuple(expected), rel=0.02)
+
+
+def coverage(name: str, n: int, studies: int = 2_000) -> float:
+    """How often the interval of n differences with mean 0.3 holds it."""
+    rng = np.random.default_rng([n, *name.encode()])
+    draws: dict[str, Callable[[tuple[int, int]], NDArray[np.float64]]] = {
+        "normal": lambda size: rng.normal(size=size),
+        "exponential": lambda size: rng.exponential(size=size) - 1,
+        "lognormal": lambda size: rng.lognormal(size=size) - math.exp(0.5),
+        "lattice": lambda size: np.round(1.5 * rng.normal(size=size)),
+    }
+    # 0.3 is 7,500 steps of the lattice, the spread of "lattice" is one and a half
+    step = 1 / EXAMPLES if name == "lattice" else 1.0
+    held = 0
+    for d in draws[name]((studies, n)):
+        low, high = interval(of(0.3 + step * d))
+        held += low <= 0.3 <= high
+    return held / studies
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_the_interval_covers_as_often_as_it_says(n: int) -> None:
+    assert coverage("normal", n) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 5, 10, 29, 30, 50])
+@pytest.mark.parametrize("name", ["normal", "lattice", "exponential", "lognormal"])
+def test_the_interval_covers_as_its_docstring_says(name: str, n: int) -> None:
+    """`_interval`'s table: within 1.5 points (three standard errors) of it."""
+    table = {
+        "normal": (0.95, 0.95, 0.95, 0.95, 0.95, 0.95),
+        "lattice": (0.95, 0.95, 0.95, 0.95, 0.95, 0.95),
+        "exponential": (0.89, 0.88, 0.91, 0.93, 0.94, 0.94),
+        "lognormal": (0.85, 0.83, 0.84, 0.88, 0.91, 0.92),
+    }
+    expected = table[name][[3, 5, 10, 29, 30, 50].index(n)]
+    found = coverage(name, n)
+    print(f"{name}, n = {n}: {100 * found:.1f} %")
+    assert found == pytest.approx(expected, abs=0.015)
+
+
+# the sign flips
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-6, 6), min_size=1, max_size=9))
+def test_p_is_the_share_of_all_flips_counted_in_integers(steps: list[int]) -> None:
+    """On the lattice of accuracies, where ties abound and no double is exact."""
+    sums = [
+        abs(sum(sign * step for sign, step in zip(signs, steps, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(steps))
+    ]
+    p = Fraction(sum(found >= abs(sum(steps)) for found in sums), len(sums))
+    assert of([step / EXAMPLES for step in steps]).p == float(p)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 13])
+def test_p_is_scipys(n: int) -> None:
+    d = np.random.default_rng(n).normal(0.4, 1, size=n)
+    # as many resamples as there are flips: it counts them all
+    expected = theirs.permutation_test(
+        (d,), np.mean, permutation_type="samples", vectorized=True, n_resamples=2**n
+    )
+    assert of(d).p == pytest.approx(expected.pvalue)
+    assert of(d).p_exact
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 21, 39, 40])
+def test_differences_of_one_sign_have_the_smallest_p_and_zeros_the_largest(n: int) -> None:
+    up = of([0.5] * n)
+    assert up.p == up.p_smallest == 2 / 2**n
+    assert of([0.3 / (seed + 1) for seed in range(n)]).p == up.p
+    assert of([0.0] * n).p == 1.0
+
+
+def test_random_flips_agree_with_counting_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    d = np.random.default_rng(3).normal(0.5, 1, size=15)
+    exact = of(d)
+    monkeypatch.setattr(stats, "EXACT_TO", 14)
+    random = of(d)
+    assert (exact.p_exact, random.p_exact) == (True, False)
+    assert exact.p > 0.01  # else this shows little
+    error = math.sqrt(exact.p * (1 - exact.p) / stats.FLIPS)
+    assert random.p == pytest.approx(exact.p, abs=4 * error)
+    assert random.p != exact.p
+
+
+def test_random_flips_never_give_zero() -> None:
+    many = of([0.01] * 60)
+    assert many.p == 1 / (stats.FLIPS + 1)
+    assert not many.p_exact
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_p_is_uniform_on_its_lattice_where_there_is_no_difference(n: int) -> None:
+    """Under a symmetric law that is far from normal: P(p <= a) = a at each a that n can give."""
+    rng = np.random.default_rng(n)
+    studies = 4_000
+    ps = np.array([of(d).p for d in rng.standard_cauchy(size=(studies, n))])
+    for k in {1, 2, 3, 2 ** (n - 1) // 4, 2 ** (n - 1) // 2}:
+        a = k / 2 ** (n - 1)
+        assert np.mean(ps <= a) == pytest.approx(a, abs=4 * math.sqrt(a * (1 - a) / studies))
+    for a in (0.01, 0.05, 0.1, 0.5):
+        assert np.mean(ps <= a) <= a + 4 * math.sqrt(a * (1 - a) / studies)
+
+
+# the other figures
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 12])
+def test_the_share_of_better_seeds_has_scipys_clopper_pearson(n: int) -> None:
+    for k in range(n + 1):
+        ours = of([0.1] * k + [-0.2] * (n - k)).better
+        expected = theirs.binomtest(k, n).proportion_ci(0.95, method="exact")
+        assert ours.share == k / n
+        assert (ours.low, ours.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_tie_is_half_a_better_seed() -> None:
+    tied = of([0.1, 0.1, 0.0, -0.1]).better
+    two, three = of([0.1, 0.1, -0.1, -0.1]).better, of([0.1, 0.1, 0.1, -0.1]).better
+    assert tied.share == 2.5 / 4
+    assert two.low < tied.low < three.low
+    assert two.high < tied.high < three.high
+    assert tied.low == pytest.approx(theirs.beta.ppf(0.025, 2.5, 2.5))
+    assert tied.high == pytest.approx(theirs.beta.ppf(0.975, 3.5, 1.5))
+
+
+def test_dz_by_hand() -> None:
+    assert of([0.01, 0.02, 0.06]).dz == pytest.approx(3 / 7**0.5)
+
+
+@pytest.mark.parametrize("mean", [-0.004, -0.001, 0.0, 0.002])
+def test_tost_is_the_larger_of_scipys_two_one_sided_tests(mean: float) -> None:
+    d = np.random.default_rng(0).normal(mean, 0.003, size=8)
+    above = theirs.ttest_1samp(d, -0.0025, alternative="greater").pvalue
+    below = theirs.ttest_1samp(d, 0.0025, alternative="less").pvalue
+    assert of(d).p_equivalent == pytest.approx(max(above, below))
+
+
+@pytest.mark.parametrize("n", [3, 10])
+def test_tost_errs_in_five_of_a_hundred_at_the_margin(n: int) -> None:
+    rng = np.random.default_rng(n)
+    ps = [of(d).p_equivalent or 0.0 for d in rng.normal(0.0025, 0.001, size=(2_000, n))]
+    assert np.mean(np.array(ps) <= 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2_000)
+
+
+# several comparisons, and one over examples
+
+
+def test_holm_by_hand() -> None:
+    # sorted: 4 × 0.005, 3 × 0.01, 2 × 0.03, and 0.04 held up to the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_lies_between_the_p_and_bonferroni_in_the_same_order(ps: list[float]) -> None:
+    adjusted = holm(ps)
+    for p, found in zip(ps, adjusted, strict=True):
+        assert p <= found <= min(1.0, len(ps) * p)
+    for (p, found), (q, other) in itertools.combinations(zip(ps, adjusted, strict=True), 2):
+        assert found <= other if p <= q else other <= found
+
+
+def right(both: int, only_variant: int, only_baseline: int, neither: int) -> tuple[list[bool], ...]:
+    """What two classifiers have right, by how many examples of each kind there are."""
+    variant = [True] * both + [True] * only_variant + [False] * (only_baseline + neither)
+    baseline = [True] * both + [False] * only_variant + [True] * only_baseline + [False] * neither
+    return variant, baseline
+
+
+@pytest.mark.parametrize(
+    ("only_variant", "only_baseline", "p"),
+    [(3, 1, 2 * 5 / 16), (6, 0, 2 / 64), (0, 6, 2 / 64), (2, 2, 1.0), (0, 0, 1.0)],
+)
+def test_mcnemar_by_hand(only_variant: int, only_baseline: int, p: float) -> None:
+    found = mcnemar(*right(7, only_variant, only_baseline, 2))
+    assert (found.only_variant, found.only_baseline) == (only_variant, only_baseline)
+    assert found.p == pytest.approx(p)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_is_a_binomial_test_of_the_examples_that_differ(b: int, c: int) -> None:
+    expected = theirs.binomtest(b, b + c, 0.5).pvalue if b + c else 1.0
+    assert mcnemar(*right(5, b, c, 5)).p == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("baseline", [[True], [True, False], [[True, False, True]]])
+def test_mcnemar_refuses_other_examples(baseline: list[bool]) -> None:
+    with pytest.raises(ValueError, match="pair"):
+        mcnemar([True, False, True], baseline)
+
+
+# seeds to go
+
+
+def t_power(dz: float, n: int, alpha: float) -> float:
+    """Of a two-sided paired t test, but for the tail on the wrong side (scipy has NaN there)."""
+    critical = theirs.t.ppf(1 - alpha / 2, n - 1)
+    return float(theirs.nct.sf(critical, n - 1, dz * math.sqrt(n)))
+
+
+@pytest.mark.parametrize(
+    ("dz", "t_alone", "n"),
+    [(0.3, 90, 90), (0.5, 34, 34), (0.8, 15, 15), (1.0, 10, 11), (1.5, 6, 7), (9.0, 2, 6)],
+)
+def test_seeds_needed_are_the_tables_and_more_where_sign_flips_are_coarse(
+    dz: float, t_alone: int, n: int
+) -> None:
+    """The table of G*Power for the paired t at 5 % and 80 %; by scipy's noncentral t too."""
+    if dz < 9:
+        assert t_power(dz, t_alone, 0.05) >= 0.8 > t_power(dz, t_alone - 1, 0.05)
+    assert seeds_needed(dz) == seeds_needed(-dz) == n
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.05 / 3, 0.001])
+@pytest.mark.parametrize("power", [0.5, 0.9])
+@pytest.mark.parametrize("dz", [0.2, 0.7, 1.1, 4.0])
+def test_seeds_needed_by_looking_at_every_n(dz: float, alpha: float, power: float) -> None:
+    def enough(n: int) -> bool:
+        level = math.floor(alpha * 2 ** (n - 1)) / 2 ** (n - 1)
+        return level > 0 and t_power(dz, n, level) >= power
+
+    expected = next(n for n in itertools.count(2) if enough(n))
+    assert seeds_needed(dz, alpha=alpha, power=power) == expected
+
+
+def test_seeds_needed_have_an_end_at_both_ends() -> None:
+    assert seeds_needed(0.0) is None
+    assert seeds_needed(0.028) is None
+    assert seeds_needed(0.0285) == pytest.approx((2.8016 / 0.0285) ** 2, rel=0.001)  # normal law
+    assert seeds_needed(100.0) == 6  # 2 / 2^6 is the first p at most 0.05
+    assert seeds_needed(100.0, alpha=0.0625) == 5  # 2 / 2^5 itself
+    assert seeds_needed(100.0, alpha=0.0624) == 6
+
+
+def test_seeds_for_equivalence_have_an_end_at_both_ends() -> None:
+    assert seeds_for_equivalence(0.0) == 2
+    assert seeds_for_equivalence(1.0) is None
+    # normal law: (1.6449 + 1.2816) sd / margin, squared
+    assert seeds_for_equivalence(0.05) == pytest.approx((2.9264 * 20) ** 2, rel=0.001)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dz", [0.5, 0.8, 1.0, 1.2, 1.5])
+def test_seeds_needed_reach_the_power_by_the_test_that_decides(dz: float) -> None:
+    """80 % within 4 points, and up to 8 more where one seed makes that much."""
+    n = seeds_needed(dz)
+    assert n is not None
+    rng = np.random.default_rng(n)
+    ps = np.array([of(d).p for d in rng.normal(dz, 1, size=(2_000, n))])
+    found = float(np.mean(ps <= 0.05))
+    print(f"dz = {dz}, n = {n}: {100 * found:.1f} %")
+    assert 0.78 <= found <= 0.88
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sd", [0.001, 0.003, 0.006])
+def test_seeds_for_equivalence_reach_the_power(sd: float) -> None:
+    n = seeds_for_equivalence(sd)
+    assert n is not None
+    rng = np.random.default_rng(n)
+    found, before = (
+        np.mean([(of(d).p_equivalent or 0.0) <= 0.05 for d in rng.normal(0, sd, size=(2_000, k))])
+        for k in (n, n - 1)
+    )
+    print(f"sd = {sd}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
+    assert found >= 0.77
+    assert before <= 0.83

@@ -1,18 +1,9 @@
 """A sweep: the right runs, each once, in pairs."""
 
-from pathlib import Path
-
 import pytest
 
-from attnexp import sweep as sweeping
-from attnexp import train
-from attnexp.errors import RunFailed, UserError
-from attnexp.runs import RunResult
-from attnexp.sweep import Failure, plan, run
-
-
-def small(tmp_path: Path) -> list[str]:
-    return ["experiment=smoke", "train.epochs=1", f"out={tmp_path}"]
+from attnexp.errors import UserError
+from attnexp.sweep import plan
 
 
 def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
@@ -20,7 +11,7 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     assert [(job.label, job.config.seed) for job in planned.jobs] == [
         (label, seed) for seed in range(3) for label in ("no_pe", "pe")
     ]
-    assert planned.folder == "blog"
+    assert {job.folder for job in planned.jobs} == {"blog"}
     assert {str(job.config.position.kind) for job in planned.jobs if job.label == "pe"} == {
         "sinusoidal"
     }
@@ -62,35 +53,56 @@ def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told:
         plan(words)
 
 
-def test_finished_runs_are_skipped_and_new_ones_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = list(run(plan([*small(tmp_path), "position=none,sinusoidal"])))
-    trained: list[str] = []
-    real = train.train_run
-
-    def watch(*args, **more):  # type: ignore[no-untyped-def]
-        run_dir, result = real(*args, **more)
-        trained.append(result.provenance["started"])
-        return run_dir, result
-
-    monkeypatch.setattr(sweeping, "train_run", watch)
-    second = list(run(plan([*small(tmp_path), "position=none,sinusoidal", "seed=0,1"])))
-    assert second[:2] == first
-    assert len({result.run_id for result in second if isinstance(result, RunResult)}) == 4
-    assert len(list(tmp_path.rglob("result.json"))) == 4
+def test_zip_pairs_the_axes_and_crosses_the_seeds() -> None:
+    words = ["model.heads=1,2,4", "model.d_head=128,64,32", "seed=0,1"]
+    found = [
+        (job.config.model.heads, job.config.model.d_head, job.config.seed)
+        for job in plan(words, zipped=True).jobs
+    ]
+    assert found == [(h, d, s) for s in (0, 1) for h, d in ((1, 128), (2, 64), (4, 32))]
 
 
-def test_one_failed_run_does_not_lose_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = train.train_run
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["model.heads=1,2", "model.d_head=8,16,32"], "model.heads has 2, model.d_head has 3"),
+        (["seed=0,1"], "several axes; got none"),
+    ],
+)
+def test_what_cannot_be_paired_is_told(words: list[str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        plan(words, zipped=True)
 
-    def fail(config, **more):  # type: ignore[no-untyped-def]
-        if config.seed == 1:
-            raise RunFailed("the loss is nan")
-        return real(config, **more)
 
-    monkeypatch.setattr(sweeping, "train_run", fail)
-    outcomes = list(run(plan([*small(tmp_path), "seed=range(3)"])))
-    assert [isinstance(outcome, Failure) for outcome in outcomes] == [False, True, False]
+def test_seeds_apart_are_no_variants() -> None:
+    jobs = plan(["position=none,sinusoidal", "seeds.init=0,1", "seeds.order=0,1"]).jobs
+    assert len(jobs) == 8
+    assert {job.label for job in jobs} == {"position=none", "position=sinusoidal"}
+    assert [str(job) for job in jobs[::2]] == [
+        f"position=none, seed 0{apart}" for apart in ("", "-order1", "-init1", "-init1-order1")
+    ]
+
+
+def test_words_for_the_executor_reach_no_run() -> None:
+    planned = plan(["study=blog", "executor=ray", "executor.workers=3", "executor.gpu=0.5"])
+    assert (planned.executor.kind, planned.executor.workers, planned.executor.gpu) == (
+        "ray",
+        3,
+        0.5,
+    )
+    assert not any("executor" in word for job in planned.jobs for word in job.overrides)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("executor=rai", "Did you mean 'ray'"),
+        ("executor.worker=2", "Did you mean 'executor.workers'"),
+        ("executor.workers=0", "executor.workers must be at least 1; got 0"),
+        ("executor.gpu=2", "executor.gpu must be a share"),
+        ("executor=local,ray", "one executor"),
+    ],
+)
+def test_a_wrong_executor_is_told(word: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        plan(["study=blog", word])

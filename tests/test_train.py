@@ -12,7 +12,7 @@ from attnexp import loop, predictions, runs, train
 from attnexp.checkpoint import WEIGHTS, load_weights
 from attnexp.compose import compose
 from attnexp.config import RunConfig, to_dict
-from attnexp.errors import RunFailed, UserError
+from attnexp.errors import Busy, RunFailed, UserError
 from attnexp.evaluation import evaluate_run
 from attnexp.metrics import measure
 from attnexp.model.classifier import build_model
@@ -145,12 +145,24 @@ def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(runs.RESULT))
 
 
-def test_a_finished_run_is_not_run_again_when_asked(tmp_path: Path) -> None:
+def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     run_dir, first = train_run(small(tmp_path))
-    before = (run_dir / runs.METRICS).stat().st_mtime_ns
-    again_dir, again = train_run(small(tmp_path), skip_finished=True)
-    assert (again_dir, again) == (run_dir, first)
-    assert (run_dir / runs.METRICS).stat().st_mtime_ns == before
+    with pytest.raises(Busy, match="just finished"):
+        train_run(small(tmp_path), again=False)
+    assert runs.load(run_dir) == first
+    again_dir, again = train_run(small(tmp_path))
+    assert again_dir == run_dir
+    assert figures(again.epochs) == figures(first.epochs)
+
+
+def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
+    config = small(tmp_path)
+    with (
+        runs.claim(tmp_path / "runs", train.prepare(config).run_id),
+        pytest.raises(Busy, match="Another process"),
+    ):
+        train_run(config)
+    assert not list(tmp_path.rglob(runs.METRICS))
 
 
 def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(

@@ -11,7 +11,7 @@ from pathlib import Path
 from attnexp import runs
 from attnexp.claims.claim import Claim, Finding, Verdict
 from attnexp.report.comparison import compare
-from attnexp.runs import RunResult
+from attnexp.runs import Run, RunResult, replicate
 from attnexp.stats import Paired, paired
 
 CLOSE = 0.01
@@ -20,8 +20,8 @@ CLOSE = 0.01
 NEAR_K = 0.015
 """How far a mean accuracy may lie from K's single run."""
 
-Group = dict[int, RunResult]
-"""Runs of a variant by seed."""
+Group = dict[str, Run]
+"""Runs of a variant by the name of their seed."""
 
 
 def c10(results: Path) -> Finding:
@@ -109,7 +109,8 @@ def _variants(results: Path, study: str, *labels: str) -> list[Group] | Finding:
     found = runs.load_all([folder]) if any(folder.rglob(runs.RESULT)) else []
     groups: list[Group] = []
     for label in labels:
-        groups.append({run.seed: run for run in found if run.label == label and _is_k(run)})
+        chosen = [run for run in found if run.result.label == label and _is_k(run.result)]
+        groups.append({replicate(run.result.config): run for run in chosen})
     shared = set.intersection(*(set(group) for group in groups))
     if len(shared) < 2:
         return Finding(
@@ -117,7 +118,7 @@ def _variants(results: Path, study: str, *labels: str) -> list[Group] | Finding:
             f"make them: attnexp sweep study={study}",
             verdict=Verdict.not_run,
         )
-    return [{seed: group[seed] for seed in sorted(shared)} for group in groups]
+    return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
 
 
 def _is_k(run: RunResult) -> bool:
@@ -142,8 +143,8 @@ def _final(result: RunResult) -> float:
 
 def _difference(one: Group, other: Group, figure: Callable[[RunResult], float]) -> Paired:
     pair = paired(
-        {seed: figure(result) for seed, result in one.items()},
-        {seed: figure(result) for seed, result in other.items()},
+        {seed: figure(run.result) for seed, run in one.items()},
+        {seed: figure(run.result) for seed, run in other.items()},
     )
     assert pair is not None  # `_variants` left shared seeds alone
     return pair

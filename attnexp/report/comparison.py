@@ -5,13 +5,58 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from attnexp import predictions
 from attnexp.config import flatten
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.report import kexue
-from attnexp.runs import RunResult
-from attnexp.stats import Mean, Paired, paired
+from attnexp.runs import Run, RunResult, replicate
+from attnexp.stats import MARGIN, McNemar, Mean, Paired, mcnemar, paired
+from attnexp.verdict import Judgement, judge
 
 METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
+"""Of an epoch."""
+
+FIGURES = ("accuracy", "loss", "brier", "ece", "gap")
+"""Of a point. loss is the negative log-likelihood; gap is accuracy on train, measured after the
+epoch, minus accuracy: over-fitting in K's sense (C22)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """A moment of training, declared before any run, at which variants are compared."""
+
+    name: str
+    about: str
+    prediction: str
+    """Name of its logits in `predictions`."""
+
+
+POINTS = {
+    "blog": (
+        Point(
+            name="peak",
+            about="the epoch that is best on the test set, as K reports: optimistic",
+            prediction=predictions.BEST,
+        ),
+        Point(name="final", about="the last epoch, on the test set", prediction=predictions.FINAL),
+    ),
+    "holdout": (
+        Point(
+            name="chosen",
+            about="the epoch chosen on held-out train data; the test set was touched once",
+            prediction=predictions.TEST,
+        ),
+        Point(
+            name="final",
+            about="the last epoch, on held-out train data",
+            prediction=predictions.FINAL,
+        ),
+    ),
+}
+"""By protocol, the one that decides first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,19 +75,29 @@ class Variant:
     """The runs that differ in seed alone."""
 
     label: str
-    seeds: list[int]
+    seeds: list[str]
+    """Their names, as `runs.replicate` gives them."""
     parameters: int
     flops_per_example: int
     epochs: list[EpochSummary]
-    peak: Mean
-    """Highest validation accuracy of each run."""
-    peak_epochs: list[int]
-    final: Mean
-    """Validation accuracy after the last epoch."""
-    test: Mean
-    """Under `protocol: blog` the same as `final`, else at the epoch chosen on held-out data."""
-    k_peak: float | None
-    k_final: float | None
+    points: dict[str, dict[str, Mean]]
+    """By point, then by figure; without `gap` where train was not measured after the epoch."""
+    best_epochs: list[int]
+    """The epoch of each run that is best on its validation set."""
+    k: dict[str, float]
+    """K's accuracy by point, where the variant is K's experiment."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Variant minus baseline at one point."""
+
+    figures: dict[str, Paired]
+    """By name, as in FIGURES. Of loss, brier, ece and gap less is better."""
+    mcnemar: dict[str, McNemar]
+    """By seed: who was right where the other was wrong, review by review."""
+    judgement: Judgement
+    """On accuracy, with Holm over the variants at this point."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,25 +106,48 @@ class Comparison:
 
     data: str
     protocol: str
+    points: tuple[Point, ...]
+    margin: float
     n_val: int
     n_test: int
     order_blind_ceiling: float | None
     """contrast only: what a bag of words can reach."""
     variants: list[Variant]
-    differences: dict[str, dict[str, Paired]]
-    """By variant, then by figure (`peak`, `final`, `test`): variant minus baseline."""
+    differences: dict[str, dict[str, Difference]]
+    """By variant, then by point; empty for one that shares no seed with the baseline."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain containers and numbers."""
         return asdict(self)
 
 
-def compare(results: Sequence[RunResult]) -> list[Comparison]:
-    """One comparison for every data set and protocol among the results."""
-    arenas: dict[str, list[RunResult]] = {}
-    for result in results:
-        arenas.setdefault(_arena(result), []).append(result)
-    return [_compare(group) for group in arenas.values()]
+def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
+    """One comparison for every data set and protocol among the runs.
+
+    margin: differences of accuracy within ± this count as none.
+    """
+    arenas: dict[str, list[Run]] = {}
+    for run in found:
+        arenas.setdefault(_arena(run.result), []).append(run)
+    return [_compare(group, margin) for group in arenas.values()]
+
+
+def by_variant(found: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ in seed alone, in the variants' order, sorted by seed. A label that stands
+    for several configs (made at different times) is told apart by the keys that differ."""
+    groups: dict[str, list[Run]] = {}
+    for run in sorted(found, key=lambda run: (run.result.order, run.result.label)):
+        settings = json.dumps([run.result.label, _settings(run.result)], sort_keys=True)
+        groups.setdefault(settings, []).append(run)
+    named = {}
+    for group in groups.values():
+        first = group[0].result
+        label = first.label
+        namesakes = [other[0].result for other in groups.values() if other[0].result.label == label]
+        if len(namesakes) > 1:
+            label = f"{label} {_differing(first, namesakes)}"
+        named[label] = sorted(group, key=_seed_order)
+    return named
 
 
 def _arena(result: RunResult) -> str:
@@ -81,47 +159,44 @@ def _protocol(result: RunResult) -> str:
     return str(result.config["train"]["protocol"])
 
 
-def _compare(results: list[RunResult]) -> Comparison:
-    groups = _by_variant(results)
-    first = results[0]
+def _seed_order(run: Run) -> list[int]:
+    config = run.result.config
+    own = [value for value in config["seeds"].values() if value is not None]
+    return [config["seed"], *own]
+
+
+def _compare(found: list[Run], margin: float) -> Comparison:
+    groups = by_variant(found)
+    first = found[0].result
+    points = POINTS[_protocol(first)]
     fraction = first.config["data"]["order_fraction"]
-    baseline, *others = groups.items()
-    differences = {}
-    for label, group in others:
-        found = {
-            name: paired(_by_seed(group, name), _by_seed(baseline[1], name))
-            for name in ("peak", "final", "test")
-        }
-        differences[label] = {name: value for name, value in found.items() if value}
+    (_, baseline), *others = groups.items()
+    differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
+    for point in points:
+        paired_up = {label: _differences(group, baseline, point, margin) for label, group in others}
+        shared = {label: pairs for label, pairs in paired_up.items() if pairs}
+        judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
+        for label, pairs in shared.items():
+            differences[label][point.name] = Difference(
+                figures=pairs,
+                mcnemar=_mcnemar(groups[label], baseline, point),
+                judgement=judgements[label],
+            )
     return Comparison(
         data=first.data["name"],
         protocol=_protocol(first),
+        points=points,
+        margin=margin,
         n_val=first.data["n_val"],
         n_test=first.data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
-        variants=[_variant(label, group) for label, group in groups.items()],
+        variants=[_variant(label, group, points) for label, group in groups.items()],
         differences=differences,
     )
 
 
-def _by_variant(results: list[RunResult]) -> dict[str, list[RunResult]]:
-    """Runs that differ in seed alone, in the variants' order, sorted by seed. A label that stands
-    for several configs (made at different times) is told apart by the keys that differ."""
-    groups: dict[str, list[RunResult]] = {}
-    for result in sorted(results, key=lambda result: (result.order, result.label, result.seed)):
-        groups.setdefault(json.dumps(_settings(result), sort_keys=True), []).append(result)
-    named = {}
-    for group in groups.values():
-        label = group[0].label
-        namesakes = [other[0] for other in groups.values() if other[0].label == label]
-        if len(namesakes) > 1:
-            label = f"{label} {_differing(group[0], namesakes)}"
-        named[label] = sorted(group, key=lambda result: result.seed)
-    return named
-
-
 def _settings(result: RunResult) -> dict[str, Any]:
-    """Everything that makes a variant: the config without seed, place and machine."""
+    """Everything that makes a variant: the config without seeds, place and machine."""
     flat = flatten(result.config)
     left_out = ("seed", "out", "data.path", "train.device", "train.threads")
     return {
@@ -137,46 +212,105 @@ def _differing(result: RunResult, others: list[RunResult]) -> str:
     return " ".join(f"{key}={own[key]}" for key in keys)
 
 
-def _by_seed(group: list[RunResult], name: str) -> dict[int, float]:
-    return {result.seed: _figure(result, name) for result in group}
+def _differences(
+    group: list[Run], baseline: list[Run], point: Point, margin: float
+) -> dict[str, Paired]:
+    found = {}
+    for figure in FIGURES:
+        values, others = _by_seed(group, point, figure), _by_seed(baseline, point, figure)
+        pairs = paired(values, others, margin=margin)
+        if pairs is not None:
+            found[figure] = pairs
+    return found
 
 
-def _figure(result: RunResult, name: str) -> float:
-    match name:
-        case "peak":
-            return result.best.val_accuracy
-        case "final":
-            return result.final.val_accuracy
-        case _:
-            return result.test.accuracy
+def _mcnemar(group: list[Run], baseline: list[Run], point: Point) -> dict[str, McNemar]:
+    """By seed, wherever both runs still have their predictions of the same reviews."""
+    others = {replicate(run.result.config): run for run in baseline}
+    found = {}
+    for run in group:
+        seed = replicate(run.result.config)
+        if seed in others and (right := _right(run, point)) is not None:
+            right_too = _right(others[seed], point)
+            if right_too is not None and len(right) == len(right_too):
+                found[seed] = mcnemar(right, right_too)
+    return found
 
 
-def _variant(label: str, group: list[RunResult]) -> Variant:
-    first = group[0]
+def _right(run: Run, point: Point) -> NDArray[np.bool_] | None:
+    if not (run.path / predictions.FILE).exists():
+        return None
+    stored = predictions.load(run.path)
+    on_test = point.prediction == predictions.TEST
+    labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
+    return np.equal(stored[point.prediction] > 0, labels > 0)
+
+
+def _by_seed(group: list[Run], point: Point, figure: str) -> dict[str, float]:
+    """Empty where the figure was not measured."""
+    values = {
+        replicate(run.result.config): _figures(run.result, point).get(figure) for run in group
+    }
+    return {seed: value for seed, value in values.items() if value is not None}
+
+
+def _figures(result: RunResult, point: Point) -> dict[str, float]:
+    """The figures of one run at a point; no `gap` where train was not measured again."""
+    row = result.final if point.name == "final" else result.best
+    if point.name == "chosen":
+        test = result.test
+        figures = {
+            "accuracy": test.accuracy,
+            "loss": test.loss,
+            "brier": test.brier,
+            "ece": test.ece,
+        }
+    else:
+        figures = {
+            "accuracy": row.val_accuracy,
+            "loss": row.val_loss,
+            "brier": row.val_brier,
+            "ece": row.val_ece,
+        }
+    if row.train_accuracy_after is not None:
+        figures["gap"] = row.train_accuracy_after - figures["accuracy"]
+    return figures
+
+
+def _variant(label: str, group: list[Run], points: tuple[Point, ...]) -> Variant:
+    first = group[0].result
     k = kexue.figures_for(first.config)
-    num_epochs = len(first.epochs)
+    num_epochs = min(len(run.result.epochs) for run in group)
+    published = {}
+    if k:
+        published["peak"] = max(row["val_accuracy"] for row in k)
+        if num_epochs == len(k):
+            published["final"] = k[-1]["val_accuracy"]
+    summaries: dict[str, dict[str, Mean]] = {}
+    for point in points:
+        by_figure = {name: _by_seed(group, point, name) for name in FIGURES}
+        summaries[point.name] = {
+            name: Mean.of(list(values.values())) for name, values in by_figure.items() if values
+        }
     return Variant(
         label=label,
-        seeds=[result.seed for result in group],
+        seeds=[replicate(run.result.config) for run in group],
         parameters=first.parameters,
         flops_per_example=first.flops_per_example,
         epochs=[
             _epoch(index, group, k[index] if k and index < len(k) else None)
             for index in range(num_epochs)
         ],
-        peak=Mean.of([_figure(result, "peak") for result in group]),
-        peak_epochs=[result.best.epoch for result in group],
-        final=Mean.of([_figure(result, "final") for result in group]),
-        test=Mean.of([_figure(result, "test") for result in group]),
-        k_peak=max(row["val_accuracy"] for row in k) if k else None,
-        k_final=k[-1]["val_accuracy"] if k and num_epochs == len(k) else None,
+        points=summaries,
+        best_epochs=[run.result.best.epoch for run in group],
+        k=published,
     )
 
 
-def _epoch(index: int, group: list[RunResult], k: dict[str, float] | None) -> EpochSummary:
+def _epoch(index: int, group: list[Run], k: dict[str, float] | None) -> EpochSummary:
     figures = {}
     for name in METRICS:
-        values = [getattr(result.epochs[index], name) for result in group]
+        values = [getattr(run.result.epochs[index], name) for run in group]
         if None not in values:
             figures[name] = Mean.of(values)
     return EpochSummary(epoch=index + 1, figures=figures, k=k)

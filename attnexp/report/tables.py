@@ -1,18 +1,10 @@
-"""Comparisons as tables: for a terminal of 80 columns, and as markdown, csv and json."""
+"""Comparisons as tables of text, before any format: `formats.py` prints them."""
 
-import csv
-import io
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
-
-from attnexp.report.comparison import METRICS, Comparison, Variant
-from attnexp.stats import Mean
+from attnexp.report.comparison import METRICS, Comparison, Difference, Point, Variant
+from attnexp.stats import Mean, Paired
 
 HEADINGS = {
     "train_loss": "loss",
@@ -21,6 +13,9 @@ HEADINGS = {
     "val_loss": "val loss",
     "val_accuracy": "val acc",
 }
+
+FIGURE_NAMES = {"loss": "NLL", "brier": "Brier", "ece": "ECE", "gap": "gap"}
+"""Of a point, besides accuracy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,62 +29,50 @@ class Table:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """An epoch table for each variant, then the summary of all."""
+    """Epochs of each variant, accuracy of all, what else was measured, the statistics."""
     return [
         *(_epochs(variant, comparison) for variant in comparison.variants),
         _summary(comparison),
+        _beside_accuracy(comparison),
+        *(
+            _statistics(label, found, comparison)
+            for label, found in comparison.differences.items()
+            if found
+        ),
     ]
 
 
-def show(comparisons: Sequence[Comparison], console: Console) -> None:
-    """Print everything to a terminal or a pipe."""
-    for comparison in comparisons:
-        for table in tables(comparison):
-            console.print()
-            _show(table, console)
+def verdicts(comparison: Comparison) -> Iterator[tuple[str, Difference, str]]:
+    """For every variant and point: what was compared, how it came out, and one line of text."""
+    baseline = comparison.variants[0].label
+    for label, found in comparison.differences.items():
+        for point, difference in found.items():
+            where = f"{label} against {baseline}, {point}"
+            yield where, difference, difference.judgement.line
 
 
-def markdown(comparisons: Sequence[Comparison]) -> str:
-    """GitHub tables."""
-    blocks = []
-    for table in (table for comparison in comparisons for table in tables(comparison)):
-        lines = [f"**{table.title}**", "", _row(table.columns), _row(["---:"] * len(table.columns))]
-        lines += [_row(row) for row in table.rows]
-        blocks.append("\n".join([*lines, "", *(f"{note}  " for note in table.notes)]).rstrip())
-    return "\n\n".join(blocks) + "\n"
+def without_pairs(comparison: Comparison) -> list[str]:
+    """A line for every variant that cannot be compared with the baseline."""
+    baseline = comparison.variants[0].label
+    return [
+        f"{label} and {baseline} share no seed, so they are not compared."
+        for label, found in comparison.differences.items()
+        if not found
+    ]
 
 
-def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One line for each figure: long form, for a data frame."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["data", "protocol", "variant", "epoch", "metric", "mean", "sd", "n", "k"])
-    for comparison in comparisons:
-        for variant in comparison.variants:
-            start = [comparison.data, comparison.protocol, variant.label]
-            for epoch in variant.epochs:
-                for name, figure in epoch.figures.items():
-                    published = (epoch.k or {}).get(name)
-                    writer.writerow([*start, epoch.epoch, name, *_numbers(figure), published])
-            for name, figure, published in (
-                ("peak_val_accuracy", variant.peak, variant.k_peak),
-                ("final_val_accuracy", variant.final, variant.k_final),
-                ("test_accuracy", variant.test, None),
-            ):
-                writer.writerow([*start, "", name, *_numbers(figure), published])
-    return file.getvalue()
-
-
-def as_json(comparisons: Sequence[Comparison]) -> str:
-    """One document with every number at full precision."""
-    return json.dumps([comparison.to_json() for comparison in comparisons], indent=1)
+def where_measured(comparison: Comparison) -> str:
+    """The data set, and what validation was done on."""
+    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
+    validated = "validated on test" if comparison.protocol == "blog" else "validated on held-out"
+    return f"{comparison.data}{synthetic}, {validated}"
 
 
 def _epochs(variant: Variant, comparison: Comparison) -> Table:
     names = [name for name in METRICS if name in variant.epochs[0].figures]
     rows = []
     for epoch in variant.epochs:
-        rows.append([str(epoch.epoch), *(_figure(name, epoch.figures[name]) for name in names)])
+        rows.append([str(epoch.epoch), *(_metric(name, epoch.figures[name]) for name in names)])
         if epoch.k:
             rows.append(["K", *(_published(name, epoch.k.get(name)) for name in names)])
     notes = []
@@ -97,8 +80,9 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
         notes.append("acc: running mean over the epoch; acc after: measured on train when it ends")
     if any(epoch.k for epoch in variant.epochs):
         notes.append("K: the published run, one seed")
+    num_runs = "1 run" if len(variant.seeds) == 1 else f"{len(variant.seeds)} runs"
     return Table(
-        title=f"{variant.label}: {_count(variant.seeds)} on {_data(comparison)}",
+        title=f"{variant.label}: {num_runs} on {where_measured(comparison)}",
         columns=["epoch", *(HEADINGS[name] for name in names)],
         rows=rows,
         notes=notes,
@@ -106,64 +90,111 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
 
 
 def _summary(comparison: Comparison) -> Table:
-    holdout = comparison.protocol == "holdout"
-    figures = ["peak", "final", "test"] if holdout else ["peak", "final"]
+    points = [point.name for point in comparison.points]
     rows = []
     for variant in comparison.variants:
-        values = [_percent(getattr(variant, name)) for name in figures]
+        values = [_percent(variant.points[name]["accuracy"]) for name in points]
         rows.append([variant.label, str(len(variant.seeds)), *values])
-        if variant.k_peak is not None and variant.k_final is not None:
-            published = [f"{100 * value:.2f}" for value in (variant.k_peak, variant.k_final)]
-            rows.append(["K", "1", *published])
-    baseline = comparison.variants[0].label
-    notes = []
+        if all(name in variant.k for name in points):
+            rows.append(["K", "1", *(f"{100 * variant.k[name]:.2f}" for name in points)])
     for label, found in comparison.differences.items():
-        n = found["final"].difference.n if "final" in found else 0
-        if n == 0:
-            notes.append(f"{label} and {baseline} share no seed, so they are not compared.")
-            continue
-        rows.append(
-            [
-                f"{label} − {baseline}",
-                str(n),
-                *(_points(found[name].difference) for name in figures),
-            ]
-        )
-        for name in figures:
-            pair = found[name]
-            each = ", ".join(f"{100 * value:+.2f}" for value in pair.by_seed.values())
-            line = f"{label} − {baseline}, {name}, by seed: {each}"
-            if pair.low is not None and pair.high is not None:
-                line += f"; 95 % interval {100 * pair.low:+.2f} to {100 * pair.high:+.2f}"
-            notes.append(line)
+        if found:
+            pairs = [found[name].figures["accuracy"].difference for name in points]
+            cells = [_points(pair) for pair in pairs]
+            rows.append([_minus(label, comparison), str(pairs[0].n), *cells])
+    notes = without_pairs(comparison)
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
-    if holdout:
-        notes.append("peak, final: on held-out train data. test: once, at the peak's epoch.")
-    else:
-        notes.append("Validated on test, so the peak is optimistic.")
+    notes += [_about(point) for point in comparison.points]
     if comparison.order_blind_ceiling is not None:
         ceiling = f"{100 * comparison.order_blind_ceiling:.2f}"
         notes.append(f"Synthetic reviews: a model blind to word order reaches {ceiling} at most.")
     return Table(
-        title=f"Validation accuracy on {_data(comparison)}",
-        columns=["variant", "n", *figures],
+        title=f"Accuracy on {where_measured(comparison)}",
+        columns=["variant", "n", *points],
         rows=rows,
         notes=notes,
     )
 
 
-def _data(comparison: Comparison) -> str:
-    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
-    validated = "validated on test" if comparison.protocol == "blog" else "validated on held-out"
-    return f"{comparison.data}{synthetic}, {validated}"
+def _beside_accuracy(comparison: Comparison) -> Table:
+    rows = []
+    for point in comparison.points:
+        for variant in comparison.variants:
+            figures = variant.points[point.name]
+            cells = [_figure(name, figures.get(name)) for name in FIGURE_NAMES]
+            rows.append([variant.label, point.name, *cells])
+    return Table(
+        title=f"Probabilities and over-fitting on {where_measured(comparison)}",
+        columns=["variant", "at", *FIGURE_NAMES.values()],
+        rows=rows,
+        notes=[
+            "NLL: negative log-likelihood in nats. Brier: mean squared error of the probability.",
+            "ECE: expected calibration error, 15 bins, in points. gap: accuracy on train, measured "
+            "after the epoch, minus accuracy, in points.",
+        ],
+    )
 
 
-def _count(seeds: list[int]) -> str:
-    return "1 run" if len(seeds) == 1 else f"{len(seeds)} runs"
+def _statistics(label: str, found: dict[str, Difference], comparison: Comparison) -> Table:
+    margin = 100 * comparison.margin
+    accuracy = {name: difference.figures["accuracy"] for name, difference in found.items()}
+    rows = [
+        ["difference, points", *(_points(pair.difference) for pair in accuracy.values())],
+        ["95 % interval", *(_interval(pair) for pair in accuracy.values())],
+        [
+            "p, sign-flip",
+            *(
+                f"{_p(pair.p)} ({'least' if pair.p_exact else 'Monte Carlo; least'} "
+                f"{_p(pair.p_smallest)})"
+                for pair in accuracy.values()
+            ),
+        ],
+    ]
+    if len(comparison.differences) > 1:
+        holm = [_p(difference.judgement.p_holm) for difference in found.values()]
+        rows.append([f"p, Holm over {len(comparison.differences)}", *holm])
+    rows += [
+        ["P(better)", *(_better(pair) for pair in accuracy.values())],
+        ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in accuracy.values())],
+        [
+            f"p, TOST ±{margin:.2f}",
+            *(_p(difference.judgement.p_equivalent_holm) for difference in found.values()),
+        ],
+        ["McNemar p < 0.05", *(_mcnemar(difference) for difference in found.values())],
+        ["more seeds needed", *(_more_seeds(difference) for difference in found.values())],
+    ]
+    for name, heading in FIGURE_NAMES.items():
+        if all(name in difference.figures for difference in found.values()):
+            pairs = [difference.figures[name] for difference in found.values()]
+            rows.append([f"Δ {heading}", *(_other(name, pair) for pair in pairs)])
+    notes = []
+    for name, pair in accuracy.items():
+        each = ", ".join(f"{100 * value:+.2f}" for value in pair.by_seed.values())
+        notes.append(f"{name}, by seed: {each}")
+    return Table(
+        title=f"{_minus(label, comparison)} on {where_measured(comparison)}",
+        columns=[f"n = {next(iter(accuracy.values())).difference.n}", *found],
+        rows=rows,
+        notes=notes,
+    )
 
 
-def _figure(name: str, figure: Mean) -> str:
+def _minus(label: str, comparison: Comparison) -> str:
+    return f"{label} − {comparison.variants[0].label}"
+
+
+def _about(point: Point) -> str:
+    return f"{point.name}: {point.about}."
+
+
+def _metric(name: str, figure: Mean) -> str:
     return _loss(figure) if name.endswith("loss") else _percent(figure)
+
+
+def _figure(name: str, figure: Mean | None) -> str:
+    if figure is None:
+        return "–"
+    return _percent(figure) if name in ("ece", "gap") else _loss(figure)
 
 
 def _loss(figure: Mean) -> str:
@@ -181,6 +212,48 @@ def _points(figure: Mean) -> str:
     return f"{100 * figure.mean:+.2f}{spread}"
 
 
+def _interval(pair: Paired) -> str:
+    if pair.low is None or pair.high is None:
+        return "–"
+    return f"{100 * pair.low:+.2f} to {100 * pair.high:+.2f} ({pair.method})"
+
+
+def _better(pair: Paired) -> str:
+    better = pair.better
+    return f"{better.share:.2f} [{better.low:.2f}, {better.high:.2f}]"
+
+
+def _other(name: str, pair: Paired) -> str:
+    """A difference with its interval, in points where the figure is a share."""
+    scale, digits = (100, "+.2f") if name in ("ece", "gap") else (1, "+.4f")
+    cell = f"{scale * pair.difference.mean:{digits}}"
+    if pair.low is not None and pair.high is not None:
+        cell += f" [{scale * pair.low:{digits}}, {scale * pair.high:{digits}}]"
+    return cell
+
+
+def _mcnemar(difference: Difference) -> str:
+    if not difference.mcnemar:
+        return "–"
+    small = sum(found.p < 0.05 for found in difference.mcnemar.values())
+    return f"in {small} of {len(difference.mcnemar)} seeds"
+
+
+def _more_seeds(difference: Difference) -> str:
+    more = difference.judgement.more_seeds
+    return "–" if more is None else str(more)
+
+
+def _p(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
+
+
+def _number(value: float | None, digits: str) -> str:
+    return "–" if value is None else f"{value:{digits}}"
+
+
 def _published(name: str, value: float | None) -> str:
     if value is None:
         return ""
@@ -189,30 +262,4 @@ def _published(name: str, value: float | None) -> str:
 
 def _short(loss: float) -> str:
     """`.3541`: five columns of losses must fit 80 characters."""
-    return f"{loss:.4f}".lstrip("0")
-
-
-def _numbers(figure: Mean) -> list[float | int | None]:
-    return [figure.mean, figure.sd, figure.n]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _show(table: Table, console: Console) -> None:
-    view = RichTable(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for index, column in enumerate(table.columns):
-        view.add_column(column, justify="left" if index == 0 else "right", no_wrap=index > 0)
-    for row in table.rows:
-        published = row[0] == "K"
-        view.add_row(*(Text(cell) for cell in row), style="dim" if published else None)
-    console.print(Text(table.title), style="bold")
-    console.print(view)
-    for note in table.notes:
-        console.print(Text(note), style="dim")
+    return f"{loss:.4f}".replace("0.", ".", 1) if loss < 1 else f"{loss:.4f}"

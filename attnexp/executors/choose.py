@@ -1,0 +1,62 @@
+"""From `executor=...` to something that runs jobs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from attnexp.config import Device, ExecutorConfig, ExecutorKind
+from attnexp.executors.cluster import Cluster
+from attnexp.executors.local import InThisProcess, Processes, available_cores
+from attnexp.executors.queue import Queue
+from attnexp.executors.task import Executor
+from attnexp.sweep import Job
+
+
+def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
+    """The executor for these jobs, ready. Raises `UserError` where it cannot be had."""
+    gpu = any(job.config.train.device is not Device.cpu for job in jobs)
+    match config.kind:
+        case ExecutorKind.local:
+            slots = local_slots(config, jobs)
+            return InThisProcess() if slots == 1 else Processes(slots, gpus=_gpus(jobs))
+        case ExecutorKind.submitit | ExecutorKind.slurm:
+            local = config.kind is ExecutorKind.submitit
+            slots = config.workers or (local_slots(config, jobs) if local else len(jobs))
+            logs = Path(jobs[0].config.out) / jobs[0].folder / ".jobs"
+            return Queue(config, slots=slots, logs=logs, gpu=gpu and not local)
+        case ExecutorKind.ray:
+            return Cluster(config, gpu=gpu)
+
+
+def local_slots(config: ExecutorConfig, jobs: list[Job]) -> int:
+    """How many runs this machine takes at a time: one for each core, or share of a GPU."""
+    if config.workers is not None:
+        fitting = config.workers
+    elif gpus := _gpus(jobs):
+        fitting = gpus * int(1 / config.gpu)
+    else:
+        fitting = available_cores() // config.threads
+    return max(1, min(fitting, len(jobs)))
+
+
+def settle(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
+    """A job as it is handed over: with its number of threads, and paths that hold anywhere.
+
+    alone: it has the machine to itself, and torch may choose the number of threads.
+    """
+    threads = job.config.train.threads
+    if threads is None and not alone:
+        threads = config.threads
+    out = job.config.out
+    if config.kind is not ExecutorKind.local:
+        out = str(Path(out).absolute())
+    train = replace(job.config.train, threads=threads)
+    return replace(job, config=replace(job.config, train=train, out=out))
+
+
+def _gpus(jobs: list[Job]) -> int:
+    """GPUs that the jobs may use here."""
+    if all(job.config.train.device is Device.cpu for job in jobs):
+        return 0
+    import torch
+
+    return torch.cuda.device_count()

@@ -1,0 +1,72 @@
+"""Tasks of a Ray cluster: one that is there already, or one started on this machine."""
+
+import logging
+import os
+from typing import Any
+
+from attnexp.config import ExecutorConfig
+from attnexp.errors import UserError
+from attnexp.executors.task import Failure, Outcome, do
+from attnexp.sweep import Job
+
+
+class Cluster:
+    """One task for each run; Ray puts it where cores, and the share of a GPU, are free."""
+
+    def __init__(self, config: ExecutorConfig, *, gpu: bool) -> None:
+        """gpu: whether runs take `config.gpu` of one where the cluster has any. Raises
+        `UserError` without Ray, or where no cluster answers."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # and warn of a change
+        try:
+            import ray
+        except ImportError as error:
+            raise UserError(
+                "executor=ray needs Ray, which is not installed. Install it: "
+                "pip install 'attnexp[ray]'."
+            ) from error
+
+        self.ray: Any = ray
+        address = config.address or os.environ.get("RAY_ADDRESS")
+        options: dict[str, Any] = {} if address else {"include_dashboard": False}
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(
+                f"No Ray cluster answers at {address} ({reason}). Start one with `ray start "
+                f"--head`, or leave executor.address out to use this machine alone."
+            ) from error
+        there = self.ray.cluster_resources()
+        gpus = config.gpu if gpu and there.get("GPU", 0) else 0
+        fitting = int(there.get("CPU", 1) // config.threads)
+        if gpus:
+            fitting = min(fitting, int(there["GPU"] // gpus))
+        self.slots = config.workers or max(fitting, 1)
+        self.task = self.ray.remote(num_cpus=config.threads, num_gpus=gpus, max_retries=0)(do)
+        self.running: dict[Any, Job] = {}
+
+    def start(self, jobs: list[Job]) -> None:
+        """Hand them to Ray."""
+        for job in jobs:
+            self.running[self.task.remote(job)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """What Ray says is ready."""
+        ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
+        jobs = [self.running.pop(ref) for ref in ready]
+        return [(job, self._outcome(ref, job)) for ref, job in zip(ready, jobs, strict=True)]
+
+    def close(self) -> None:
+        """Cancel what runs; a cluster that was started here ends with it."""
+        for ref in self.running:
+            self.ray.cancel(ref, force=True)
+        self.running = {}
+        self.ray.shutdown()
+
+    def _outcome(self, ref: Any, job: Job) -> Outcome:
+        try:
+            outcome: Outcome = self.ray.get(ref)
+        except self.ray.exceptions.RayError as error:  # a node or a process that was lost
+            return Failure(job, str(error).strip().splitlines()[0])
+        return outcome

@@ -1,0 +1,95 @@
+"""What a sweep would do: its runs, and about how long they would take."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnexp import estimate, runs
+from attnexp.schedule import Entry, slots, survey
+from attnexp.sweep import Sweep
+from attnexp.watch import duration
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """One run."""
+
+    variant: str
+    seed: str
+    finished: bool
+    seconds: float | None
+    """Expected; None where finished or unknown."""
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """A sweep before it starts."""
+
+    runs: list[Planned]
+    executor: str
+    slots: int | None
+    """Runs at a time; None where the executor decides."""
+
+    @property
+    def seconds(self) -> float:
+        """Of computing, one run after another."""
+        return sum(run.seconds or 0 for run in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain containers and numbers."""
+        return {**asdict(self), "seconds": self.seconds}
+
+
+def take(sweep: Sweep) -> Preview:
+    """Look at a sweep's data and at what has finished; try a few steps of each new variant."""
+    entries = survey(sweep)
+    missing = [entry for entry in entries if not entry.before]
+    folder = sweep.directory
+    finished = runs.load_all([folder]) if any(folder.rglob(runs.RESULT)) else []
+    threads = sweep.executor.threads
+    for entry in missing:
+        entry.job.config.train.threads = entry.job.config.train.threads or threads
+    expected = estimate.seconds(missing, finished)
+    return Preview(
+        runs=[_planned(entry, expected.get(entry.run_id)) for entry in entries],
+        executor=str(sweep.executor.kind),
+        slots=slots(sweep, missing) if missing else None,
+    )
+
+
+def show(preview: Preview, console: Console) -> None:
+    """A line for each run, and the sum."""
+    view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    view.add_column("variant", overflow="fold")
+    view.add_column("seed", justify="right")
+    view.add_column("", justify="right", no_wrap=True)
+    for run in preview.runs:
+        if run.finished:
+            state = "finished before"
+        else:
+            state = "?" if run.seconds is None else f"about {duration(run.seconds)}"
+        view.add_row(Text(run.variant), run.seed, state)
+    console.print(view)
+    counts = Counter(run.finished for run in preview.runs)
+    line = f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
+    if preview.seconds:
+        line += f": about {duration(preview.seconds)} one after another"
+        if preview.slots and preview.slots > 1:
+            line += f", {duration(preview.seconds / preview.slots)} with {preview.slots} at a time"
+    console.print(Text(f"{line} (executor={preview.executor})."))
+
+
+def _planned(entry: Entry, seconds: float | None) -> Planned:
+    return Planned(
+        variant=entry.job.label,
+        seed=str(entry.job).rpartition(", seed ")[2],
+        finished=entry.before,
+        seconds=None if entry.before else seconds,
+        folder=str(entry.path),
+    )

@@ -1,0 +1,407 @@
+"""The report's pictures: matplotlib draws them, the page colours them.
+
+Each function returns one `<svg>` element for use inside HTML: text is text, colours are the page's
+CSS variables (so a picture follows the reader's light or dark theme), ids are its own (`name` must
+be unique on the page), and the same figures give the same bytes. Units are CSS pixels: a picture is
+400 wide and legible as it is on a phone.
+
+Shapes: H heads, T tokens, D width.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnexp.report.comparison import Comparison, Variant
+from attnexp.stats import Paired
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 400
+"""Of every picture; only the small maps of single heads are narrower."""
+
+TOGETHER = 4
+"""Variants that share a picture with the baseline: more lines would hide each other."""
+
+THEME = {
+    "#000001": "var(--ink)",
+    "#000002": "var(--muted)",
+    "#000003": "var(--rule)",
+    "#000004": "var(--paper)",
+    "#000010": "var(--s0)",
+    "#000011": "var(--s1)",
+    "#000012": "var(--s2)",
+    "#000013": "var(--s3)",
+    "#000014": "var(--s4)",
+}
+"""Colours that nobody would draw with, and what the page has in their place."""
+
+INK, MUTED, RULE, PAPER, *SERIES = THEME
+
+MARKERS = "osD^v"
+"""By place, like `SERIES`: a line is known without its colour. The page's legends follow."""
+
+DASHES = ("-", "-", (0, (4, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+"""By place, where lines have no markers."""
+
+BLUE, ORANGE = (0.20, 0.47, 0.80), (0.85, 0.42, 0.05)
+"""Heat maps are one hue fading into the page, whatever colour that has."""
+
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "attnexp",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": MUTED,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+}
+
+_XLINK = "{http://www.w3.org/1999/xlink}"
+
+
+def together(variants: Sequence[Variant]) -> list[list[Variant]]:
+    """The baseline with up to `TOGETHER` others, as often as all of them need."""
+    baseline, *others = variants
+    starts = range(0, max(len(others), 1), TOGETHER)
+    return [[baseline, *others[start : start + TOGETHER]] for start in starts]
+
+
+def learning(variants: Sequence[Variant], metric: str, *, name: str, alt: str) -> str:
+    """A metric over the epochs: mean, ± one standard deviation, and K's published points.
+
+    variants: at most 1 + `TOGETHER`, the baseline first. Accuracies are in per cent.
+    """
+    unit = 100 if metric.endswith("accuracy") else 1
+
+    def paint(figure: "Figure") -> None:
+        axes = figure.subplots()
+        for place, variant in enumerate(variants):
+            colour, marker = SERIES[place], MARKERS[place]
+            rows = [row for row in variant.epochs if metric in row.figures]
+            epochs = [row.epoch for row in rows]
+            means = np.array([unit * row.figures[metric].mean for row in rows])
+            spread = np.array([unit * (row.figures[metric].sd or 0.0) for row in rows])
+            axes.fill_between(
+                epochs, means - spread, means + spread, color=colour, alpha=0.18, linewidth=0
+            )
+            axes.plot(epochs, means, marker=marker, color=colour, zorder=3)
+            published = [(row.epoch, unit * row.k[metric]) for row in rows if row.k]
+            if published:
+                axes.plot(
+                    *zip(*published, strict=True),
+                    linestyle=(0, (3, 2)),
+                    linewidth=1.2,
+                    marker=marker,
+                    markerfacecolor=PAPER,
+                    color=colour,
+                    zorder=2.5,
+                )
+        _whole_numbers(axes, max(len(variant.epochs) for variant in variants))
+        axes.set_xlabel("epoch")
+
+    return _draw(paint, height=240, name=name, alt=alt)
+
+
+def limits(comparison: Comparison) -> tuple[float, float]:
+    """The range of every seed's difference of accuracy, in points, with some room."""
+    values = [
+        100 * value
+        for by_point in comparison.differences.values()
+        for difference in by_point.values()
+        for value in difference.figures["accuracy"].by_seed.values()
+    ]
+    margin = 100 * comparison.margin
+    low, high = min([-margin, *values]), max([margin, *values])
+    room = 0.06 * (high - low) or 1.0
+    return low - room, high + room
+
+
+def by_seed(pairs: Sequence[Paired], *, limits: tuple[float, float], name: str, alt: str) -> str:
+    """Differences of accuracy, a dot a seed; pairs: of at most `TOGETHER` variants."""
+    seeds = list(dict.fromkeys(seed for pair in pairs for seed in pair.by_seed))
+    column = {seed: i for i, seed in enumerate(seeds)}
+    apart = min(0.18, 0.7 / len(pairs))
+
+    def paint(figure: "Figure") -> None:
+        axes = figure.subplots()
+        margin = 100 * pairs[0].margin
+        axes.axhspan(-margin, margin, color=MUTED, alpha=0.13, linewidth=0)
+        axes.axhline(0, color=MUTED, linewidth=1)
+        for place, pair in enumerate(pairs, start=1):
+            x = [column[seed] + apart * (place - (len(pairs) + 1) / 2) for seed in pair.by_seed]
+            y = [100 * value for value in pair.by_seed.values()]
+            colour = SERIES[place]
+            axes.vlines(x, 0, y, color=colour, linewidth=1.2, alpha=0.6)
+            axes.plot(x, y, MARKERS[place], color=colour, markersize=5.5)
+        step = -(-len(seeds) // 10)
+        shown = range(0, len(seeds), step)
+        longest = max(map(len, seeds))
+        axes.set_xticks(
+            list(shown),
+            labels=[seeds[i] for i in shown],
+            rotation=90 if longest * len(shown) > 45 else 0,
+        )
+        axes.set_xlim(-0.6, len(seeds) - 0.4)
+        axes.grid(visible=False, axis="x")
+        axes.set(xlabel="seed", ylabel="difference, points", ylim=limits)
+
+    return _draw(paint, height=230, name=name, alt=alt)
+
+
+def forest(comparison: Comparison, *, name: str, alt: str) -> str:
+    """Mean differences of accuracy with their 95 % intervals, the margin shaded."""
+    rows: list[tuple[str, Paired | None]] = []
+    for point in comparison.points:
+        found = {
+            label: by_point[point.name].figures["accuracy"]
+            for label, by_point in comparison.differences.items()
+            if point.name in by_point
+        }
+        rows += [(point.name, None), *found.items()]
+    pairs = [pair for _, pair in rows if pair is not None]
+    heights = [38 if pair else 24 for _, pair in rows]
+    top, bottom, side = 4, 40, 10
+    tall = sum(heights)
+
+    def paint(figure: "Figure") -> None:
+        height = top + tall + bottom
+        axes = figure.add_axes((side / WIDTH, bottom / height, 1 - 2 * side / WIDTH, tall / height))
+        margin = 100 * comparison.margin
+        axes.axvspan(-margin, margin, color=MUTED, alpha=0.13, linewidth=0)
+        axes.axvline(0, color=MUTED, linewidth=1)
+        ends = [margin, -margin]
+        y = 0
+        for (label, pair), height in zip(rows, heights, strict=True):
+            if pair is None:
+                _left(axes, y + height - 9, label, color=MUTED, fontstyle="italic")
+            else:
+                mean = 100 * pair.difference.mean
+                _left(axes, y + 15, _short(label), fontweight="bold")
+                _right(axes, y + 15, _size(pair))
+                ends.append(mean)
+                if pair.low is not None and pair.high is not None:
+                    interval = [100 * pair.low, 100 * pair.high]
+                    ends += interval
+                    axes.plot(interval, [y + 26] * 2, color=INK, solid_capstyle="butt")
+                face = PAPER if pair.low is None else INK
+                axes.plot(mean, y + 26, "o", color=INK, markerfacecolor=face, markersize=6)
+            y += height
+        room = 0.06 * (max(ends) - min(ends))
+        axes.set_xlim(min(ends) - room, max(ends) + room)
+        axes.set_ylim(tall, 0)
+        axes.set_yticks([])
+        axes.grid(visible=False)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("difference in accuracy, points")
+
+    assert pairs
+    return _draw(paint, height=top + tall + bottom, name=name, alt=alt, constrained=False)
+
+
+def attention(weights: NDArray[Any], tokens: Sequence[str], *, name: str, alt: str) -> str:
+    """An attention map (T queries, T keys) with its words."""
+
+    def paint(figure: "Figure") -> None:
+        axes = _heat(figure, weights, low=0.0, high=float(weights.max()))
+        ticks = range(len(tokens))
+        axes.set_xticks(ticks, labels=tokens, rotation=90)
+        axes.set_yticks(ticks, labels=tokens)
+        for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+            text.set_parse_math(False)
+        axes.tick_params(length=0, labelcolor=INK)
+        axes.set(xlabel="sees", ylabel="word")
+
+    return _draw(paint, height=380, name=name, alt=alt)
+
+
+def head(weights: NDArray[Any], *, name: str, alt: str) -> str:
+    """One head's map (T, T) without words; full colour is its largest weight."""
+
+    def paint(figure: "Figure") -> None:
+        axes = figure.add_axes((0.01, 0.01, 0.98, 0.98))
+        axes.imshow(_faded(weights, 0.0, float(weights.max())), interpolation="none")
+        axes.set(xticks=[], yticks=[])
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set(visible=True, color=RULE)
+
+    return _draw(paint, width=150, height=150, name=name, alt=alt, constrained=False)
+
+
+def table(values: NDArray[Any], *, name: str, alt: str) -> str:
+    """A position table (T, D) as a heat map: blue below 0, orange above."""
+
+    def paint(figure: "Figure") -> None:
+        far = float(np.abs(values).max()) or 1.0
+        axes = _heat(figure, values, low=-far, high=far)
+        axes.set(xlabel="column", ylabel="position")
+
+    return _draw(paint, height=300, name=name, alt=alt)
+
+
+def columns(values: NDArray[Any], chosen: Sequence[int], *, name: str, alt: str) -> str:
+    """Some columns of a position table (T, D) over the positions; four at most."""
+
+    def paint(figure: "Figure") -> None:
+        axes = figure.subplots()
+        for place, column in enumerate(chosen, start=1):
+            axes.plot(values[:, column], linestyle=DASHES[place], color=SERIES[place])
+        axes.set(xlabel="position", ylabel="encoding")
+
+    return _draw(paint, height=300, name=name, alt=alt)
+
+
+def _draw(
+    paint: Callable[["Figure"], None],
+    *,
+    height: int,
+    name: str,
+    alt: str,
+    width: int = WIDTH,
+    constrained: bool = True,
+) -> str:
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    file = io.StringIO()
+    # the reader's own matplotlibrc must not show; missing glyphs are the browser's to find
+    with style.context(["default", _STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        size = (width / 72, height / 72)
+        figure = Figure(figsize=size, layout="constrained" if constrained else None)
+        paint(figure)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return _inline(file.getvalue(), name, alt)
+
+
+def _inline(svg: str, name: str, alt: str) -> str:
+    """A whole SVG file as an element of a page."""
+    root = ElementTree.fromstring(svg)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            # `style` would style the whole page
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):
+                parent.remove(child)
+    used = {
+        value.strip("url()#")
+        for element in root.iter()
+        for value in element.attrib.values()
+        if value.startswith(("#", "url(#"))
+    }
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {
+            key.removeprefix(_XLINK): _own(key, value, name)
+            for key, value in element.attrib.items()
+            if key != "id" or value in used
+        }
+        element.tail = None
+        if not (element.text or "").strip():
+            element.text = None
+    root.attrib = {
+        "viewBox": root.attrib["viewBox"],
+        "role": "img",
+        "aria-label": alt,
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _own(key: str, value: str, name: str) -> str:
+    """An attribute with the picture's own ids and the page's colours and font."""
+    if key == "id":
+        return f"{name}-{value}"
+    if value.startswith(("#", "url(#")):
+        return value.replace("#", f"#{name}-", 1)
+    if key == "d":
+        return re.sub(r"(\.\d\d)\d+", r"\1", " ".join(value.split()))
+    if key == "style":
+        value = re.sub(r"font-family: [^;]*(; )?", "", value)
+        value = re.sub(r"(font: .*?px) [^;]*", r"\1 var(--sans)", value)
+        return re.sub(r"#[0-9a-f]{6}", lambda colour: THEME.get(colour[0], colour[0]), value)
+    return value
+
+
+def _heat(figure: "Figure", values: NDArray[Any], *, low: float, high: float) -> "Axes":
+    """The map, and beside it what its colours mean."""
+    axes: Axes
+    scale: Axes
+    axes, scale = figure.subplots(1, 2, width_ratios=(30, 1))
+    high = high if high > low else low + 1.0
+    axes.imshow(_faded(values, low, high), interpolation="none", aspect="auto")
+    ramp = _faded(np.linspace(high, low, 101)[:, None], low, high)
+    scale.imshow(ramp, interpolation="none", aspect="auto", extent=(0, 1, low, high))
+    scale.set_xticks([])
+    scale.yaxis.tick_right()
+    for each in (axes, scale):
+        each.grid(visible=False)
+        each.spines[:].set_visible(True)
+    return axes
+
+
+def _faded(values: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
+    """(rows, columns) -> (rows, columns, 4): a hue for the sign, opaque at the far end."""
+    far = max(abs(low), abs(high)) or 1.0
+    colours = np.where(values[..., None] > 0, ORANGE if low < 0 else BLUE, BLUE)
+    return np.concatenate([colours, np.abs(values)[..., None] / far], axis=-1)
+
+
+def _whole_numbers(axes: "Axes", last: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    room = max(0.04 * (last - 1), 0.1) if last > 1 else 0.5
+    axes.set_xlim(1 - room, last + room)
+
+
+def _left(axes: "Axes", y: float, text: str, **style: Any) -> None:
+    _text(axes, 0.0, y, text, ha="left", **style)
+
+
+def _right(axes: "Axes", y: float, text: str) -> None:
+    _text(axes, 1.0, y, text, ha="right")
+
+
+def _text(axes: "Axes", x: float, y: float, text: str, **style: Any) -> None:
+    """x: a share of the width. A label is the user's: what XML cannot hold goes, `$` is no math."""
+    text = "".join(c for c in text if c.isprintable())
+    axes.text(x, y, text, transform=axes.get_yaxis_transform(), parse_math=False, **style)
+
+
+def _short(label: str, most: int = 30) -> str:
+    """The middle goes: variants differ in their ends."""
+    half = (most - 1) // 2
+    return label if len(label) <= most else f"{label[:half]}…{label[-half:]}"
+
+
+def _size(pair: Paired) -> str:
+    text = f"{100 * pair.difference.mean:+.2f}"
+    if pair.low is not None and pair.high is not None:
+        text += f"  [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+    return text.replace("-", "−")

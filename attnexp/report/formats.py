@@ -1,0 +1,180 @@
+"""Tables in the formats that readers, papers and programs want."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from attnexp.report.comparison import Comparison, Difference, Variant
+from attnexp.report.tables import Table, tables, verdicts
+from attnexp.stats import Mean
+from attnexp.verdict import Verdict
+
+STYLES = {
+    Verdict.helps: "bold green",
+    Verdict.hurts: "bold red",
+    Verdict.equivalent: "bold cyan",
+    Verdict.inconclusive: "bold yellow",
+}
+
+CSV_COLUMNS = (
+    *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
+    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict", "k"),
+)
+
+
+def show(comparisons: Sequence[Comparison], console: Console) -> None:
+    """Print every table to a terminal or a pipe, the verdicts last, next to the prompt."""
+    for comparison in comparisons:
+        for table in tables(comparison):
+            console.print()
+            _show(table, console)
+    for comparison in comparisons:
+        console.print()
+        for where, difference, line in verdicts(comparison):
+            word, _, grounds = line.partition(":")
+            style = STYLES[difference.judgement.verdict]
+            console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
+
+
+def markdown(comparisons: Sequence[Comparison]) -> str:
+    """GitHub tables, and the verdicts as a list."""
+    blocks = []
+    for comparison in comparisons:
+        for table in tables(comparison):
+            lines = [
+                *(f"**{table.title}**", "", _row(table.columns)),
+                _row(["---", *["---:"] * (len(table.columns) - 1)]),
+                *(_row(row) for row in table.rows),
+            ]
+            notes = [f"{note}  " for note in table.notes]
+            blocks.append("\n".join([*lines, "", *notes]).rstrip())
+        found = [f"- {where}: **{line}**" for where, _, line in verdicts(comparison)]
+        if found:
+            blocks.append("\n".join(found))
+    return "\n\n".join(blocks) + "\n"
+
+
+def latex(comparisons: Sequence[Comparison]) -> str:
+    r"""Tables for `\usepackage{booktabs}`, one `table` environment each."""
+    blocks = ["% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."]
+    for comparison in comparisons:
+        for table in tables(comparison):
+            blocks.append(
+                "\n".join(
+                    [
+                        r"\begin{table}",
+                        r"\centering",
+                        rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
+                        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+                        r"\toprule",
+                        _latex_row(table.columns),
+                        r"\midrule",
+                        *(_latex_row(row) for row in table.rows),
+                        r"\bottomrule",
+                        r"\end{tabular}",
+                        r"\end{table}",
+                    ]
+                )
+            )
+        found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
+        if found:
+            blocks.append("\n\n".join(found))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_csv(comparisons: Sequence[Comparison]) -> str:
+    """One line for each figure, in long form for a data frame. A line with a `baseline` is a paired
+    difference; its low and high are the 95 % interval."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for comparison in comparisons:
+        start = {"data": comparison.data, "protocol": comparison.protocol}
+        for variant in comparison.variants:
+            for row in _figures(variant):
+                writer.writerow({**start, "variant": variant.label, **row})
+        baseline = comparison.variants[0].label
+        for label, found in comparison.differences.items():
+            for point, difference in found.items():
+                for row in _differences(difference):
+                    where = {"variant": label, "baseline": baseline, "point": point}
+                    writer.writerow({**start, **where, **row})
+    return file.getvalue()
+
+
+def as_json(comparisons: Sequence[Comparison]) -> str:
+    """One document with every number at full precision."""
+    return json.dumps([comparison.to_json() for comparison in comparisons], indent=1)
+
+
+def _figures(variant: Variant) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for epoch in variant.epochs:
+        for name, figure in epoch.figures.items():
+            published = (epoch.k or {}).get(name)
+            rows.append({"epoch": epoch.epoch, "metric": name, "k": published, **_mean(figure)})
+    for point, figures in variant.points.items():
+        for name, figure in figures.items():
+            published = variant.k.get(point) if name == "accuracy" else None
+            rows.append({"point": point, "metric": name, "k": published, **_mean(figure)})
+    return rows
+
+
+def _differences(difference: Difference) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name, pair in difference.figures.items():
+        row = {"metric": name, **_mean(pair.difference), "low": pair.low, "high": pair.high}
+        if name == "accuracy":  # what was declared to be tested
+            judgement = difference.judgement
+            row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}
+        rows.append(row)
+    return rows
+
+
+def _mean(figure: Mean) -> dict[str, object]:
+    return {"mean": figure.mean, "sd": figure.sd, "n": figure.n}
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+_LATEX = str.maketrans(
+    {character: "\\" + character for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "−": "$-$", "≤": r"$\leq$", "Δ": r"$\Delta$", "–": "--", "×": r"$\times$"}
+)
+
+
+def _latex(text: str) -> str:
+    return text.translate(_LATEX)
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(_latex(cell) for cell in cells) + r" \\"
+
+
+def _show(table: Table, console: Console) -> None:
+    view = RichTable(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    first, *others = table.columns
+    view.add_column(first, overflow="fold")
+    for column in others:
+        view.add_column(column, justify="right", no_wrap=True)
+    for row in table.rows:
+        published = row[0] == "K"
+        view.add_row(*(Text(cell) for cell in row), style="dim" if published else None)
+    console.print(Text(table.title), style="bold")
+    console.print(view)
+    for note in table.notes:
+        console.print(Text(note), style="dim")

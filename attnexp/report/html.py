@@ -1,0 +1,450 @@
+"""A comparison as one HTML page that needs nothing else: no network, no scripts, no other files.
+
+`page.html` is the template; what it shows is gathered here. Labels and command lines are the
+user's, so everything is escaped but the pictures, which `figures.py` makes safe.
+"""
+
+import base64
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnexp.config import flatten
+from attnexp.errors import UserError
+from attnexp.files import atomic_write
+from attnexp.report import comparison as comparing
+from attnexp.report import figures, formats, insight, tables
+from attnexp.report.comparison import Comparison, Variant
+from attnexp.runs import Run
+from attnexp.stats import Paired
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CURVES = {
+    "val_accuracy": "Validation accuracy, %",
+    "val_loss": "Validation loss, nats",
+    "train_loss": "Train loss (running mean, dropout on), nats",
+}
+"""Metrics of an epoch that are drawn."""
+
+MARKS = "●■◆▲▼"
+"""What `figures.MARKERS` look like."""
+
+DASHES = ("", "──", "– –", "···", "–·–")
+"""Likewise `figures.DASHES`."""
+
+MOST_HEADS = 8
+"""Maps of single heads that are drawn."""
+
+NOT_SETTINGS = ("seed", "seeds.", "out", "data.path", "train.device", "train.threads")
+"""Keys by which runs of one variant may differ."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A picture with its words; key: (place in `figures.SERIES`, mark, what they stand for)."""
+
+    svg: str
+    caption: str
+    key: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arena:
+    """One comparison, ready for the template."""
+
+    anchor: str
+    comparison: Comparison
+    forest: Figure | None
+    curves: list[Figure]
+    by_seed: list[Figure]
+    epochs: list[tables.Table]
+    accuracy: tables.Table
+    beside: tables.Table
+    statistics: list[tables.Table]
+    config: str
+    """The baseline's, as YAML."""
+    differing: list[tuple[str, list[str]]]
+    """For every other variant, `key: value` where it is not the baseline's."""
+    provenance: list[tuple[str, list[str]]]
+
+    @property
+    def title(self) -> str:
+        """The data set; generated data say so wherever they are named."""
+        synthetic = self.comparison.order_blind_ceiling is not None
+        return f"{self.comparison.data} (synthetic)" if synthetic else self.comparison.data
+
+    @property
+    def protocol(self) -> str:
+        """How validation was done."""
+        if self.comparison.protocol == "blog":
+            return "validated on test: the peak is optimistic"
+        return "validated on held-out train data; the test set was touched once"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inside:
+    """One run's model, ready for the template."""
+
+    run: Run
+    look: insight.Insight
+    attention: Figure | None
+    heads: list[Figure]
+    table: list[Figure]
+
+
+def write(
+    path: Path,
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    *,
+    chosen: Run | None = None,
+) -> None:
+    """Write the page, whole or not at all. Raises `UserError` where that cannot be done."""
+    text = page(runs, comparisons, chosen=chosen)
+    try:
+        with atomic_write(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written: {error.strerror}. Give another place with --html FILE."
+        ) from error
+
+
+def page(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], *, chosen: Run | None = None
+) -> str:
+    """The page as text: the same runs give the same bytes.
+
+    runs: those that `comparisons` was made of. chosen: whose attention to show, `choose(runs)`
+    where None.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["split"] = _split
+    environment.filters["verdict"] = lambda line: line.partition(":")
+    template = environment.from_string(
+        resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
+    )
+    names = (f"f{i}" for i in count(1))
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(comparing._arena(run.result), []).append(run)
+    arenas = [
+        _arena(comparison, group, f"arena{i}", names)
+        for i, (comparison, group) in enumerate(
+            zip(comparisons, groups.values(), strict=True), start=1
+        )
+    ]
+    chosen = chosen or choose(runs)
+    return template.render(
+        title=_title(arenas),
+        num_runs=len(runs),
+        arenas=arenas,
+        inside=_inside(chosen, names) if chosen else None,
+        sentence=insight.SENTENCE,
+        points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
+        without_pairs=tables.without_pairs,
+        downloads=_downloads(runs, comparisons),
+    )
+
+
+def choose(runs: Sequence[Run]) -> Run | None:
+    """The first run of the first variant with attention and a table of positions, else of the
+    first with attention, else None."""
+    firsts = [group[0] for group in comparing.by_variant(runs).values()]
+    looking = [run for run in firsts if insight.has_attention(run)]
+    return next(iter([*filter(insight.has_table, looking), *looking]), None)
+
+
+def _title(arenas: Sequence[Arena]) -> str:
+    num_variants = sum(len(arena.comparison.variants) for arena in arenas)
+    where = ", ".join(dict.fromkeys(arena.title for arena in arenas))
+    baseline, *others = (variant.label for variant in arenas[0].comparison.variants)
+    if len(arenas) > 1:
+        return f"{num_variants} variants on {where}"
+    if len(others) > 1:
+        return f"{len(others)} variants against {baseline} on {where}"
+    return f"{' against '.join([*others, baseline])} on {where}"
+
+
+def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iterator[str]) -> Arena:
+    made = tables.tables(comparison)
+    num_variants = len(comparison.variants)
+    epochs, (accuracy, beside, *statistics) = made[:num_variants], made[num_variants:]
+    configs = {label: group[0].result.config for label, group in comparing.by_variant(runs).items()}
+    baseline, *others = configs.values()
+    return Arena(
+        anchor=anchor,
+        comparison=comparison,
+        forest=_forest(comparison, names),
+        curves=list(_curves(comparison, names)),
+        by_seed=list(_by_seed(comparison, names)),
+        epochs=epochs,
+        accuracy=accuracy,
+        beside=beside,
+        statistics=statistics,
+        config=_yaml(baseline),
+        differing=[
+            (label, _differing(config, baseline))
+            for label, config in zip(list(configs)[1:], others, strict=True)
+        ],
+        provenance=_provenance(runs),
+    )
+
+
+def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
+    if not any(comparison.differences.values()):
+        return None
+    lines = [f"{where}: {line}" for where, _, line in tables.verdicts(comparison)]
+    return Figure(
+        svg=figures.forest(
+            comparison, name=next(names), alt="Forest plot of the differences. " + ". ".join(lines)
+        ),
+        caption=(
+            f"Mean difference of accuracy from {comparison.variants[0].label} with its 95 % "
+            f"interval. Shaded: ± {100 * comparison.margin:.2f} points, declared not to matter."
+        ),
+    )
+
+
+def _curves(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
+    for variants in figures.together(comparison.variants):
+        for metric, title in CURVES.items():
+            yield Figure(
+                svg=figures.learning(
+                    variants, metric, name=next(names), alt=_curve_in_words(variants, metric, title)
+                ),
+                caption=title,
+                key=[(i, MARKS[i], variant.label) for i, variant in enumerate(variants)],
+            )
+
+
+def _curve_in_words(variants: Sequence[Variant], metric: str, title: str) -> str:
+    said = []
+    for variant in variants:
+        first, last = (variant.epochs[i].figures[metric].mean for i in (0, -1))
+        scale, digits = (100, 2) if metric.endswith("accuracy") else (1, 4)
+        said.append(f"{variant.label} from {scale * first:.{digits}f} to {scale * last:.{digits}f}")
+    return f"{title}, from the first epoch to the last: {'; '.join(said)}."
+
+
+def _by_seed(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
+    baseline, *others = comparison.variants
+    limits = figures.limits(comparison)
+    for start in range(0, len(others), figures.TOGETHER):
+        for point in comparison.points:
+            found = [
+                (variant.label, comparison.differences[variant.label][point.name])
+                for variant in others[start : start + figures.TOGETHER]
+                if point.name in comparison.differences[variant.label]
+            ]
+            if not found:
+                continue
+            pairs = [difference.figures["accuracy"] for _, difference in found]
+            said = [
+                f"{label}: {_each(pair)}" for (label, _), pair in zip(found, pairs, strict=True)
+            ]
+            yield Figure(
+                svg=figures.by_seed(
+                    pairs,
+                    limits=limits,
+                    name=next(names),
+                    alt=f"Difference of accuracy at {point.name}, by seed. {'; '.join(said)}.",
+                ),
+                caption=f"Difference from {baseline.label} at {point.name}, seed by seed",
+                key=[(i, MARKS[i], label) for i, (label, _) in enumerate(found, start=1)],
+            )
+
+
+def _each(pair: Paired) -> str:
+    return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
+
+
+def _inside(run: Run, names: Iterator[str]) -> Inside:
+    look = insight.look(run)
+    seen, heads = look.attention, []
+    overall = None
+    if seen is not None:
+        overall = Figure(
+            svg=figures.attention(
+                seen.weights.mean(axis=0),
+                seen.tokens,
+                name=next(names),
+                alt=f"Attention among the words of the sentence, mean over heads. "
+                f"{_strongest(seen.weights.mean(axis=0), seen.tokens)}",
+            ),
+            caption=f"Mean over {len(seen.weights)} heads",
+        )
+        heads = [
+            Figure(
+                svg=figures.head(
+                    weights,
+                    name=next(names),
+                    alt=f"Head {i}. {_strongest(weights, seen.tokens)}",
+                ),
+                caption=f"head {i}, to {weights.max():.2f}",
+            )
+            for i, weights in enumerate(seen.weights[:MOST_HEADS], start=1)
+        ]
+    return Inside(
+        run=run,
+        look=look,
+        attention=overall,
+        heads=heads if len(heads) > 1 else [],
+        table=[] if look.table is None else _table(run, look.table, names),
+    )
+
+
+def _strongest(weights: "NDArray[Any]", tokens: Sequence[str]) -> str:
+    query, key = divmod(int(weights.argmax()), weights.shape[1])
+    return f"The largest weight, {weights.max():.2f}, is from {tokens[query]} to {tokens[key]}."
+
+
+def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figure]:
+    config = run.result.config["position"]
+    positions, width = values.shape
+    one, other = _frequencies(positions, width // 2)
+    if config["kind"] == "learned":
+        columns = (-values.var(axis=0)).argsort()[:4].tolist()
+        which = "the four that vary most"
+    elif config["layout"] == "split":
+        columns = [one, width // 2 + one, other, width // 2 + other]
+        which = "cosine and sine of two frequencies"
+    else:
+        columns = [2 * one, 2 * one + 1, 2 * other, 2 * other + 1]
+        which = "sine and cosine of two frequencies"
+    columns = list(dict.fromkeys(columns))
+    return [
+        Figure(
+            svg=figures.table(
+                values,
+                name=next(names),
+                alt=f"Heat map of the {config['kind']} table: {positions} positions, {width} "
+                f"columns, values from {values.min():.2f} to {values.max():.2f}.",
+            ),
+            caption=f"The {config['kind']} table: {positions} positions × {width} columns",
+        ),
+        Figure(
+            svg=figures.columns(
+                values,
+                columns,
+                name=next(names),
+                alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
+            ),
+            caption=f"Some of its columns: {which}",
+            key=[(i, DASHES[i], f"column {column}") for i, column in enumerate(columns, start=1)],
+        ),
+    ]
+
+
+def _frequencies(positions: int, num_pairs: int) -> tuple[int, int]:
+    """Two pairs of columns that can be followed by eye: the first turns about three times."""
+    turns = math.log(max(positions / (6 * math.pi), 1.0)) / math.log(10_000)
+    one = min(round(num_pairs * turns), num_pairs - 1)
+    return one, min(one + max(num_pairs // 8, 1), num_pairs - 1)
+
+
+def _yaml(config: dict[str, Any]) -> str:
+    import yaml
+
+    kept = {key: value for key, value in config.items() if key not in ("seed", "seeds", "out")}
+    text: str = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
+    own, others = flatten(config), flatten(baseline)
+    return [
+        f"{key}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in own.items()
+        if value != others[key] and not key.startswith(NOT_SETTINGS)
+    ]
+
+
+def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """What one must know to believe or repeat the numbers; several runs may give several values."""
+    results = [run.result for run in runs]
+
+    def told(key: str) -> list[str]:
+        return _distinct(result.provenance.get(key) for result in results)
+
+    data = [result.data for result in results]
+    started = sorted(told("started"))
+    memory = max(result.peak_rss_bytes for result in results) / 2**20
+    sizes = _distinct(
+        ", ".join(f"{d[f'n_{split}']:,} {split}" for split in ("train", "val", "test"))
+        for d in data
+    )
+    argv = (result.provenance.get("argv") for result in results)
+    commands = (shlex.join([Path(words[0]).name, *words[1:]]) for words in argv if words)
+    found = {
+        "runs": [str(len(runs))],
+        "data": _distinct(d.get("source") for d in data),
+        "reviews": sizes,
+        "fingerprint": _distinct(d["fingerprint"] for d in data),
+        "started": [" to ".join(dict.fromkeys([started[0], started[-1]]))] if started else [],
+        "training time": [_duration(sum(result.wall_seconds for result in results))],
+        "peak memory": [f"{memory:,.0f} MiB"],
+        "attnexp": told("version"),
+        "commit": [_commit(commit) for commit in told("commit")],
+        "python": told("python"),
+        "torch": told("torch"),
+        "platform": told("platform"),
+        "device": told("device"),
+        "threads": told("threads"),
+        "commands": _distinct(commands),
+    }
+    return [(name, values) for name, values in found.items() if values]
+
+
+def _distinct(values: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(str(value) for value in values if value is not None))
+
+
+def _commit(commit: str) -> str:
+    short = commit[:12]
+    return f"{short}, with changes" if commit.endswith("+") else short
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+
+
+def _downloads(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """All of the data, as links that carry it."""
+    trees = [run.result.to_json() for run in runs]
+    files = (
+        ("comparison.json", "application/json", formats.as_json(comparisons), "every statistic"),
+        ("runs.json", "application/json", json.dumps(trees), "every epoch of every run"),
+        ("figures.csv", "text/csv", formats.as_csv(comparisons), "one line a figure, long form"),
+    )
+    return [
+        {
+            "name": name,
+            "about": about,
+            "size": f"{max(len(text.encode()) / 1000, 1):,.0f} kB",
+            "href": f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}",
+        }
+        for name, kind, text, about in files
+    ]
+
+
+def _split(cell: str) -> tuple[str, str]:
+    """`84.24 ± 0.08` as the number and what is written smaller."""
+    head, *tail = re.split(r" (?=[±\[(])", cell, maxsplit=1)
+    return head, "".join(tail)

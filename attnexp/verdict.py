@@ -1,0 +1,201 @@
+"""Helps, hurts, equivalent or inconclusive: a decision over several variants and one baseline.
+
+For one figure declared beforehand (say, final test accuracy); looking at several figures and
+quoting the best is what no correction here can mend.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from itertools import count
+
+from attnexp.stats import (
+    MOST_SEEDS,
+    Paired,
+    holm,
+    seeds_for_equivalence,
+    seeds_needed,
+    smallest_p,
+)
+
+
+class Verdict(StrEnum):
+    """What may be said of a variant against its baseline."""
+
+    helps = auto()
+    hurts = auto()
+    equivalent = auto()
+    inconclusive = auto()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """A verdict with its grounds."""
+
+    verdict: Verdict
+    p_holm: float
+    """The sign-flip p, by Holm over the variants judged together."""
+    p_equivalent_holm: float | None
+    """TOST's p likewise; None where n is 1."""
+    more_seeds: int | None
+    """How many more an open question needs at 80 % power: 0 where it is settled, None where that
+    is more than 10,000 or, with one seed, unknown."""
+    line: str
+    """One sentence for people, in points of accuracy (hundredths of what is compared)."""
+
+
+def judge(pairs: Mapping[str, Paired], *, alpha: float = 0.05) -> dict[str, Judgement]:
+    """Judge variants that were compared with the same baseline, by name.
+
+    - equivalent: TOST's p, by Holm, is at most alpha: the difference is inside the margin. One
+      that is also significantly not 0 is real, but smaller than what was declared to matter.
+    - helps, hurts: the sign-flip p, by Holm, is at most alpha and the 95 % interval lies on that
+      side of 0. The p, because it holds whatever the differences' shape and corrects for many
+      variants; the interval too, because nobody should read "helps" beside an interval with 0.
+    - inconclusive: neither. The line says what would settle it, and whether no result could have.
+
+    False helps or hurts, one or more among variants that are all like the baseline, in 2,000
+    simulated studies: FAMILYWISE
+
+    All differences 0 over two seeds or more is equivalent. Of one seed nothing is concluded.
+    The 95 % intervals are each variant's own, whatever alpha and however many variants.
+    """
+    ps = [pair.p for pair in pairs.values()]
+    p_holm = holm(ps)
+    p_equivalent = holm([_or_one(pair.p_equivalent) for pair in pairs.values()])
+    judged = {}
+    for i, (name, pair) in enumerate(pairs.items()):
+        case = _Case(
+            pair=pair,
+            p=p_holm[i],
+            p_equivalent=p_equivalent[i],
+            num_variants=len(pairs),
+            fewest=_fewest(ps, i, alpha),
+            alpha=alpha,
+        )
+        judged[name] = _judge(case)
+    return judged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Case:
+    """A variant with what the others make of its p."""
+
+    pair: Paired
+    p: float
+    p_equivalent: float
+    """Both by Holm."""
+    num_variants: int
+    fewest: int
+    """Seeds from which the variant could be significant, were it as clear as it can be."""
+    alpha: float
+
+
+def _judge(case: _Case) -> Judgement:
+    pair, n = case.pair, case.pair.difference.n
+    side = _side(case)
+    more: int | None = 0
+    if case.p_equivalent <= case.alpha:
+        verdict = Verdict.equivalent
+        tost = f"by TOST, {_p(case.p_equivalent)}{_over(case, ' (Holm over {})')}"
+        real = f"real, {_grounds(case)}, but " if side else ""
+        said = f"{_size(pair)} is {real}within ±{100 * pair.margin:.2f} {tost}, n = {n}"
+    elif side:
+        verdict = side
+        said = f"{_size(pair)}, {_grounds(case)}, n = {n}"
+    else:
+        verdict = Verdict.inconclusive
+        more, way = _to_go(case)
+        said = f"{_size(pair)}, {_grounds(case)}, n = {n}" if n >= case.fewest else _too_few(case)
+        said += way
+    return Judgement(
+        verdict=verdict,
+        p_holm=case.p,
+        p_equivalent_holm=None if pair.p_equivalent is None else case.p_equivalent,
+        more_seeds=more,
+        line=f"{verdict}: {said}",
+    )
+
+
+def _side(case: _Case) -> Verdict | None:
+    """Which side of 0 both the sign flips and the interval put it on, if they do."""
+    low, high = case.pair.low, case.pair.high
+    if case.p > case.alpha or low is None or high is None:
+        return None
+    if low > 0:
+        return Verdict.helps
+    return Verdict.hurts if high < 0 else None
+
+
+def _fewest(ps: list[float], i: int, alpha: float) -> int:
+    """Seeds at which variant i's smallest p would pass Holm, the others' being what they are."""
+    for n in count(1):
+        if holm([*ps[:i], smallest_p(n), *ps[i + 1 :]])[i] <= alpha:
+            return n
+    raise AssertionError  # 2 / 2^n passes at alpha over the number of variants, whatever the rest
+
+
+def _to_go(case: _Case) -> tuple[int | None, str]:
+    """How many more seeds, and what they would settle: the nearer of a difference and of none.
+
+    Planned at alpha over the number of variants, the level of Holm's first step. The difference
+    is taken to be as large as the one observed, the spread too; with few seeds either may be far
+    off, and a difference one looks at because it is large is probably smaller. That there is none
+    is a plan only for differences seen to be inside the margin.
+    """
+    pair, level = case.pair, case.alpha / case.num_variants
+    mean, sd, n = pair.difference.mean, pair.difference.sd, pair.difference.n
+    if sd is None:
+        return None, ""
+    dz = min(abs(mean) / sd, 100.0) if sd else 100.0  # a hundred sd are as clear as any more
+    shown, ruled_out = seeds_needed(dz, alpha=level), None
+    if abs(mean) < pair.margin:
+        ruled_out = seeds_for_equivalence(sd, margin=pair.margin, alpha=level)
+    if shown is None and ruled_out is None:
+        return None, f"; more than {MOST_SEEDS:,} seeds would be needed"
+    if ruled_out is None or (shown is not None and shown <= ruled_out):
+        target, what = shown, "settle a difference of this size"
+    else:
+        target = ruled_out
+        what = f"show equivalence within ±{100 * pair.margin:.2f} if there is no difference"
+    assert target is not None
+    more = max(target, case.fewest, n + 1) - n
+    return more, f"; about {_seeds(more, 'more ')} would {what} (80 % power)"
+
+
+def _too_few(case: _Case) -> str:
+    pair, n = case.pair, case.pair.difference.n
+    smallest = f"smallest possible {pair.p_smallest:.3g}{_over(case, ' before Holm over {}')}"
+    return (
+        f"{_size(pair)}; with {_seeds(n)} no result can reach p ≤ {case.alpha:g} ({smallest}); "
+        f"{_seeds(case.fewest)} are the fewest"
+    )
+
+
+def _size(pair: Paired) -> str:
+    points = f"{100 * pair.difference.mean:+.2f} points"
+    if pair.low is None or pair.high is None:
+        return points
+    return f"{points} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+
+
+def _grounds(case: _Case) -> str:
+    how = "exact" if case.pair.p_exact else "Monte Carlo"
+    return f"{_p(case.p)} ({how} sign-flip{_over(case, ', Holm over {}')})"
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def _over(case: _Case, text: str) -> str:
+    """Holm is worth words where there are several variants."""
+    return text.format(case.num_variants) if case.num_variants > 1 else ""
+
+
+def _seeds(n: int, more: str = "") -> str:
+    return f"{n} {more}seed" + "s" * (n != 1)
+
+
+def _or_one(p: float | None) -> float:
+    return 1.0 if p is None else p

@@ -1,0 +1,161 @@
+"""What a user sees of a running sweep: a live table on a terminal, elsewhere a line a run."""
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from attnexp import progress, runs
+from attnexp.executors.local import InThisProcess
+from attnexp.executors.task import Executor, Failure
+from attnexp.runs import Run
+from attnexp.schedule import Entry, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """How far a run has come, read from its `metrics.jsonl`."""
+
+    num_epochs: int
+    accuracy: float | None
+    """On the validation set, after the last epoch so far."""
+    examples_per_second: float | None
+
+
+class Watch:
+    """Give it to `schedule.carry_out`, inside a `with`."""
+
+    def __init__(self) -> None:
+        self.live = Live(
+            console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
+        )
+        self.told: set[int] = set()
+        self.began: dict[int, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.live.stop()
+
+    def __call__(self, entries: list[Entry], executor: Executor) -> None:
+        """Show how things stand."""
+        now = time.monotonic()
+        for entry in entries:
+            if entry.status is Status.running:
+                self.began.setdefault(id(entry), now)
+        self._tell(entries, alone=isinstance(executor, InThisProcess))
+        if progress.console.is_terminal and not isinstance(executor, InThisProcess):
+            self.live.start()
+            self.live.update(self.table(entries, executor.slots), refresh=True)
+
+    def table(self, entries: list[Entry], slots: int) -> Table:
+        """The running ones, a line of totals, and the best so far."""
+        view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
+        view.add_column(no_wrap=True, ratio=1)
+        view.add_column(justify="right", no_wrap=True)
+        running = [entry for entry in entries if entry.status is Status.running]
+        for entry in running:
+            view.add_row(Text(f"  {entry.job}"), _underway(entry))
+        view.add_row(Text(totals(entries), style="bold"), self.pace(entries, slots))
+        if best := best_so_far(entries):
+            view.add_row(Text(best, style="dim"), "")
+        return view
+
+    def pace(self, entries: list[Entry], slots: int) -> Text:
+        """Runs a minute and the time left, from what has been done since the start."""
+        began = [self.began[id(entry)] for entry in entries if id(entry) in self.began]
+        mine = [entry for entry in entries if not entry.before]
+        progressed = sum(_share_done(entry) for entry in mine)
+        if not began or not progressed:
+            return Text("")
+        rate = progressed / (time.monotonic() - min(began))
+        left = (len(mine) - progressed) / rate
+        return Text(f"{60 * rate:.1f} runs/min, {duration(left)} left")
+
+    def _tell(self, entries: list[Entry], *, alone: bool) -> None:
+        """A line for whatever is new. Live, only failures: the table shows the rest."""
+        for number, entry in enumerate(entries, start=1):
+            if entry.status is Status.running and alone:
+                progress.note(f"[{number}/{len(entries)}] {entry.job}")
+            if id(entry) in self.told or entry.status not in (Status.done, Status.failed):
+                continue
+            self.told.add(id(entry))
+            match entry.outcome:
+                case Failure(reason=reason):
+                    progress.note(f"[{number}/{len(entries)}] {entry.job} failed: {reason}")
+                case Run(path=path) if entry.before:
+                    progress.note(f"[{number}/{len(entries)}] {entry.job}: finished before, {path}")
+                case Run(result=result):
+                    final, peak = result.final.val_accuracy, result.best.val_accuracy
+                    progress.note(
+                        f"[{number}/{len(entries)}] {entry.job}: final {100 * final:.2f}, "
+                        f"peak {100 * peak:.2f}, {duration(result.wall_seconds)}"
+                    )
+
+
+def totals(entries: list[Entry]) -> str:
+    """`7 of 20 done, 2 running, 11 waiting`."""
+    counts = Counter(entry.status for entry in entries)
+    parts = [f"{counts[Status.done]} of {len(entries)} done"]
+    for status in (Status.running, Status.waiting, Status.elsewhere, Status.failed):
+        if counts[status]:
+            parts.append(f"{counts[status]} {status}")
+    return ", ".join(parts)
+
+
+def best_so_far(entries: list[Entry]) -> str:
+    """The run with the highest validation accuracy."""
+    found = [entry for entry in entries if isinstance(entry.outcome, Run)]
+    if not found:
+        return ""
+    accuracy, entry = max(((_peak(entry), entry) for entry in found), key=lambda pair: pair[0])
+    return f"best so far: {entry.job}, {100 * accuracy:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _peak(entry: Entry) -> float:
+    assert isinstance(entry.outcome, Run)
+    return entry.outcome.result.best.val_accuracy
+
+
+def _share_done(entry: Entry) -> float:
+    if entry.status is Status.running:
+        return look(entry).num_epochs / entry.job.config.train.epochs
+    return float(entry.status in (Status.done, Status.failed))
+
+
+def look(entry: Entry) -> Underway:
+    """What the folder of a run shows of it so far."""
+    try:
+        lines = (entry.path / runs.METRICS).read_text().splitlines()
+        row = json.loads(lines[-1])
+    except (OSError, IndexError, ValueError):  # not begun, or a line half written
+        return Underway(0, None, None)
+    return Underway(len(lines), row["val_accuracy"], row["examples_per_second"])
+
+
+def _underway(entry: Entry) -> Text:
+    found = look(entry)
+    epochs = f"epoch {found.num_epochs + 1}/{entry.job.config.train.epochs}"
+    if found.accuracy is None or found.examples_per_second is None:
+        return Text(epochs)
+    return Text(f"{100 * found.accuracy:.2f}  {found.examples_per_second:,.0f}/s  {epochs}")

@@ -1,0 +1,189 @@
+"""Pictures: coloured by the page, safe inside it, the same every time."""
+
+import functools
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from attnexp.compose import compose
+from attnexp.config import to_dict
+from attnexp.report import figures
+from attnexp.report.comparison import Comparison, Variant, compare
+from attnexp.runs import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.stats import Paired, paired
+
+Draw = Callable[[str], str]
+
+
+def made(
+    label: str, order: int, seed: int, *words: str, epochs: int = 3, level: float = 0.84
+) -> Run:
+    """A run that never was, with figures that depend on label and seed."""
+    config = settings((f"train.epochs={epochs}", *words)) | {"seed": seed}
+    chance = random.Random(f"{label}{seed}")
+    rows = [
+        EpochRow(
+            epoch=epoch, train_loss=0.5 / epoch, train_accuracy=0.8, train_loss_after=0.3,
+            train_accuracy_after=0.9, val_loss=0.3 + 0.1 * epoch + chance.gauss(0, 0.01),
+            val_accuracy=round(level - 0.01 * epoch + chance.gauss(0, 0.001), 4), val_brier=0.1,
+            val_ece=0.05, seconds=1.0, examples_per_second=1.0,
+        )
+        for epoch in range(1, epochs + 1)
+    ]  # fmt: skip
+    best = max(rows, key=lambda row: row.val_accuracy)
+    result = RunResult(
+        schema=SCHEMA, run_id=f"{label}{seed}{words}", label=label, order=order, seed=seed,
+        config=config, parameters=2_609_281, flops_per_example=1, epochs=rows, best=best,
+        data={"name": config["data"]["name"], "fingerprint": config["data"]["name"],
+              "source": "made up", "n_train": 25_000, "n_val": 25_000, "n_test": 25_000},
+        final=rows[-1], wall_seconds=100.0, peak_rss_bytes=2**29,
+        test=Evaluation(loss=0.35, accuracy=best.val_accuracy, brier=0.1, ece=0.05, n=25_000),
+        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["/bin/attnexp", "sweep"],
+                    "started": "2026-01-01T00:00:00+00:00"},
+    )  # fmt: skip
+    return Run(path=Path("nowhere"), result=result)
+
+
+@functools.cache
+def settings(words: tuple[str, ...]) -> dict[str, Any]:
+    return to_dict(compose(list(words)))
+
+
+def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list[Run]:
+    """K's comparison where nothing else is asked for."""
+    runs = []
+    for seed in range(seeds):
+        runs.append(made("no_pe", 0, seed, *words))
+        for order, label in enumerate(others, start=1):
+            level = 0.84 + 0.004 * order
+            runs.append(made(label, order, seed, "position=sinusoidal", *words, level=level))
+    return runs
+
+
+def only(comparisons: list[Comparison]) -> Comparison:
+    (comparison,) = comparisons
+    return comparison
+
+
+def variants(*words: str) -> list[Variant]:
+    return only(compare(blog(*words))).variants
+
+
+def pair(n: int) -> Paired:
+    values = {str(i): 0.8 + i % 7 / 1000 for i in range(n)}
+    found = paired(values, dict.fromkeys(values, 0.8))
+    assert found
+    return found
+
+
+def map_of(size: int) -> NDArray[np.float64]:
+    return np.random.default_rng(0).random((size, size))
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter("text")]
+
+
+EVERY: dict[str, Draw] = {
+    "learning": lambda name: figures.learning(variants(), "val_loss", name=name, alt="a"),
+    "by_seed": lambda name: figures.by_seed([pair(3)], limits=(-1, 1), name=name, alt="a"),
+    "forest": lambda name: figures.forest(only(compare(blog())), name=name, alt="a"),
+    "attention": lambda name: figures.attention(map_of(3), ["a", "$b", "<c>"], name=name, alt="a"),
+    "head": lambda name: figures.head(map_of(3), name=name, alt="a"),
+    "table": lambda name: figures.table(map_of(9) - 0.5, name=name, alt="a"),
+    "columns": lambda name: figures.columns(map_of(9), [1, 2, 3, 4], name=name, alt="a"),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_picture_is_the_pages_own(kind: str) -> None:
+    """Its colours and font are the page's, its ids its own, and it is the same every time."""
+    one, other = EVERY[kind]("x"), EVERY[kind]("y")
+    assert one == EVERY[kind]("x")
+    assert "var(--" in one
+    for word in ("http", "<metadata", "<style", "<script", "<!", "<?", "DejaVu"):
+        assert word not in one
+    root = ElementTree.fromstring(one)
+    assert (root.attrib["role"], root.attrib["aria-label"]) == ("img", "a")
+    styles = [e.attrib["style"] for e in root.iter() if "style" in e.attrib]
+    assert not any(re.search(r"#[0-9a-f]{3}", style) for style in styles)
+    for svg, name in ((one, "x"), (other, "y")):
+        ids = re.findall(r' id="([^"]+)"', svg)
+        assert len(set(ids)) == len(ids)
+        assert all(i.startswith(f"{name}-") for i in ids)
+        assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg)) <= set(ids)
+
+
+def renamed(runs: list[Run], label: str) -> list[Run]:
+    return [
+        replace(run, result=replace(run.result, label=label.format(run.result.label)))
+        for run in runs
+    ]
+
+
+def test_text_is_text_and_labels_cannot_break_out() -> None:
+    runs = renamed(blog(), '<script> {} $x^2$ 中\x00 id="1"')
+    svg = figures.forest(only(compare(runs)), name="x", alt='<b> & "')
+    assert '<script> pe $x^2$ 中 id="1"' in texts(svg)
+    assert "<script" not in svg
+    assert ElementTree.fromstring(svg).attrib["aria-label"] == '<b> & "'
+
+
+def test_long_labels_lose_their_middle() -> None:
+    svg = figures.forest(only(compare(renamed(blog(), "a" * 60 + "{}"))), name="x", alt="")
+    (label,) = {text for text in texts(svg) if text.startswith("aaa")}
+    assert len(label) <= 30
+    assert label.endswith("pe")
+
+
+@pytest.mark.parametrize("n", [1, 2, 45, 200])
+def test_any_number_of_seeds_has_a_dot_each(n: int) -> None:
+    svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100), name="x", alt="")
+    seeds = [text for text in texts(svg) if text.isdigit()]
+    assert seeds[0] == "0"
+    assert svg.count("<use") >= 2 * n
+    assert svg.count("<text") < 25
+
+
+def test_one_epoch_of_one_run_is_a_point_over_a_whole_number() -> None:
+    (variant,) = only(compare([made("a", 0, 0, epochs=1)])).variants
+    svg = figures.learning([variant], "val_loss", name="x", alt="")
+    below = [text for text in texts(svg) if "." not in text]
+    assert below == ["1", "epoch"]
+
+
+def test_k_is_drawn_where_there_is_k() -> None:
+    def dashes(found: list[Variant]) -> int:
+        svg = figures.learning(found, "val_loss", name="x", alt="")
+        return svg.count("stroke-dasharray")
+
+    assert dashes(variants()) == 2
+    assert dashes(variants("model.heads=4")) == 0
+
+
+def test_many_variants_share_pictures_with_the_baseline() -> None:
+    runs = [made(f"v{i}", i, 0, "model.heads=4") for i in range(10)]
+    groups = figures.together(only(compare(runs)).variants)
+    labels = [[variant.label for variant in group] for group in groups]
+    assert labels == [
+        ["v0", "v1", "v2", "v3", "v4"],
+        ["v0", "v5", "v6", "v7", "v8"],
+        ["v0", "v9"],
+    ]
+    (alone,) = figures.together(only(compare(runs[:1])).variants)
+    assert len(alone) == 1
+
+
+def test_a_map_without_spread_can_be_drawn() -> None:
+    for values in (np.zeros((2, 2)), np.ones((1, 1))):
+        assert "<image" in figures.attention(values, ["a"] * len(values), name="x", alt="")
+        assert "<image" in figures.table(values, name="x", alt="")
+        assert "<image" in figures.head(values, name="x", alt="")

@@ -1,0 +1,453 @@
+"""The page: whole, safe, readable at any width in either theme, and asking nobody for anything."""
+
+import base64
+import csv
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from test_figures import blog, made, renamed
+
+from attnexp import runs
+from attnexp.checkpoint import WEIGHTS, save_weights
+from attnexp.compose import compose
+from attnexp.config import to_dict
+from attnexp.data import contrast
+from attnexp.errors import UserError
+from attnexp.model.classifier import build_model
+from attnexp.report import html, insight, tables
+from attnexp.report.comparison import Comparison, compare
+from attnexp.runs import Run
+from attnexp.train import train_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$ {}'
+LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made {}"
+WORDS = sorted(
+    set(f"the was but and {contrast.ASPECTS} {contrast.PRAISE} {contrast.BLAME}".split())
+)
+
+
+class Parsed(HTMLParser):
+    """Attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.tags: list[str] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] != "style":
+            self.parts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.parts).split())
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, key, value in self.attributes if key == name]
+
+
+def page(found: list[Run], chosen: Run | None = None) -> str:
+    return html.page(found, compare(found), chosen=chosen)
+
+
+def stored(folder: Path, *words: str) -> Run:
+    """A run with a folder: weights as they are at the start, and the words of the corpus."""
+    config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
+    model = build_model(config)
+    if config.position.kind == "learned":
+        assert isinstance(model.position, torch.nn.Module)
+        with torch.no_grad():
+            model.position.weight.normal_()  # type: ignore[union-attr, operator]
+    folder.mkdir(exist_ok=True)
+    save_weights(folder, model)
+    runs.save_vocabulary(folder, WORDS)
+    run = made("a", 0, 0)
+    return replace(run, path=folder, result=replace(run.result, config=to_dict(config)))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Two variants, really trained for a moment."""
+    out = tmp_path_factory.mktemp("trained")
+    words = ["experiment=smoke", "train.threads=1", "train.epochs=1", "data.limit_train=32"]
+    found = []
+    for order, kind in enumerate(("none", "sinusoidal")):
+        config = compose([*words, "data.limit_test=32", f"position={kind}", f"out={out}"])
+        path, result = train_run(config, label=kind, order=order)
+        found.append(Run(path=path, result=result))
+    return found
+
+
+def everything(trained: list[Run]) -> list[Run]:
+    """Several arenas; a variant with another's shadow; labels from hell; n of 3, 2 and 1."""
+    many = blog(others=("pe", "c", "d", "e", "f"))
+    hostile, long = renamed(blog()[1:2], HOSTILE), renamed(blog()[1:2], LONG)
+    for run in (*hostile, *long):
+        run.result.config["model"]["heads"] = 4 if run in hostile else 2
+    holdout = [
+        *(made("a", 0, seed, "train=holdout", epochs=1) for seed in range(2)),
+        *(made("b", 1, seed, "train=holdout", "position=rotary", epochs=1) for seed in range(2)),
+    ]
+    return [*many, *hostile, *long, *holdout, *trained]
+
+
+# The content
+
+
+def test_every_verdict_stands_on_the_page_before_anything_else(trained: list[Run]) -> None:
+    found = everything(trained)
+    text = Parsed(page(found)).text
+    last = 0
+    for comparison in compare(found):
+        for _, _, line in tables.verdicts(comparison):
+            assert line in text
+            last = max(last, text.index(line) + len(line))
+    first_table = text.index("Accuracy in %, differences in points")
+    assert last < first_table
+
+
+def test_every_cell_of_every_table_stands_on_the_page() -> None:
+    found = blog(others=("pe", "c"))
+    text = Parsed(page(found)).text
+    (comparison,) = compare(found)
+    for table in tables.tables(comparison):
+        for row in table.rows:
+            for cell in row[1:]:
+                assert " ".join(cell.split()) in text
+    assert "K, published" in text
+
+
+def test_what_users_write_is_text(trained: list[Run]) -> None:
+    text = page(everything(trained))
+    parsed = Parsed(text)
+    assert "script" not in parsed.tags
+    assert HOSTILE.format("pe").replace("  ", " ") in parsed.text
+    run = made("a", 0, 0)
+    argv = {"argv": ["/bin/attnexp", "<b>bold</b>", "two words"], "commit": None}
+    other = replace(run, result=replace(run.result, provenance=argv))
+    parsed = Parsed(page([other]))
+    assert "attnexp '<b>bold</b>' 'two words'" in parsed.text
+    assert "commit" not in parsed.text
+
+
+def test_nothing_is_asked_of_the_network(trained: list[Run]) -> None:
+    text = page(everything(trained))
+    parsed = Parsed(text)
+    assert not {"script", "iframe", "object", "embed", "base"} & set(parsed.tags)
+    for _, name, value in parsed.attributes:
+        assert "://" not in value, (name, value)
+        if name in ("src", "href") and value:
+            assert value.startswith(("data:", "#"))
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "default-src 'none'" in text
+
+
+def test_ids_are_unique_and_all_that_is_referred_to_is_there(trained: list[Run]) -> None:
+    text = page(everything(trained))
+    parsed = Parsed(text)
+    ids = parsed.values("id")
+    assert len(ids) == len(set(ids))
+    referred = set(re.findall(r'url\(#([^)]+)\)| href="#([^"]+)"', text))
+    names = {name for pair in referred for name in pair if name}
+    assert names | set(parsed.values("aria-labelledby")) <= set(ids)
+
+
+def test_every_picture_has_words() -> None:
+    parsed = Parsed(page(blog()))
+    labels = [v for tag, key, v in parsed.attributes if (tag, key) == ("svg", "aria-label")]
+    assert len(labels) == parsed.tags.count("svg") == parsed.tags.count("figure")
+    assert all(labels)
+    assert any("pe from" in label for label in labels)
+
+
+def test_the_same_runs_give_the_same_page(trained: list[Run]) -> None:
+    assert page(trained) == page(trained)
+
+
+def test_downloads_hold_all_of_the_data(trained: list[Run]) -> None:
+    found = everything(trained)
+    comparisons = compare(found)
+    held = {}
+    links = Parsed(html.page(found, comparisons)).attributes
+    names = [value for tag, key, value in links if (tag, key) == ("a", "download")]
+    hrefs = [value for tag, key, value in links if (tag, key) == ("a", "href")]
+    for name, href in zip(names, hrefs, strict=True):
+        held[name] = base64.b64decode(href.partition(",")[2]).decode()
+    check_downloads(held, found, comparisons)
+
+
+def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Comparison]) -> None:
+    as_json = json.loads(json.dumps([comparison.to_json() for comparison in comparisons]))
+    assert json.loads(held["comparison.json"]) == as_json
+    assert json.loads(held["runs.json"]) == [run.result.to_json() for run in found]
+    rows = list(csv.DictReader(io.StringIO(held["figures.csv"])))
+    assert {row["variant"] for row in rows} == {v.label for c in comparisons for v in c.variants}
+
+
+def test_config_of_the_baseline_and_what_differs() -> None:
+    text = page(blog())
+    assert "max_len: 80" in text
+    parsed = Parsed(text)
+    assert 'pe position.kind: "sinusoidal"' in parsed.text
+    assert "seed:" not in parsed.text
+    assert "25,000 train, 25,000 val, 25,000 test" in parsed.text
+    assert "c" * 12 + ", with changes" in parsed.text
+
+
+def test_synthetic_data_and_optimistic_peaks_are_named() -> None:
+    text = Parsed(page(blog())).text
+    assert "validated on test: the peak is optimistic" in text.lower()
+    text = Parsed(page(blog("data=contrast", "train=holdout"))).text
+    assert "contrast (synthetic)" in text
+    assert "optimistic" not in text
+    assert "the test set was touched once" in text
+
+
+def test_one_run_has_no_verdict_and_a_reason() -> None:
+    text = Parsed(page([made("alone", 0, 0)])).text
+    assert "No verdict: there is one variant, alone" in text
+    text = Parsed(page([made("a", 0, 0), made("b", 1, 1, "model.heads=4")])).text
+    assert "no variant shares a seed with a" in text
+    assert "b and a share no seed" in text
+
+
+@pytest.mark.parametrize("words", [["model=tfidf"], ["train.measure_train=false"]])
+def test_runs_of_other_kinds(words: list[str]) -> None:
+    found = [made("a", 0, 0, epochs=1), made("b", 1, 0, *words, epochs=1)]
+    for run in found:
+        for row in (*run.result.epochs, run.result.best, run.result.final):
+            object.__setattr__(row, "train_accuracy_after", None)
+    assert "b against a on imdb" in page(found)
+
+
+def test_the_page_is_written_whole_or_the_user_told(tmp_path: Path) -> None:
+    found = [made("a", 0, 0)]
+    comparisons = compare(found)
+    html.write(tmp_path / "report.html", found, comparisons)
+    assert (tmp_path / "report.html").read_text("utf-8") == html.page(found, comparisons)
+    for place in (tmp_path / "nowhere" / "report.html", tmp_path):
+        with pytest.raises(UserError, match="cannot be written"):
+            html.write(place, found, comparisons)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_text_has_contrast_in_both_themes() -> None:
+    template = resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
+    light, dark = re.findall(r":root \{(.*?)\}", template, flags=re.S)
+    for theme in (light, dark):
+        colour = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", theme))
+        for name in ("ink", "muted", "helps", "hurts", "equivalent", "inconclusive"):
+            for ground in ("paper", "card"):
+                assert contrast_ratio(colour[name], colour[ground]) >= 4.5, (name, ground)
+        for i in range(5):
+            assert contrast_ratio(colour[f"s{i}"], colour["paper"]) >= 4.5
+
+
+def contrast_ratio(one: str, other: str) -> float:
+    """WCAG 2.1."""
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+# The inside of a model
+
+
+def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[Run]) -> None:
+    assert html.choose(trained) is trained[1]
+    assert html.choose(trained[:1]) is trained[0]
+    assert html.choose([made("a", 0, 0, "model=mean")]) is None
+    text = Parsed(page(trained)).text
+    assert "sinusoidal, seed 0" in text
+    assert insight.SENTENCE in text
+    assert "The sinusoidal table: 80 positions × 128 columns" in text
+    text = Parsed(page(trained, chosen=trained[0])).text
+    assert insight.SENTENCE in text
+    assert "There is no table of positions with position=none." in text
+
+
+def test_a_model_that_cannot_be_shown_says_why() -> None:
+    assert "No variant has attention." in page([made("a", 0, 0, "model=mean")])
+    assert "is missing, so there is no model to load." in page([made("a", 0, 0)])
+    mean = made("a", 0, 0, "model=mean")
+    assert "A model of kind mean has no attention." in page([mean], chosen=mean)
+
+
+def test_attention_is_the_models_own(trained: list[Run]) -> None:
+    look = insight.look(trained[1])
+    seen = look.attention
+    assert seen is not None
+    assert seen.tokens == ["⟨start⟩", *insight.SENTENCE.split()]
+    assert seen.weights.shape == (8, 10, 10)
+    assert seen.num_padding == 70
+    rows = seen.weights.sum(axis=-1).mean() + seen.on_padding
+    assert rows == pytest.approx(1, abs=1e-5)
+    assert 0 <= seen.positive <= 1
+    assert look.table is not None
+    np.testing.assert_allclose(look.table[0, :2], 1)  # cos(0), layout split
+
+
+@pytest.mark.parametrize(
+    ("words", "num_tokens", "on_padding"),
+    [
+        (["model.pooling=cls"], 11, None),
+        (["model.layers=2", "model.residual=true", "model.output_projection=true"], 10, None),
+        (["model=cnn_attention"], 10, None),
+        (["mask=padding"], 10, 0.0),
+        (["data.pad=post", "data.truncate=post", "mask=padding"], 10, 0.0),
+        (["data.max_len=4", "position=shuffled"], 4, 0.0),
+        (["data.max_len=4", "data.truncate=post", "position=learned"], 4, 0.0),
+        (["position=relative", "mask=causal"], 10, None),
+    ],
+)
+def test_any_model_with_attention_can_be_shown(
+    tmp_path: Path, words: list[str], num_tokens: int, on_padding: float | None
+) -> None:
+    run = stored(tmp_path, *words)
+    look = insight.look(run)
+    seen = look.attention
+    assert seen is not None
+    assert len(seen.tokens) == seen.weights.shape[1] == seen.weights.shape[2] == num_tokens
+    if on_padding is not None:
+        assert seen.on_padding == pytest.approx(on_padding)
+    if "data.max_len=4" in words:
+        kept = seen.tokens == ["the", "plot", "was", "dreadful"]
+        assert kept is ("data.truncate=post" not in words)
+    assert (look.table is not None) == any(word.startswith("position=") for word in words[-1:]
+                                           if "relative" not in words[0])  # fmt: skip
+
+
+def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> None:
+    windows = ("mask=window_padding", "mask.radius=2")
+    one = insight.look(stored(tmp_path / "one", *windows)).attention
+    other = insight.look(stored(tmp_path / "other", *windows, "mask.restricted=true")).attention
+    assert one is not None
+    assert other is not None
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
+    assert other.weights[:, 0, 3:].max() == 0
+
+
+def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    runs.save_vocabulary(tmp_path, [word for word in WORDS if word not in ("superb", "was")])
+    seen = insight.look(run).attention
+    assert seen is not None
+    assert seen.unknown == ["was", "superb"]
+    assert seen.tokens[3:5] == ["was?", "superb?"]
+    assert "(was, superb)" in Parsed(page([run])).text
+
+
+def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
+    run = stored(tmp_path, "position=learned", "position.scale=0.5")
+    runs.save_vocabulary(tmp_path, [])
+    text = Parsed(page([run])).text
+    assert "trained on word ranks without their words" in text
+    assert "The learned table: 80 positions × 16 columns" in text
+    (tmp_path / runs.VOCABULARY).unlink()
+    assert f"{runs.VOCABULARY} cannot be read" in page([run])
+    (tmp_path / WEIGHTS).write_bytes(b"not weights")
+    look = insight.look(run)
+    assert look.attention is None
+    assert look.table is None
+    assert "does not hold this run's weights" in look.missing[0]
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("there is no Chromium here")
+    arguments = """--no-sandbox --disable-gpu --disable-background-networking
+        --disable-component-update --disable-sync --no-first-run""".split()
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+def test_the_page_in_a_browser(browser: "Browser", trained: list[Run], tmp_path: Path) -> None:
+    """Fits a phone and a screen in both themes, complains of nothing, asks for nothing."""
+    file = tmp_path / "report.html"
+    found = everything(trained)
+    html.write(file, found, compare(found))
+    colours = set()
+    for width in (390, 1280):
+        for theme in ("light", "dark"):
+            tab = browser.new_page(
+                viewport={"width": width, "height": 900},
+                color_scheme=theme,  # type: ignore[arg-type]
+            )
+            complaints = listen(tab)
+            asked: list[str] = []
+            tab.on("request", lambda request, asked=asked: asked.append(request.url))
+            tab.goto(file.as_uri())
+            tab.evaluate("document.querySelectorAll('details').forEach(it => it.open = true)")
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert tab.evaluate("[...document.querySelectorAll('svg')].every(it => it.clientWidth)")
+            assert tab.evaluate(
+                "document.querySelector('#verdict').getBoundingClientRect().top"
+                " <= Math.min(...[...document.querySelectorAll('table, figure')]"
+                ".map(it => it.getBoundingClientRect().top))"
+            )
+            colours.add(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+            assert complaints == []
+            assert tab.title() != "taken"
+            tab.close()
+    assert len(colours) == 2
+
+
+def test_downloads_in_a_browser(browser: "Browser", trained: list[Run], tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    comparisons = compare(trained)
+    html.write(file, trained, comparisons)
+    tab = browser.new_page(accept_downloads=True)
+    tab.goto(file.as_uri())
+    held = {}
+    for name in ("comparison.json", "runs.json", "figures.csv"):
+        with tab.expect_download() as waiting:
+            tab.click(f"a[download='{name}']")
+        assert waiting.value.suggested_filename == name
+        held[name] = Path(waiting.value.path()).read_text("utf-8")
+    check_downloads(held, trained, comparisons)
+    tab.close()
+
+
+def listen(tab: "Page") -> list[Any]:
+    complaints: list[Any] = []
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", complaints.append)
+    return complaints
