@@ -39,8 +39,8 @@ class _Commands(TyperGroup):
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
                 raise
             _stop(f"{error.strerror}: {error.filename or 'while writing'}. Free or change it.", 2)
-        except KeyboardInterrupt:
-            _stop("the same command starts again; a sweep skips what has finished.", code=130)
+        except KeyboardInterrupt as stop:
+            _stop(str(stop) or "the same command starts again.", code=130)
 
 
 app = typer.Typer(

@@ -1,5 +1,6 @@
 """Pictures: coloured by the page, safe inside it, the same every time."""
 
+import copy
 import functools
 import random
 import re
@@ -27,7 +28,7 @@ def made(
     label: str, order: int, seed: int, *words: str, epochs: int = 3, level: float = 0.84
 ) -> Run:
     """A run that never was, with figures that depend on label and seed."""
-    config = settings((f"train.epochs={epochs}", *words)) | {"seed": seed}
+    config = copy.deepcopy(settings((f"train.epochs={epochs}", *words))) | {"seed": seed}
     chance = random.Random(f"{label}{seed}")
     rows = [
         EpochRow(

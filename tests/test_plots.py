@@ -165,7 +165,8 @@ def test_colour_adds_nothing_but_colour(case: str) -> None:
     plain = plots.curves(case_of(case), width=80, colour=False)
     coloured = plots.curves(case_of(case), width=80, colour=True)
     assert coloured.plain == plain.plain
-    assert len(coloured.spans) > len(plain.spans)
+    assert {str(span.style) for span in plain.spans} == {"bold"}  # the title
+    assert len({str(span.style) for span in coloured.spans}) > 2
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -128,7 +128,7 @@ def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]
     """
     arenas: dict[str, list[Run]] = {}
     for run in found:
-        arenas.setdefault(_arena(run.result), []).append(run)
+        arenas.setdefault(arena(run.result), []).append(run)
     return [_compare(group, margin) for group in arenas.values()]
 
 
@@ -150,7 +150,7 @@ def by_variant(found: Sequence[Run]) -> dict[str, list[Run]]:
     return named
 
 
-def _arena(result: RunResult) -> str:
+def arena(result: RunResult) -> str:
     """What must agree before accuracies may be compared."""
     return json.dumps([result.data["fingerprint"], result.data["n_test"], _protocol(result)])
 

@@ -10,17 +10,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnexp.report import plots
 from attnexp.report.comparison import Comparison, Difference, Variant
-from attnexp.report.tables import Table, tables, verdicts
+from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
 from attnexp.stats import Mean
-from attnexp.verdict import Verdict
-
-STYLES = {
-    Verdict.helps: "bold green",
-    Verdict.hurts: "bold red",
-    Verdict.equivalent: "bold cyan",
-    Verdict.inconclusive: "bold yellow",
-}
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
@@ -29,16 +22,17 @@ CSV_COLUMNS = (
 
 
 def show(comparisons: Sequence[Comparison], console: Console) -> None:
-    """Print every table to a terminal or a pipe, the verdicts last, next to the prompt."""
+    """Print tables and pictures to a terminal or a pipe, the verdicts last, next to the prompt."""
     for comparison in comparisons:
         for table in tables(comparison):
             console.print()
             _show(table, console)
+        plots.show(comparison, console)
     for comparison in comparisons:
         console.print()
         for where, difference, line in verdicts(comparison):
             word, _, grounds = line.partition(":")
-            style = STYLES[difference.judgement.verdict]
+            style = VERDICT_STYLES[difference.judgement.verdict]
             console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
 
 

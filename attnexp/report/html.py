@@ -140,7 +140,7 @@ def page(
     names = (f"f{i}" for i in count(1))
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(comparing._arena(run.result), []).append(run)
+        groups.setdefault(comparing.arena(run.result), []).append(run)
     arenas = [
         _arena(comparison, group, f"arena{i}", names)
         for i, (comparison, group) in enumerate(

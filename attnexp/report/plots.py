@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from attnexp.report.tables import VERDICT_STYLES
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,8 +32,6 @@ ROWS = 15
 
 COLOURS = (12, 11, 13, 14, 10, 9)
 """Of the curves, in the terminal's own palette: bright blue, yellow, magenta, cyan, green, red."""
-
-VERDICTS = {"helps": "green", "hurts": "red", "equivalent": "cyan", "inconclusive": "yellow"}
 
 ASCII = str.maketrans(
     {
@@ -169,7 +169,7 @@ def forest(comparison: "Comparison", *, width: int, ascii_only: bool = False) ->
                         set_cell_size("" if above else short[label], start) + "  ",
                         _bar(background, *map(column, _ends(difference))) + "  ",
                         _numbers(difference).ljust(numbers) + "  ",
-                        (verdict, VERDICTS[verdict]),
+                        (verdict, VERDICT_STYLES[verdict]),
                     )
                 )
     axis, labels = ["─"] * num_columns, [" "] * width

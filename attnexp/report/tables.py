@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from attnexp.report.comparison import METRICS, Comparison, Difference, Point, Variant
 from attnexp.stats import Mean, Paired
+from attnexp.verdict import Verdict
 
 HEADINGS = {
     "train_loss": "loss",
@@ -16,6 +17,13 @@ HEADINGS = {
 
 FIGURE_NAMES = {"loss": "NLL", "brier": "Brier", "ece": "ECE", "gap": "gap"}
 """Of a point, besides accuracy."""
+
+VERDICT_STYLES = {
+    Verdict.helps: "bold green",
+    Verdict.hurts: "bold red",
+    Verdict.equivalent: "bold cyan",
+    Verdict.inconclusive: "bold yellow",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

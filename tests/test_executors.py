@@ -1,0 +1,211 @@
+"""Executors for real: submitit's local one, Ray on this machine, and sweeps that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnexp.config import ExecutorConfig, ExecutorKind
+from attnexp.errors import UserError
+from attnexp.executors.choose import local_slots, open_executor, settle
+from attnexp.executors.local import InThisProcess, Processes, available_cores
+from attnexp.sweep import Sweep, plan
+
+SMALL = ["experiment=smoke", "train.threads=1"]
+TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
+COMMAND = str(Path(sys.executable).parent / "attnexp")
+
+
+def sweep(*words: str) -> Sweep:
+    return plan([*SMALL, *words])
+
+
+def losses(folder: Path) -> dict[str, list[float]]:
+    """By the name of the run."""
+    found = {}
+    for file in folder.rglob("result.json"):
+        rows: list[dict[str, Any]] = json.loads(file.read_text())["epochs"]
+        found[file.parent.name] = [row[k] for row in rows for k in ("train_loss", "val_loss")]
+    return found
+
+
+def test_local_takes_a_run_for_each_core_and_no_more_than_there_are() -> None:
+    many = sweep("seed=range(99)").jobs
+    config = ExecutorConfig()
+    assert local_slots(config, many) == available_cores()
+    assert local_slots(ExecutorConfig(threads=10_000), many) == 1
+    assert local_slots(ExecutorConfig(workers=7), many) == 7
+    assert local_slots(ExecutorConfig(workers=7), many[:3]) == 3
+
+
+def test_one_run_at_a_time_needs_no_process_and_keeps_torchs_threads() -> None:
+    planned = plan(["experiment=smoke", "seed=0,1", "executor.workers=1"])
+    executor = open_executor(planned.executor, planned.jobs)
+    assert isinstance(executor, InThisProcess)
+    job = planned.jobs[0]
+    assert settle(job, planned.executor, alone=True).config.train.threads is None
+    assert settle(job, planned.executor, alone=False).config.train.threads == 1
+
+
+def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    jobs = sweep("seed=range(99)").jobs
+    assert local_slots(ExecutorConfig(), jobs) == 2
+    assert local_slots(ExecutorConfig(gpu=0.25), jobs) == 8
+    assert local_slots(ExecutorConfig(), sweep("seed=range(99)", "train.device=cpu").jobs) == (
+        available_cores()
+    )
+    given: list[str] = []
+
+    class Recorded:
+        def __init__(self, *, args: tuple[Any, dict[str, str]], name: str, **_: Any) -> None:
+            self.name = name
+            given.append(args[1]["CUDA_VISIBLE_DEVICES"])
+
+        def start(self) -> None: ...
+
+    monkeypatch.setattr("attnexp.executors.local._spawn.Process", Recorded)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    executor = Processes(4, gpus=2)
+    for _ in range(4):
+        executor._new_worker()
+    assert sorted(given) == ["3", "3", "5", "5"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"), [("ray", "ray", "ray"), ("submitit", "submitit", "slurm")]
+)
+def test_a_missing_extra_gives_the_install_line(
+    monkeypatch: pytest.MonkeyPatch, kind: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    planned = sweep("seed=0,1")
+    with pytest.raises(UserError, match=rf"pip install 'attnexp\[{extra}\]'"):
+        open_executor(ExecutorConfig(kind=ExecutorKind(kind)), planned.jobs)
+
+
+def test_no_slurm_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="login node"):
+        open_executor(ExecutorConfig(kind=ExecutorKind.slurm), sweep(f"out={tmp_path}").jobs)
+
+
+def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, "sweep", *words, f"out={folder}"], capture_output=True, text=True, timeout=400
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = run(*TWELVE, folder=folder)
+    assert done.returncode == 0, done.stderr
+    found = losses(folder)
+    assert len(found) == 12
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("executor", "module"), [("executor=submitit", "submitit"), ("executor=ray", "ray")]
+)
+def test_another_executor_gives_the_same_figures(
+    tmp_path: Path, undisturbed: dict[str, list[float]], executor: str, module: str
+) -> None:
+    pytest.importorskip(module)
+    done = run(*TWELVE, executor, "executor.workers=2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert losses(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, undisturbed: dict[str, list[float]]
+) -> None:
+    """Kill -9 in the middle of twelve runs, then the same command: none is run twice."""
+    sweep = subprocess.Popen(
+        [COMMAND, "sweep", *TWELVE, f"out={tmp_path}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while len(kept := list(tmp_path.rglob("result.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    sweep.send_signal(signal.SIGKILL)
+    sweep.wait()
+    kept = list(tmp_path.rglob("result.json"))
+    assert 3 <= len(kept) < 12
+    written = {file: file.stat().st_mtime_ns for file in kept}
+
+    done = run(*TWELVE, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert losses(tmp_path) == undisturbed
+    assert {file: file.stat().st_mtime_ns for file in kept} == written
+    assert done.stderr.count("finished before") >= len(kept)
+
+
+@pytest.mark.slow
+def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
+    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
+    sweep = subprocess.Popen(
+        [COMMAND, "sweep", *words, f"out={tmp_path}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
+        time.sleep(0.05)
+    sweep.send_signal(signal.SIGKILL)
+    sweep.wait()
+    time.sleep(2)
+    sizes = [file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")]
+    time.sleep(2)
+    assert [file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")] == sizes
+
+
+@pytest.mark.slow
+def test_two_sweeps_on_one_folder_share_the_work(
+    tmp_path: Path, undisturbed: dict[str, list[float]]
+) -> None:
+    sweeps = [
+        subprocess.Popen(
+            [COMMAND, "sweep", *TWELVE, f"out={tmp_path}", "executor.workers=2"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    told = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0, 0], told
+    assert losses(tmp_path) == undisturbed
+    trained = sum(line.count(": final") for line in told)
+    assert trained == 12, told
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_processes_stops_all_and_says_how_to_go_on(tmp_path: Path) -> None:
+    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
+    sweep = subprocess.Popen(
+        [COMMAND, "sweep", *words, f"out={tmp_path}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
+        time.sleep(0.05)
+    os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    _, told = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert "0 of 2 runs are done" in told
+    assert "Traceback" not in told
+    assert not list(tmp_path.rglob("result.json"))
