@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= contrast
-SEEDS ?= 3
+SEEDS ?= 6
 
 .DEFAULT_GOAL := help
 .PHONY: help setup ablation test test-slow check smoke clean
@@ -19,14 +19,18 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,dev]'
 	@touch $@
 
-ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=3)
+ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
 	$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
 
 # One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
-test-slow: setup  ## The slow tests alone
+.venv/executors: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[slurm,ray]'
+	@touch $@
+
+test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -m slow
 
 check: setup  ## Lint, format and types

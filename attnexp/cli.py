@@ -120,7 +120,7 @@ def sweep(
 
     Where: executor=local (processes here; executor.workers=2), submitit, slurm or ray.
 
-    Example: attnexp sweep study=blog 'seed=range(6)'
+    Example: attnexp sweep study=blog 'seed=range(10)'
 
     Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
     """
@@ -151,7 +151,7 @@ def sweep(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:
         lines = [f"{failure.job}: {failure.reason}" for failure in failures]
-        _stop("\n".join([totals(entries), *lines]), code=1)
+        _stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)
 
 
 @app.command()
@@ -178,6 +178,8 @@ def report(
     from attnexp.report import formats
     from attnexp.runs import load, load_all
 
+    if run is not None and html is None:
+        raise UserError(f"--run {run} chooses what the page shows; give --html FILE too.")
     found = load_all(folders)
     if html is not None:
         from attnexp.progress import note

@@ -57,6 +57,10 @@ class Entry:
         return runs.run_dir(job.config, self.run_id, folder=job.folder, label=job.label)
 
 
+Watch = Callable[[list[Entry], Executor | None], None]
+"""Called whenever something may have changed; without an executor while none is at work."""
+
+
 def survey(sweep: Sweep) -> list[Entry]:
     """Every run with its id, and whether it has finished before. Changes nothing on disk."""
     entries = []
@@ -72,19 +76,19 @@ def carry_out(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
-    watch: Callable[[list[Entry], Executor], None] = lambda entries, executor: None,
+    watch: Watch = lambda entries, executor: None,
 ) -> list[Entry]:
     """Do what is missing; return every entry with its outcome, in the order of the plan.
 
-    watch: called whenever something may have changed. An entry without an outcome was not begun,
-    because another failed and `on_error` is `stop`. On Ctrl-C what runs is stopped, and the
-    `KeyboardInterrupt` says how far the sweep came.
+    An entry without an outcome was not begun, because another failed and `on_error` is `stop`. On
+    Ctrl-C what runs is stopped, and the `KeyboardInterrupt` says how far the sweep came.
     """
     entries = survey(sweep)
     wanted = {(entry.run_id, entry.job.label) for entry in entries}
     for entry in entries:
         if entry.before:
             entry.outcome = _take_up(entry, wanted)
+    watch(entries, None)
     missing = [entry for entry in entries if not entry.before]
     # Variants may differ in name alone: one of them is run, and the others are copies.
     firsts = {entry.run_id: entry for entry in reversed(missing)}
@@ -105,6 +109,7 @@ def carry_out(
         first = firsts[entry.run_id]
         if entry is not first:
             _settle(entry, first.outcome, wanted)
+    watch(entries, None)
     return entries
 
 
@@ -122,7 +127,7 @@ def _work_off(
     executor: Executor,
     wanted: set[tuple[str, str]],
     on_error: OnError,
-    watch: Callable[[list[Entry], Executor], None],
+    watch: Watch,
 ) -> None:
     running: dict[str, Entry] = {}
     while todo or running:

@@ -222,7 +222,21 @@ def _interval(
 ) -> tuple[float | None, float | None, Literal["t", "BCa"]]:
     """Low, high and method: mean ± t(0.975, n - 1) sd / sqrt(n), from 30 seeds on BCa.
 
-    COVERAGE
+    BCa (scipy's, 9,999 resamples, one random seed) follows skewed differences, but is too narrow
+    for few of them: at n = 5, 10, 30 and 50 it held a normal law's mean in 83, 90, 93 and 94 % of
+    studies. So it is left to 30 seeds and more, and there widened about the mean by
+    t / z × sqrt(n / (n - 1)), by which Hesterberg expands percentile intervals ("What Teachers
+    Should Know about the Bootstrap", The American Statistician 69, 2015). In 2,000 studies each,
+    the interval returned here held the mean in so many %:
+
+        n                           3     5    10    29    30    50
+        normal                    96.1  95.0  95.0  94.8  95.2  94.9
+        steps of 1 / 25,000       95.0  95.2  95.2  95.7  94.7  95.8
+        exponential               86.8  88.0  89.1  91.9  94.0  94.0
+        lognormal                 84.9  83.9  83.4  87.4  90.8  92.3
+
+    `pytest -m slow -s tests/test_stats.py -k docstring` makes the table. Of very skewed differences
+    (a seed that fails now and then) no interval of few seeds is to be trusted.
     """
     from scipy.special import ndtri, stdtrit
 

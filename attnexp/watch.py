@@ -49,14 +49,15 @@ class Watch:
     ) -> None:
         self.live.stop()
 
-    def __call__(self, entries: list[Entry], executor: Executor) -> None:
+    def __call__(self, entries: list[Entry], executor: Executor | None) -> None:
         """Show how things stand."""
         now = time.monotonic()
         for entry in entries:
             if entry.status is Status.running:
                 self.began.setdefault(id(entry), now)
-        self._tell(entries, alone=isinstance(executor, InThisProcess))
-        if progress.console.is_terminal and not isinstance(executor, InThisProcess):
+        alone = isinstance(executor, InThisProcess)
+        self._tell(entries, alone=alone)
+        if executor is not None and not alone and progress.console.is_terminal:
             self.live.start()
             self.live.update(self.table(entries, executor.slots), refresh=True)
 

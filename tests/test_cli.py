@@ -75,16 +75,55 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) 
 def test_report_formats(attnexp: Command) -> None:
     attnexp("train", *SMOKE)
     rows = list(csv.DictReader(io.StringIO(attnexp("report", "outputs", "--format", "csv").stdout)))
-    assert {row["metric"] for row in rows} >= {"val_accuracy", "peak_val_accuracy"}
+    assert {row["metric"] for row in rows} >= {"val_accuracy", "accuracy", "brier"}
+    assert r"\begin{tabular}" in attnexp("report", "outputs", "--format", "latex").stdout
     assert json.loads(attnexp("report", "outputs", "--format", "json").stdout)
     assert "| epoch | loss |" in attnexp("report", "outputs", "--format", "markdown").stdout
+
+
+def test_report_writes_one_page_or_says_why_not(attnexp: Command, tmp_path: Path) -> None:
+    attnexp("train", *SMOKE, "position=sinusoidal")
+    done = attnexp("report", "outputs", "--html", "page.html")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "page.html" in done.stderr
+    assert "<h1>" in (tmp_path / "page.html").read_text()
+    for words, told in (
+        (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
+        (["--run", "outputs"], "--html FILE"),
+        (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
+        (["--margin", "0"], "--margin is in points"),
+    ):
+        wrong = attnexp("report", "outputs", *words)
+        assert (wrong.returncode, wrong.stdout) == (2, ""), wrong.stderr
+        assert told in wrong.stderr
+        assert "Traceback" not in wrong.stderr
+    assert not (tmp_path / "other.html").exists()
+
+
+def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
+    attnexp: Command, attnexp_json: Json, tmp_path: Path
+) -> None:
+    attnexp("train", *SMOKE)
+    words = ["sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "--dry-run"]
+    planned = attnexp_json(*words)
+    assert [(run["variant"], run["seed"], run["finished"]) for run in planned["runs"]] == [
+        ("position=none", "0", True),
+        ("position=sinusoidal", "0", False),
+        ("position=none", "1", False),
+        ("position=sinusoidal", "1", False),
+    ]
+    assert planned["seconds"] == sum(run["seconds"] or 0 for run in planned["runs"]) > 0
+    shown = attnexp(*words)
+    assert "4 runs, 1 finished before, 3 to do: about" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert len(list(tmp_path.rglob("result.json"))) == 1
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     attnexp: Command, attnexp_json: Json, tmp_path: Path
 ) -> None:
     attnexp("train", *SMOKE, "position=sinusoidal")
-    (run_dir,) = (tmp_path / "outputs/runs").iterdir()
+    (run_dir,) = (tmp_path / "outputs/runs").glob("[!.]*")
     both = attnexp_json("evaluate", str(run_dir))
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
@@ -183,7 +222,12 @@ def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
     assert "train.lr" in done.stderr
     swept = attnexp("sweep", *SMOKE, "train.lr=1e-3,1e38")
     assert swept.returncode == 1
-    assert "1 of 2 runs failed" in swept.stderr
+    assert "runs failed; 1 of 2 done, 1 failed" in swept.stderr
+    assert "train.lr=1e+38, seed 0: The training loss" in swept.stderr
+    stopped = attnexp("sweep", *SMOKE, "train.lr=1e38", "seed=5,6", "executor.workers=1",
+                      "--on-error", "stop")  # fmt: skip
+    assert stopped.returncode == 1
+    assert "0 of 2 done, 1 waiting, 1 failed" in stopped.stderr
     assert "train.lr=0.001: 1 run" in swept.stdout
 
 
@@ -202,7 +246,7 @@ def test_a_full_disk_is_told(attnexp: Command) -> None:
 
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
     program = str(Path(sys.executable).parent / "attnexp")
-    words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3"]
+    words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3", "executor.workers=1"]
     process = subprocess.Popen(
         [program, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -213,7 +257,9 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path)
             break
     rest = process.communicate(timeout=60)[1]
     assert process.returncode == 130, rest
-    assert "skips what has finished" in rest
+    assert "1 of 2 runs are done and kept. The same command does the other 1." in " ".join(
+        rest.split()
+    )
     assert "Traceback" not in rest
     assert len(list(tmp_path.rglob("result.json"))) == 1
     done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)

@@ -414,20 +414,29 @@ def test_seeds_for_equivalence_have_an_end_at_both_ends() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dz", [0.5, 0.8, 1.0, 1.2, 1.5])
-def test_seeds_needed_reach_the_power_by_the_test_that_decides(dz: float) -> None:
-    """80 % within 4 points, and up to 8 more where one seed makes that much."""
+def test_seeds_needed_reach_the_power_by_the_test_that_decides(
+    dz: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one seed less not, to the error of 2,000 studies."""
+    monkeypatch.setattr(stats, "EXACT_TO", 16)  # for speed
+    monkeypatch.setattr(stats, "FLIPS", 1_999)
     n = seeds_needed(dz)
     assert n is not None
     rng = np.random.default_rng(n)
-    ps = np.array([of(d).p for d in rng.normal(dz, 1, size=(2_000, n))])
-    found = float(np.mean(ps <= 0.05))
-    print(f"dz = {dz}, n = {n}: {100 * found:.1f} %")
-    assert 0.78 <= found <= 0.88
+    found, before = (
+        np.mean([of(d).p <= 0.05 for d in rng.normal(dz, 1, size=(2_000, k))]) for k in (n, n - 1)
+    )
+    print(f"dz = {dz}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
+    assert found >= 0.78
+    assert before <= 0.81
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sd", [0.001, 0.003, 0.006])
-def test_seeds_for_equivalence_reach_the_power(sd: float) -> None:
+def test_seeds_for_equivalence_reach_the_power(sd: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one seed less not, to the error of 2,000 studies."""
+    monkeypatch.setattr(stats, "EXACT_TO", 0)  # a few flips will do: nobody reads their p
+    monkeypatch.setattr(stats, "FLIPS", 9)
     n = seeds_for_equivalence(sd)
     assert n is not None
     rng = np.random.default_rng(n)
@@ -436,5 +445,5 @@ def test_seeds_for_equivalence_reach_the_power(sd: float) -> None:
         for k in (n, n - 1)
     )
     print(f"sd = {sd}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
-    assert found >= 0.77
-    assert before <= 0.83
+    assert found >= 0.78
+    assert before <= 0.81

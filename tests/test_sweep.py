@@ -9,7 +9,7 @@ from attnexp.sweep import plan
 def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     planned = plan(["study=blog", "data=contrast"])
     assert [(job.label, job.config.seed) for job in planned.jobs] == [
-        (label, seed) for seed in range(3) for label in ("no_pe", "pe")
+        (label, seed) for seed in range(10) for label in ("no_pe", "pe")
     ]
     assert {job.folder for job in planned.jobs} == {"blog"}
     assert {str(job.config.position.kind) for job in planned.jobs if job.label == "pe"} == {

@@ -55,8 +55,8 @@ def test_with_three_seeds_the_same_effect_is_too_few_seeds() -> None:
     )
 
 
-def test_among_three_variants_the_fewest_seeds_are_eight() -> None:
-    """2 / 2^8 × 3 is the first at most 0.05: 2 / 2^6 is not, though it is alone."""
+def test_among_three_variants_the_fewest_seeds_are_seven() -> None:
+    """3 × 2 / 2^7 is the first at most 0.05; alone, 2 / 2^6 is."""
     found = judge({name: of(spread(0.012, 0.001, 6)) for name in "abc"})
     for judgement in found.values():
         assert judgement.verdict is Verdict.inconclusive
@@ -237,7 +237,7 @@ def test_false_alarms_are_as_few_as_declared(m: int) -> None:
 @pytest.mark.parametrize(("n", "m"), [(6, 1), (10, 1), (20, 1), (10, 4), (20, 4)])
 def test_false_alarms_in_many_studies_are_as_judge_says(n: int, m: int) -> None:
     expected = {6: 0.025, 10: 0.045, 20: 0.047}[n]
-    assert false_alarms(n, m, 5_000) == pytest.approx(expected, abs=0.007)
+    assert false_alarms(n, m, 5_000) == pytest.approx(expected, abs=0.009)  # three standard errors
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (10, 1), (10, 3)])
