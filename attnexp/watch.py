@@ -59,22 +59,22 @@ class Watch:
         self._tell(entries, alone=alone)
         if executor is not None and not alone and progress.console.is_terminal:
             self.live.start()
-            self.live.update(self.table(entries, executor.slots), refresh=True)
+            self.live.update(self.table(entries), refresh=True)
 
-    def table(self, entries: list[Entry], slots: int) -> Table:
-        """The running ones, a line of totals, and the best so far."""
+    def table(self, entries: list[Entry]) -> Table:
+        """Totals, the best so far, then the running ones: a low terminal cuts off the end."""
         view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
         view.add_column(no_wrap=True, ratio=1)
         view.add_column(justify="right", no_wrap=True)
-        running = [entry for entry in entries if entry.status is Status.running]
-        for entry in running:
-            view.add_row(Text(f"  {entry.job}"), _underway(entry))
-        view.add_row(Text(totals(entries), style="bold"), self.pace(entries, slots))
+        view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
         if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
+        for entry in entries:
+            if entry.status is Status.running:
+                view.add_row(Text(f"  {entry.job}"), _underway(entry))
         return view
 
-    def pace(self, entries: list[Entry], slots: int) -> Text:
+    def pace(self, entries: list[Entry]) -> Text:
         """Runs a minute and the time left, from what has been done since the start."""
         began = [self.began[id(entry)] for entry in entries if id(entry) in self.began]
         mine = [entry for entry in entries if not entry.before]

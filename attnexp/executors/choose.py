@@ -13,7 +13,7 @@ from attnexp.sweep import Job
 
 def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
     """The executor for these jobs, ready. Raises `UserError` where it cannot be had."""
-    gpu = any(job.config.train.device is not Device.cpu for job in jobs)
+    devices = {job.config.train.device for job in jobs}
     match config.kind:
         case ExecutorKind.local:
             slots = local_slots(config, jobs)
@@ -22,9 +22,10 @@ def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
             local = config.kind is ExecutorKind.submitit
             slots = config.workers or (local_slots(config, jobs) if local else len(jobs))
             logs = Path(jobs[0].config.out) / jobs[0].folder / ".jobs"
-            return Queue(config, slots=slots, logs=logs, gpu=gpu and not local)
+            # A queue may have no GPUs, so one is asked for where it must be one.
+            return Queue(config, slots=slots, logs=logs, gpu=Device.cuda in devices and not local)
         case ExecutorKind.ray:
-            return Cluster(config, gpu=gpu)
+            return Cluster(config, gpu=devices != {Device.cpu})
 
 
 def local_slots(config: ExecutorConfig, jobs: list[Job]) -> int:

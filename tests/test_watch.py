@@ -1,0 +1,131 @@
+"""What one sees of a running sweep, and what a dry run expects of it."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from test_report import result, row
+
+from attnexp import estimate, progress, runs, watch
+from attnexp.config import to_dict
+from attnexp.executors.local import InThisProcess, Processes
+from attnexp.executors.task import Failure
+from attnexp.runs import Run
+from attnexp.schedule import Entry, Status
+from attnexp.sweep import plan
+from attnexp.watch import Watch, best_so_far, duration, totals
+
+
+def entries(tmp_path: Path) -> list[Entry]:
+    """Of five runs one is done, one failed, two run (one of them unseen yet), one waits."""
+    words = ["study=blog", "seed=range(3)", f"out={tmp_path}", "train.epochs=4"]
+    found = [Entry(job, f"{number:012d}") for number, job in enumerate(plan(words).jobs[:5])]
+    done, failed, running, unseen, _ = found
+    done.status = Status.done
+    done.outcome = Run(path=tmp_path, result=result("no_pe", 0, 0, [0.84, 0.8]))
+    failed.status, failed.outcome = Status.failed, Failure(failed.job, "the loss is nan")
+    running.status = unseen.status = Status.running
+    running.path.mkdir(parents=True)
+    for epoch, accuracy in ((1, 0.81), (2, 0.82)):
+        runs.add_epoch(running.path, row(epoch, accuracy))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (9000, "2 h 30 min")],
+)
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> None:
+    found = entries(tmp_path)
+    view = Watch()
+    console = Console(file=io.StringIO(), width=80)
+    console.print(view.table(found))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "1 of 5 done, 2 running, 1 waiting, 1 failed" in text
+    assert "best so far: no_pe, seed 0, 84.00" in text
+    line = next(line for line in text.splitlines() if "no_pe, seed 1" in line)
+    assert line.split()[-4:] == ["82.00", "1/s", "epoch", "3/4"]
+    assert "epoch 1/4" in next(line for line in text.splitlines() if "pe, seed 1" in line[:14])
+
+
+def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
+    running = entries(tmp_path)[2]
+    with (running.path / runs.METRICS).open("a") as file:
+        file.write('{"epoch": 3, "tra')
+    assert watch.look(running).accuracy is None
+
+
+def test_time_left_is_what_is_left_at_the_pace_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of five ended and one half way after 100 s: 2.5 more take 100 s."""
+    found = entries(tmp_path)
+    view = Watch()
+    view.began = {id(entry): 1000.0 for entry in found[:4]}
+    monkeypatch.setattr("attnexp.watch.time.monotonic", lambda: 1100.0)
+    assert view.pace(found).plain == "1.5 runs/min, 2 min left"
+
+
+def test_without_a_terminal_every_run_has_its_line_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    monkeypatch.setattr(progress, "console", console)
+    found = entries(tmp_path)
+    with Watch() as view:
+        for executor in (None, Processes(2), InThisProcess()):
+            view(found, executor)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines == [
+        "[1/5] no_pe, seed 0: final 80.00, peak 84.00, 1 s",
+        "[2/5] pe, seed 0 failed: the loss is nan",
+        "[3/5] no_pe, seed 1",
+        "[4/5] pe, seed 1",
+    ]
+
+
+def test_nothing_done_has_no_best() -> None:
+    assert best_so_far([]) == ""
+    assert totals([]) == "0 of 0 done"
+
+
+def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
+    found = entries(tmp_path)
+    config = to_dict(found[0].job.config)
+    earlier = result("no_pe", 0, 7, [0.8])
+    earlier.config.clear()
+    earlier.config.update({**config, "seed": 7})
+    expected = estimate.seconds(found[:1], [Run(path=tmp_path, result=earlier)])
+    assert expected == {found[0].run_id: earlier.wall_seconds}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        # 2,000 reviews trained at 100/s, then 1,000 and 2,000 looked at, at 1,000/s
+        ([], 3 * (2000 / 100 + 3000 / 1000)),
+        (["train.measure_train=false"], 3 * (2000 / 100 + 1000 / 1000)),
+        (["train=holdout", "train.measure_train=false"], 3 * (1800 / 100 + 200 / 1000)),
+    ],
+)
+def test_a_trial_is_scaled_up(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], expected: float
+) -> None:
+    def trial_fit(model: Any, train: Any, val: Any, settings: Any, shuffle: Any) -> Any:
+        assert (len(train), settings.epochs, settings.measure_train) == (320, 2, False)
+        seconds = 320 / 100 + 320 / 1000
+        yield SimpleNamespace(examples_per_second=1.0, seconds=9.0), None  # warms up
+        yield SimpleNamespace(examples_per_second=100.0, seconds=seconds), None
+
+    monkeypatch.setattr(estimate, "fit", trial_fit)
+    config = plan(["data=contrast", "data.limit_train=2000", "data.limit_test=1000",
+                   "train.epochs=3", *words]).jobs[0].config  # fmt: skip
+    assert estimate.trial(config) == pytest.approx(expected)
