@@ -92,6 +92,13 @@ def test_a_missing_extra_gives_the_install_line(
         open_executor(ExecutorConfig(kind=ExecutorKind(kind)), planned.jobs)
 
 
+def test_a_ray_cluster_that_does_not_answer_is_told_at_once() -> None:
+    pytest.importorskip("ray")
+    config = ExecutorConfig(kind=ExecutorKind.ray, address="127.0.0.1:9")  # nobody listens there
+    with pytest.raises(UserError, match=r"No Ray cluster answers at 127\.0\.0\.1:9"):
+        open_executor(config, sweep("seed=0,1").jobs)
+
+
 def test_no_slurm_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from typing import Any
 
 from attnexp.config import ExecutorConfig
@@ -30,8 +31,10 @@ class Cluster:
         address = config.address or os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
         try:
+            if address:
+                _knock(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(
                 f"No Ray cluster answers at {address} ({reason}). Start one with `ray start "
@@ -70,3 +73,10 @@ class Cluster:
         except self.ray.exceptions.RayError as error:  # a node or a process that was lost
             return Failure(job, str(error).strip().splitlines()[0])
         return outcome
+
+
+def _knock(address: str) -> None:
+    """Raise `OSError` at once where nobody listens: Ray itself tries for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5).close()
