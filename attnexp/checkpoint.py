@@ -1,10 +1,7 @@
 """Weights on disk, in a format that holds numbers and nothing that runs."""
 
 from pathlib import Path
-from typing import Any
 
-import safetensors.numpy
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
@@ -20,21 +17,6 @@ def save_weights(run_dir: Path, model: nn.Module) -> None:
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     with atomic_write(run_dir / WEIGHTS) as file:
         file.write(save(tensors))
-
-
-def save_arrays(run_dir: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Likewise for a model of NumPy arrays."""
-    with atomic_write(run_dir / WEIGHTS) as file:
-        file.write(safetensors.numpy.save(arrays))
-
-
-def load_arrays(run_dir: Path) -> dict[str, NDArray[Any]]:
-    """What `save_arrays` wrote. Raises `UserError` when that cannot be read."""
-    path = run_dir / WEIGHTS
-    try:
-        return safetensors.numpy.load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} cannot be read ({error}).") from error
 
 
 def load_weights(run_dir: Path, model: nn.Module) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnexp import device, runs
+from attnexp import arrays, device, runs
 from attnexp.baseline import TfidfModel
-from attnexp.checkpoint import load_arrays, load_weights
+from attnexp.checkpoint import WEIGHTS, load_weights
 from attnexp.compose import overlay
 from attnexp.config import ModelKind
 from attnexp.data import encode
@@ -45,7 +45,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
             )
         test = dataset.test
     if config.model.kind is ModelKind.tfidf:
-        baseline = TfidfModel.from_arrays(load_arrays(run_dir))
+        baseline = TfidfModel.from_arrays(arrays.load(run_dir / WEIGHTS))
         return result.test, baseline.evaluate(test.ids, test.labels)
     model = build_model(config).to(where)
     load_weights(run_dir, model)

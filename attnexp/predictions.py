@@ -1,14 +1,12 @@
 """What a run's models said of every review: enough to compare two runs review by review."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
-from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp import arrays
 
 FILE = "predictions.safetensors"
 
@@ -20,18 +18,11 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """(n,), 0 or 1: the truth in the same order."""
 
 
-def save(run_dir: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write the arrays by the names above, whole or not at all."""
-    with atomic_write(run_dir / FILE) as file:
-        file.write(safetensors.numpy.save(arrays))
+def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
+    """Write logits and labels by the names above, whole or not at all."""
+    arrays.save(run_dir / FILE, predicted)
 
 
 def load(run_dir: Path) -> dict[str, NDArray[Any]]:
     """What `save` wrote. Raises `UserError` when that cannot be read."""
-    path = run_dir / FILE
-    try:
-        return safetensors.numpy.load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}). Delete its folder and run again."
-        ) from error
+    return arrays.load(run_dir / FILE)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attnexp import device, predictions, progress, runs
+from attnexp import arrays, device, predictions, progress, runs
 from attnexp.baseline import fit_tfidf
-from attnexp.checkpoint import load_weights, save_arrays, save_weights
+from attnexp.checkpoint import WEIGHTS, load_weights, save_weights
 from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
 from attnexp.cost import count_flops, count_parameters
 from attnexp.data import encode
@@ -218,7 +218,7 @@ def _fit_tfidf(
         seconds=seconds,
         examples_per_second=len(ids) / seconds,
     )
-    save_arrays(run_dir, model.to_arrays())
+    arrays.save(run_dir / WEIGHTS, model.to_arrays())
     runs.add_epoch(run_dir, row)
     say(epoch_line(row, 1))
     predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}

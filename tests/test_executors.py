@@ -112,6 +112,24 @@ def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def endless(folder: Path) -> subprocess.Popen[str]:
+    """Two runs side by side that would take for ever, both under way."""
+    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
+    sweep = subprocess.Popen(
+        [COMMAND, "sweep", *words, f"out={folder}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(folder.rglob("metrics.jsonl"))) < 2:
+        assert time.monotonic() < deadline
+        assert sweep.poll() is None
+        time.sleep(0.05)
+    return sweep
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -148,7 +166,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(
     deadline = time.monotonic() + 120
     while len(kept := list(tmp_path.rglob("result.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
-    sweep.send_signal(signal.SIGKILL)
+    sweep.kill()
     sweep.wait()
     kept = list(tmp_path.rglob("result.json"))
     assert 3 <= len(kept) < 12
@@ -163,16 +181,9 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(
 
 @pytest.mark.slow
 def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
-    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
-    sweep = subprocess.Popen(
-        [COMMAND, "sweep", *words, f"out={tmp_path}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
-        time.sleep(0.05)
-    sweep.send_signal(signal.SIGKILL)
-    sweep.wait()
+    sweep = endless(tmp_path)
+    sweep.kill()
+    sweep.communicate()
     time.sleep(2)
     sizes = [file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")]
     time.sleep(2)
@@ -201,15 +212,7 @@ def test_two_sweeps_on_one_folder_share_the_work(
 
 @pytest.mark.slow
 def test_ctrl_c_on_processes_stops_all_and_says_how_to_go_on(tmp_path: Path) -> None:
-    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
-    sweep = subprocess.Popen(
-        [COMMAND, "sweep", *words, f"out={tmp_path}"],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
-        time.sleep(0.05)
+    sweep = endless(tmp_path)
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the whole group
     _, told = sweep.communicate(timeout=60)
     assert sweep.returncode == 130

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "attnexp"
 
 LAYERS = [
     {"errors", "files"},
-    {"progress", "config"},
+    {"progress", "config", "arrays"},
     {"checks"},
     {"compose", "stats", "runs", "predictions"},
     {"metrics", "verdict", "sweep"},
