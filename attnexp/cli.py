@@ -1,6 +1,7 @@
 """The command line: one function a command, no logic. Imports inside: help comes at once."""
 
 import errno
+import io
 import json
 import os
 import sys
@@ -345,6 +346,8 @@ def main() -> None:
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
+        sys.stdout.reconfigure(errors="replace")
     app(prog_name="attnexp")
 
 

@@ -79,6 +79,9 @@ def test_report_formats(attnexp: Command) -> None:
     assert r"\begin{tabular}" in attnexp("report", "outputs", "--format", "latex").stdout
     assert json.loads(attnexp("report", "outputs", "--format", "json").stdout)
     assert "| epoch | loss |" in attnexp("report", "outputs", "--format", "markdown").stdout
+    ascii_only = attnexp("report", "outputs", PYTHONIOENCODING="ascii")
+    assert (ascii_only.returncode, ascii_only.stderr) == (0, "")
+    assert ascii_only.stdout.isascii()
 
 
 def test_report_writes_one_page_or_says_why_not(attnexp: Command, tmp_path: Path) -> None:
