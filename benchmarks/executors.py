@@ -33,12 +33,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3, help="turns each (default 3)")
     parser.add_argument("--runs", type=int, default=12, help="of a sweep (default 12)")
     parser.add_argument("--epochs", type=int, default=5, help="of a run (default 5)")
+    parser.add_argument("--only", metavar="TEXT", default="", help="rows whose name has it")
     args = parser.parse_args()
     words = ["study=blog", "data=contrast", f"seed=range({args.runs // 2})"]
     words.append(f"train.epochs={args.epochs}")
     table = Table(f"{args.runs} runs of {args.epochs} epochs", "executor=local")
     for name, peer in PEERS.items():
-        table.add(name, sweep(words), sweep([*words, *peer]), args.pairs)
+        if args.only in name:
+            table.add(name, sweep(words), sweep([*words, *peer]), args.pairs)
 
 
 def sweep(words: list[str]) -> Measure:

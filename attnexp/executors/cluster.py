@@ -34,11 +34,16 @@ class Cluster:
             if address:
                 _knock(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises bare ones too
             reason = str(error).splitlines()[0]
+            if address:
+                raise UserError(
+                    f"No Ray cluster answers at {address} ({reason}). Start one with `ray start "
+                    f"--head`, or leave executor.address out to use this machine alone."
+                ) from error
             raise UserError(
-                f"No Ray cluster answers at {address} ({reason}). Start one with `ray start "
-                f"--head`, or leave executor.address out to use this machine alone."
+                f"Ray does not start here ({reason}). Its logs are under /tmp/ray/session_latest; "
+                f"executor=local needs no Ray."
             ) from error
         there = self.ray.cluster_resources()
         gpus = config.gpu if gpu and there.get("GPU", 0) else 0
