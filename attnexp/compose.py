@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from attnexp.checks import check, check_executor
 from attnexp.config import (
@@ -135,12 +136,57 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
         return axes
 
 
-def load_study(name: str) -> dict[str, Any]:
-    """A file of `conf/study/` as plain containers. Raises `UserError` for an unknown name."""
-    _check_option("study", name)
-    study = OmegaConf.to_container(OmegaConf.load(conf_dir() / "study" / f"{name}.yaml"))
-    assert isinstance(study, dict)
-    return {str(key): value for key, value in study.items()}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """Variants that are compared with a baseline, each a list of words."""
+
+    name: str
+    variants: dict[str, list[str]]
+    """The baseline first."""
+    overrides: list[str]
+    """Words for all of them."""
+
+
+def load_study(given: str) -> Study:
+    """A study of `conf/study/` by its name, or one of the user's by its file.
+
+    Raises `UserError` for an unknown name, or a file that is no study.
+    """
+    if given.endswith((".yaml", ".yml")):
+        path = Path(given).expanduser()
+    else:
+        _check_option("study", given)
+        path = conf_dir() / "study" / f"{given}.yaml"
+    try:
+        tree = OmegaConf.to_container(OmegaConf.load(path))
+    except OSError as error:
+        raise UserError(f"study={given} cannot be read: {error.strerror}.") from error
+    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"study={given} is no YAML: {str(error).splitlines()[0]}.") from error
+    return _study(path.stem, given, tree)
+
+
+def _study(name: str, given: str, tree: Any) -> Study:
+    known = {"baseline", "variants", "overrides"}
+    wrong = (
+        f"study={given} must hold baseline: NAME, variants: {{NAME: [WORDS]}} and, if there are "
+    )
+    wrong += "words for all of them, overrides: [WORDS]; "
+    if not isinstance(tree, dict) or not tree or set(tree) - known:
+        raise UserError(f"{wrong}got {', '.join(map(str, tree)) if tree else 'nothing'}.")
+    variants, overrides = tree.get("variants"), tree.get("overrides") or []
+    if not isinstance(variants, dict) or tree.get("baseline") not in variants:
+        raise UserError(f"{wrong}baseline {tree.get('baseline')!r} is not among the variants.")
+    for words in (*variants.values(), overrides):
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UserError(f"{wrong}{words!r} is no list of words such as position=none.")
+    baseline = tree["baseline"]
+    ordered = {baseline: variants[baseline], **variants}
+    return Study(
+        name=name,
+        variants={str(label): words for label, words in ordered.items()},
+        overrides=overrides,
+    )
 
 
 def parse(words: Sequence[str]) -> list[Override]:

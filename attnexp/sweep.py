@@ -52,14 +52,11 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     with everything, since each variant needs all of them.
     """
     words, executor_words, study = _sort(words)
-    variants: dict[str, list[str]] = {"": []}
+    folder, variants = "runs", {"": list[str]()}
     if study is not None:
         found = load_study(study)
-        variants = dict(found["variants"])
-        baseline = found["baseline"]
-        variants = {baseline: variants.pop(baseline), **variants}
-        words = [*found.get("overrides", []), *words]
-    folder = study or "runs"
+        folder, variants = found.name, found.variants
+        words = [*found.overrides, *words]
     jobs = [
         _job(f"{name} {axes_label}".strip(), chosen, folder)
         for name, variant in variants.items()

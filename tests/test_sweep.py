@@ -1,5 +1,7 @@
 """A sweep: the right runs, each once, in pairs."""
 
+from pathlib import Path
+
 import pytest
 
 from attnexp.errors import UserError
@@ -51,6 +53,44 @@ def test_an_axis_crosses_a_study() -> None:
 def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         plan(words)
+
+
+def write_study(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return f"study={path}"
+
+
+def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
+    """Its baseline comes first wherever it stands, and its name is the file's."""
+    text = "baseline: b\nvariants:\n  a: [model.heads=4]\n  b: []\noverrides: ['seed=range(2)']\n"
+    jobs = plan([write_study(tmp_path, text)]).jobs
+    assert [(job.label, job.config.seed, job.config.model.heads) for job in jobs] == [
+        ("b", 0, 8),
+        ("a", 0, 4),
+        ("b", 1, 8),
+        ("a", 1, 4),
+    ]
+    assert {job.folder for job in jobs} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "got nothing"),
+        ("[1, 2]", "must hold baseline"),
+        ("a: [", "is no YAML"),
+        ("baseline: c\nvariants: {a: []}", "baseline 'c' is not among the variants"),
+        ("baseline: a\nvariants: {a: position=none}", "'position=none' is no list of words"),
+        ("baseline: a\nvariants: {a: []}\noverride: []", "must hold baseline"),
+        ("baseline: a\nvariants: {a: [positon=none]}", "Did you mean 'position'"),
+    ],
+)
+def test_a_file_that_is_no_study_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        plan([write_study(tmp_path, text)])
+    with pytest.raises(UserError, match="cannot be read"):
+        plan([f"study={tmp_path}/nowhere.yaml"])
 
 
 def test_zip_pairs_the_axes_and_crosses_the_seeds() -> None:
