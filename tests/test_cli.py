@@ -270,10 +270,11 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path)
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
 
-def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
+def on_a_terminal(tmp_path: Path, *words: str) -> str:
+    """Everything that a terminal of 80 columns is sent."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [str(Path(sys.executable).parent / "attnexp"), "train", "data=contrast", "train.epochs=1"],
+        [str(Path(sys.executable).parent / "attnexp"), *words],
         cwd=tmp_path, stdout=theirs, stderr=theirs,
         env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
     )  # fmt: skip
@@ -284,11 +285,25 @@ def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
             seen += chunk
     except OSError:  # Linux's way to say that the other end is closed
         pass
+    os.close(ours)
     assert process.wait(60) == 0
-    text = seen.decode()
+    return seen.decode()
+
+
+def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
+    text = on_a_terminal(tmp_path, "train", "data=contrast", "train.epochs=1")
     assert "epoch 1/1" in text
     assert "/125" in text  # batches done of all
     assert "/s" in text
+
+
+def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
+    words = ["data=contrast", "data.limit_train=512", "seed=0,1", "executor.workers=2"]
+    text = on_a_terminal(tmp_path, "sweep", *words, "position=none,sinusoidal", "train.epochs=3")
+    assert "0 of 4 done, 2 running, 2 waiting" in text
+    assert "epoch 1/3" in text
+    assert "runs/min" in text
+    assert "best so far: position=" in text
 
 
 @needs_imdb
