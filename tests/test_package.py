@@ -22,12 +22,18 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = (
         "import attnexp.compose as c; print(c.conf_dir()); "
-        "print(c.compose(['experiment=blog_pe']).position.kind, c.load_study('blog')['baseline'])"
+        "print(c.compose(['experiment=blog_pe']).position.kind, *c.load_study('blog').variants)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout.split() == [str(site / "attnexp/conf"), "sinusoidal", "no_pe"], done.stderr
+    assert done.stdout.split() == [str(site / "attnexp/conf"), "sinusoidal", "no_pe", "pe"], (
+        done.stderr
+    )
     shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
     assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}
+    code = {path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob("*.py")}
+    page = Path("attnexp/report/page.html")
+    assert {path.relative_to(site) for path in (site / "attnexp").rglob("*.py")} >= code
+    assert (site / page).read_bytes() == (ROOT / page).read_bytes()
