@@ -142,7 +142,16 @@ def _row(cells: Sequence[str]) -> str:
 _LATEX = str.maketrans(
     {character: "\\" + character for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "−": "$-$", "<": "$<$", ">": "$>$", "≤": r"$\leq$", "Δ": r"$\Delta$", "–": "--", "×": r"$\times$"}
+    | {
+        "±": r"$\pm$",
+        "−": "$-$",
+        "<": "$<$",
+        ">": "$>$",
+        "≤": r"$\leq$",
+        "Δ": r"$\Delta$",
+        "–": "--",
+        "×": r"$\times$",
+    }
 )
 
 
