@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from attnexp.config import OnError
+from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from attnexp.report.comparison import Comparison
-    from attnexp.runs import Run
+    from attnexp.runs.result import Run
 
 
 class _Commands(TyperGroup):
@@ -88,11 +88,11 @@ def train(
     words = overrides or []
     if multirun:
         raise UserError(f"train does one run. For many: attnexp sweep {' '.join(words)}".strip())
-    from attnexp.compose import compose
+    from attnexp.config.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
-    from attnexp.runs import Run
-    from attnexp.train import train_run
+    from attnexp.runs.result import Run
+    from attnexp.training.run import train_run
 
     run_dir, result = train_run(config, overrides=words)
     if as_json:
@@ -125,20 +125,20 @@ def sweep(
 
     Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
     """
-    from attnexp.sweep import plan
+    from attnexp.sweeps.plan import plan
 
     planned = plan(overrides or [], zipped=zipped)
     if dry_run:
-        from attnexp import preview
+        from attnexp.sweeps import preview
 
         shown = preview.take(planned)
         _print_json(shown.to_json()) if as_json else preview.show(shown, _console())
         return
 
-    from attnexp.executors.task import Failure
-    from attnexp.runs import Run
-    from attnexp.schedule import carry_out
-    from attnexp.watch import Watch, totals
+    from attnexp.runs.result import Run
+    from attnexp.sweeps.executors.task import Failure
+    from attnexp.sweeps.schedule import carry_out
+    from attnexp.sweeps.watch import Watch, totals
 
     with Watch() as watch:
         entries = carry_out(planned, on_error=on_error, watch=watch)
@@ -177,7 +177,7 @@ def report(
     Example: attnexp report outputs/blog --html blog.html
     """
     from attnexp.report import formats
-    from attnexp.runs import load, load_all
+    from attnexp.runs.store import load, load_all
 
     if run is not None and html is None:
         raise UserError(f"--run {run} chooses what the page shows; give --html FILE too.")
@@ -185,7 +185,7 @@ def report(
     if html is not None:
         from attnexp.progress import note
         from attnexp.report.html import write
-        from attnexp.runs import Run
+        from attnexp.runs.result import Run
 
         chosen = Run(path=run, result=load(run)) if run else None
         write(html, found, _compare(found, margin), chosen=chosen)
@@ -218,7 +218,7 @@ def evaluate(
     """
     from dataclasses import asdict
 
-    from attnexp.evaluation import evaluate_run
+    from attnexp.training.evaluate import evaluate_run
 
     stored, measured = evaluate_run(run_dir, overrides or [])
     if as_json:
@@ -250,14 +250,14 @@ def config(
     """
     import yaml
 
-    from attnexp.compose import compose, describe_groups
-    from attnexp.config import to_dict
+    from attnexp.config.compose import compose, describe_groups
+    from attnexp.config.schema import to_dict
 
     if groups:
         shown: dict[str, Any] = describe_groups()
         text = _options(shown)
     elif cost:
-        from attnexp.cost import of_model
+        from attnexp.model.cost import of_model
 
         shown = of_model(compose(overrides or []))
         text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
@@ -284,7 +284,7 @@ def data(
 
     Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
     """
-    from attnexp.compose import compose
+    from attnexp.config.compose import compose
     from attnexp.data import encode, inventory
 
     words = overrides or []

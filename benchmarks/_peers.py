@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnexp.loop import Examples
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier
+from attnexp.training.loop import Examples
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 """(ids (B, T), labels (B,)) of one epoch, anew each time it is walked."""

@@ -13,10 +13,10 @@ import torch
 from _turns import report, wait
 from torch.utils.data import DataLoader, TensorDataset
 
-from attnexp import device
-from attnexp.config import DataConfig, Device, Precision, RunConfig, TrainConfig
-from attnexp.loop import Examples, fit
+from attnexp.config.schema import DataConfig, Device, Precision, RunConfig, TrainConfig
 from attnexp.model.classifier import build_model
+from attnexp.training import device
+from attnexp.training.loop import Examples, fit
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from _pairs import Measure, Table
 from numpy.typing import NDArray
 
-from attnexp.config import DataConfig
+from attnexp.config.schema import DataConfig
 from attnexp.data import sources
 from attnexp.data.encode import Ranked
 from attnexp.data.text import Ragged, keras_words, rank_words, to_ids

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from attnexp.baseline import TfidfModel, fit_tfidf, word_counts
-from attnexp.config import DataConfig, DataName
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, encode
 from attnexp.errors import UserError
+from attnexp.training.tfidf import TfidfModel, fit_tfidf, word_counts
 
 pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from test_report import result
 
-from attnexp import runs
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Verdict
-from attnexp.config import PositionKind
+from attnexp.config.schema import PositionKind
 from attnexp.report import kexue
+from attnexp.runs import store
 
 K_NONE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.none]]
 K_PE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.sinusoidal]]
@@ -23,7 +23,7 @@ def write(root: Path, study: str, label: str, accuracies: list[list[float]], *wo
         data = {**run.data, "name": "imdb", "n_train": 25_000, "n_test": 25_000}
         folder = root / study / f"{label}-{seed}"
         folder.mkdir(parents=True)
-        runs.save(folder, replace(run, data=data, run_id=f"{label}{seed}"))
+        store.save(folder, replace(run, data=data, run_id=f"{label}{seed}"))
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from attnexp import loop
 from attnexp.claims import trials
 from attnexp.claims.claim import Verdict
 from attnexp.model.mixers import Convolution
-from attnexp.runs import EpochRow
+from attnexp.runs.result import EpochRow
+from attnexp.training import loop
 
 NOWHERE = Path("nowhere")
 

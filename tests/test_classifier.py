@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnexp.checks import check
-from attnexp.compose import compose
-from attnexp.config import (
+from attnexp.config.checks import check
+from attnexp.config.compose import compose
+from attnexp.config.schema import (
     MaskConfig,
     ModelConfig,
     ModelKind,

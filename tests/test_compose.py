@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 import pytest
 
-from attnexp import compose as composing
-from attnexp.compose import compose, expand, overlay
-from attnexp.config import PositionKind, RunConfig, to_dict
+from attnexp.config import compose as composing
+from attnexp.config.compose import compose, expand, overlay
+from attnexp.config.schema import PositionKind, RunConfig, to_dict
 from attnexp.errors import UserError
 
 

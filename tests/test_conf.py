@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from attnexp.compose import compose, compose_executor, conf_dir, groups, load_study
+from attnexp.config.compose import compose, compose_executor, conf_dir, groups, load_study
 from attnexp.errors import UserError
-from attnexp.evaluation import evaluate_run
 from attnexp.model.classifier import build_model
-from attnexp.sweep import plan
-from attnexp.train import train_run
+from attnexp.sweeps.plan import plan
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import train_run
 
 NEEDS = {"data=files": ["data.path=/x"], "data=hub": ["data.path=x"]}
 """What an option cannot do without."""

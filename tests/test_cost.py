@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnexp.compose import compose
-from attnexp.cost import count_flops, of_model
+from attnexp.config.compose import compose
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
+from attnexp.model.cost import count_flops, of_model
 
 T, D, H, K = 80, 128, 8, 16
 

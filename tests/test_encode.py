@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import IMDB, needs_imdb
 
-from attnexp.config import DataConfig, DataName, Tokenizer
+from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import encode, sources
 from attnexp.data.encode import Dataset, cache_dir, load
 from attnexp.errors import UserError
@@ -110,7 +110,7 @@ def test_a_cache_that_cannot_be_written_costs_no_run(
 
 def test_two_processes_may_fill_the_cache_at_once(config: DataConfig) -> None:
     program = (
-        "import sys; from attnexp.config import *; from attnexp.data.encode import load\n"
+        "import sys; from attnexp.config.schema import *; from attnexp.data.encode import load\n"
         f"print(load(DataConfig(name='files', path={config.path!r})).fingerprint)"
     )
     together = [

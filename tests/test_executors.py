@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from attnexp.config import ExecutorConfig, ExecutorKind
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
-from attnexp.executors.choose import local_slots, open_executor, settle
-from attnexp.executors.local import InThisProcess, Processes, available_cores
-from attnexp.sweep import Sweep, plan
+from attnexp.sweeps.executors.choose import local_slots, open_executor, settle
+from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
+from attnexp.sweeps.plan import Sweep, plan
 
 SMALL = ["experiment=smoke", "train.threads=1"]
 TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
@@ -72,7 +72,7 @@ def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch)
 
         def start(self) -> None: ...
 
-    monkeypatch.setattr("attnexp.executors.local._spawn.Process", Recorded)
+    monkeypatch.setattr("attnexp.sweeps.executors.local._spawn.Process", Recorded)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     executor = Processes(4, gpus=2)
     for _ in range(4):

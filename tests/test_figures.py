@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnexp.compose import compose
-from attnexp.config import to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.report import figures
 from attnexp.report.comparison import Comparison, Variant, compare
-from attnexp.runs import SCHEMA, EpochRow, Evaluation, Run, RunResult
-from attnexp.stats import Paired, paired
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.statistics.paired import Paired, paired
 
 Draw = Callable[[str], str]
 

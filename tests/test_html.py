@@ -18,17 +18,17 @@ import pytest
 import torch
 from test_figures import blog, made, renamed
 
-from attnexp import runs
-from attnexp.checkpoint import WEIGHTS, save_weights
-from attnexp.compose import compose
-from attnexp.config import to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.report import html, insight, tables
 from attnexp.report.comparison import Comparison, compare
-from attnexp.runs import Run
-from attnexp.train import train_run
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.runs.weights import WEIGHTS, save_weights
+from attnexp.training.run import train_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -84,7 +84,7 @@ def stored(folder: Path, *words: str) -> Run:
             model.position.weight.normal_()  # type: ignore[operator]
     folder.mkdir(exist_ok=True)
     save_weights(folder, model)
-    runs.save_vocabulary(folder, WORDS)
+    store.save_vocabulary(folder, WORDS)
     run = made("a", 0, 0)
     return replace(run, path=folder, result=replace(run.result, config=to_dict(config)))
 
@@ -362,7 +362,7 @@ def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> Non
 
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    runs.save_vocabulary(tmp_path, [word for word in WORDS if word not in ("superb", "was")])
+    store.save_vocabulary(tmp_path, [word for word in WORDS if word not in ("superb", "was")])
     seen = insight.look(run).attention
     assert seen is not None
     assert seen.unknown == ["was", "superb"]
@@ -372,12 +372,12 @@ def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
 
 def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
     run = stored(tmp_path, "position=learned", "position.scale=0.5")
-    runs.save_vocabulary(tmp_path, [])
+    store.save_vocabulary(tmp_path, [])
     text = Parsed(page([run])).text
     assert "trained on word ranks without their words" in text
     assert "The learned table: 24 positions × 16 columns" in text
-    (tmp_path / runs.VOCABULARY).unlink()
-    assert f"{runs.VOCABULARY} cannot be read" in page([run])
+    (tmp_path / store.VOCABULARY).unlink()
+    assert f"{store.VOCABULARY} cannot be read" in page([run])
     (tmp_path / WEIGHTS).write_bytes(b"not weights")
     look = insight.look(run)
     assert look.attention is None

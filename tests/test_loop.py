@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.compose import compose
-from attnexp.config import Optimizer, Precision, TrainConfig
+from attnexp.config.compose import compose
+from attnexp.config.schema import Optimizer, Precision, TrainConfig
 from attnexp.errors import RunFailed
-from attnexp.loop import Examples, evaluate, fit, make_optimizer
 from attnexp.model.classifier import build_model
 from attnexp.model.init import named_seed
-from attnexp.runs import EpochRow
+from attnexp.runs.result import EpochRow
+from attnexp.training.loop import Examples, evaluate, fit, make_optimizer
 
 Float = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
-from attnexp.metrics import measure
+from attnexp.training.metrics import measure
 
 
 def test_every_figure_is_scikit_learns() -> None:

@@ -21,7 +21,7 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = (
-        "import attnexp.compose as c; print(c.conf_dir()); "
+        "import attnexp.config.compose as c; print(c.conf_dir()); "
         "print(c.compose(['experiment=blog_pe']).position.kind, *c.load_study('blog').variants)"
     )
     done = subprocess.run(

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from attnexp.compose import compose
-from attnexp.config import to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.report import kexue, plots
 from attnexp.report.comparison import Comparison, compare
-from attnexp.runs import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 WIDTHS = [60, 80, 120]
 PE = ("position=sinusoidal",)

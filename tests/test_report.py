@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from attnexp import predictions
-from attnexp.compose import compose
-from attnexp.config import to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.report import comparison as comparing
 from attnexp.report import formats, kexue, tables
 from attnexp.report.comparison import FIGURES, Comparison
-from attnexp.runs import SCHEMA, EpochRow, Evaluation, Run, RunResult
-from attnexp.verdict import Verdict
+from attnexp.runs import predictions
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.statistics.verdict import Verdict
 
 
 def row(epoch: int, accuracy: float) -> EpochRow:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from attnexp import runs
-from attnexp.compose import compose
-from attnexp.config import flatten, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import flatten, to_dict
 from attnexp.errors import UserError
-from attnexp.runs import run_dir, run_id
+from attnexp.runs import identity, result, store
+from attnexp.runs.identity import run_id
+from attnexp.runs.store import run_dir
 
 HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1"]
 TELLING = ["seed=1", "seeds.init=1", "seeds.order=1", "seeds.split=1",
@@ -30,7 +31,7 @@ def test_the_id_changes_with_what_can_change_the_result(word: str) -> None:
 def test_the_id_changes_with_data_and_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     before = run_id(compose([]), "data")
     assert run_id(compose([]), "other data") != before
-    monkeypatch.setattr(runs, "SCHEMA", runs.SCHEMA + 1)
+    monkeypatch.setattr(identity, "SCHEMA", result.SCHEMA + 1)
     assert run_id(compose([]), "data") != before
 
 
@@ -52,25 +53,25 @@ def test_folders_are_named_without_equals_signs() -> None:
         ("", "damaged"),
         ("[]", "damaged"),
         (json.dumps({"schema": 0}), "schema 0"),
-        (json.dumps({"schema": runs.SCHEMA}), "damaged"),
+        (json.dumps({"schema": result.SCHEMA}), "damaged"),
     ],
 )
 def test_what_is_no_result_is_told(tmp_path: Path, content: str | None, told: str) -> None:
     if content is not None:
-        (tmp_path / runs.RESULT).write_text(content)
+        (tmp_path / store.RESULT).write_text(content)
     with pytest.raises(UserError, match=told):
-        runs.load(tmp_path)
+        store.load(tmp_path)
 
 
 def test_an_unfinished_run_is_told(tmp_path: Path) -> None:
-    runs.create(tmp_path / "run", compose([]), ["seed=0"])
+    store.create(tmp_path / "run", compose([]), ["seed=0"])
     with pytest.raises(UserError, match="did not finish"):
-        runs.load(tmp_path / "run")
+        store.load(tmp_path / "run")
     with pytest.raises(UserError, match="no finished run"):
-        runs.load_all([tmp_path])
+        store.load_all([tmp_path])
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out=DIR"):
-        runs.create(tmp_path / "file" / "run", compose([]), [])
+        store.create(tmp_path / "file" / "run", compose([]), [])

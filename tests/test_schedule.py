@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from attnexp import device, runs, train
-from attnexp.config import OnError
+from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed
-from attnexp.executors.local import Processes
-from attnexp.executors.task import Failure, do
-from attnexp.runs import EpochRow, Run
-from attnexp.schedule import Entry, Status, carry_out, survey
-from attnexp.sweep import Sweep, plan
+from attnexp.runs import store
+from attnexp.runs.result import EpochRow, Run
+from attnexp.sweeps.executors.local import Processes
+from attnexp.sweeps.executors.task import Failure, do
+from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.schedule import Entry, Status, carry_out, survey
+from attnexp.training import device
+from attnexp.training import run as train
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -74,7 +76,7 @@ def test_a_run_under_another_label_moves_to_its_new_name(
     assert not old.path.exists()
     assert new.path.name.startswith("position-none-s0-")
     assert new.result == replace(old.result, label="position=none")
-    assert runs.load(new.path) == new.result
+    assert store.load(new.path) == new.result
 
 
 def test_two_names_for_one_variant_are_one_run_and_two_results(
@@ -89,7 +91,7 @@ def test_two_names_for_one_variant_are_one_run_and_two_results(
         assert len({run.path for run in found}) == 4
         assert [run.result.label for run in found[2:]] == ["twin", "twin"]
         assert found[0].result.epochs == found[2].result.epochs
-    assert len(runs.load_all([tmp_path])) == 4
+    assert len(store.load_all([tmp_path])) == 4
 
 
 @pytest.mark.parametrize(("on_error", "num_done"), [(OnError.proceed, 2), (OnError.stop, 1)])
@@ -149,13 +151,13 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     began, seen = threading.Event(), []
 
     def other_sweep() -> None:
-        with runs.claim(held.folder, held.run_id):
+        with store.claim(held.folder, held.run_id):
             began.set()
             time.sleep(1.0)
             prepared = train.prepare(held.job.config)
             where = device.prepare(held.job.config.train)
             result = train._train(prepared, where, held.path, [])
-            runs.save(held.path, replace(result, label=held.job.label))
+            store.save(held.path, replace(result, label=held.job.label))
 
     other = threading.Thread(target=other_sweep)
     other.start()
@@ -171,10 +173,10 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
 
 
 def test_two_processes_cannot_be_at_one_run(tmp_path: Path) -> None:
-    with runs.claim(tmp_path, "abc"):
-        assert runs.is_claimed(tmp_path, "abc")
-        assert not runs.is_claimed(tmp_path, "abd")
-    assert not runs.is_claimed(tmp_path, "abc")
+    with store.claim(tmp_path, "abc"):
+        assert store.is_claimed(tmp_path, "abc")
+        assert not store.is_claimed(tmp_path, "abd")
+    assert not store.is_claimed(tmp_path, "abc")
 
 
 def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) -> None:

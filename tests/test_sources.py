@@ -21,7 +21,7 @@ import pytest
 from hub_server import Hub, serve
 from pyarrow import parquet
 
-from attnexp.config import DataConfig, DataName
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import hub
 from attnexp.data.corpus import Corpus
 from attnexp.data.sources import Source, find
@@ -494,7 +494,7 @@ def test_the_real_imdb() -> None:
 SCRIPT = """
 import json, sys, time
 start = time.perf_counter()
-from attnexp.config import DataConfig, DataName
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.sources import find
 from attnexp.errors import UserError
 answer = {}

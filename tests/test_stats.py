@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats as theirs
 
-from attnexp import stats
-from attnexp.stats import (
+from attnexp.statistics import paired as stats
+from attnexp.statistics.paired import (
     Mean,
     Paired,
     holm,

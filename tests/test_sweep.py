@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnexp.errors import UserError
-from attnexp.sweep import plan
+from attnexp.sweeps.plan import plan
 
 
 def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:

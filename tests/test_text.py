@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnexp.config import DataConfig, Side
+from attnexp.config.schema import DataConfig, Side
 from attnexp.data.text import Ragged, keras_words, rank_with, rank_words, to_ids, tokenizer
 
 

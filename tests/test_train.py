@@ -8,16 +8,18 @@ import pytest
 import torch
 from conftest import IMDB, needs_imdb
 
-from attnexp import loop, predictions, runs, train
-from attnexp.checkpoint import WEIGHTS, load_weights
-from attnexp.compose import compose
-from attnexp.config import RunConfig, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, RunFailed, UserError
-from attnexp.evaluation import evaluate_run
-from attnexp.metrics import measure
 from attnexp.model.classifier import build_model
-from attnexp.runs import EpochRow
-from attnexp.train import train_run
+from attnexp.runs import predictions, store
+from attnexp.runs.result import EpochRow
+from attnexp.runs.weights import WEIGHTS, load_weights
+from attnexp.training import loop
+from attnexp.training import run as train
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.metrics import measure
+from attnexp.training.run import train_run
 
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
@@ -45,12 +47,12 @@ def test_the_folder_holds_what_the_contract_says(tmp_path: Path) -> None:
     config = small(tmp_path)
     run_dir, result = train_run(config, overrides=["experiment=smoke"])
     names = {path.name for path in run_dir.iterdir()}
-    assert names == {"config.yaml", "overrides.yaml", runs.METRICS, runs.RESULT, runs.LOG,
-                     runs.VOCABULARY, WEIGHTS, predictions.FILE}  # fmt: skip
+    assert names == {"config.yaml", "overrides.yaml", store.METRICS, store.RESULT, store.LOG,
+                     store.VOCABULARY, WEIGHTS, predictions.FILE}  # fmt: skip
     assert run_dir.parent == tmp_path / "runs"
     assert "=" not in str(run_dir.relative_to(tmp_path))
-    assert runs.load(run_dir) == result
-    lines = [json.loads(line) for line in (run_dir / runs.METRICS).read_text().splitlines()]
+    assert store.load(run_dir) == result
+    lines = [json.loads(line) for line in (run_dir / store.METRICS).read_text().splitlines()]
     assert [EpochRow(**line) for line in lines] == result.epochs
     assert result.config == to_dict(config)
     assert result.final == result.epochs[-1]
@@ -140,16 +142,16 @@ def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
 def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"nan in epoch 1.*train\.lr"):
         train_run(small(tmp_path, "train.lr=1e38", "model.scale=false"))
-    (log,) = tmp_path.rglob(runs.LOG)
+    (log,) = tmp_path.rglob(store.LOG)
     assert "stopped" in log.read_text()
-    assert not list(tmp_path.rglob(runs.RESULT))
+    assert not list(tmp_path.rglob(store.RESULT))
 
 
 def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     run_dir, first = train_run(small(tmp_path))
     with pytest.raises(Busy, match="just finished"):
         train_run(small(tmp_path), again=False)
-    assert runs.load(run_dir) == first
+    assert store.load(run_dir) == first
     again_dir, again = train_run(small(tmp_path))
     assert again_dir == run_dir
     assert figures(again.epochs) == figures(first.epochs)
@@ -158,11 +160,11 @@ def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
 def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
     config = small(tmp_path)
     with (
-        runs.claim(tmp_path / "runs", train.prepare(config).run_id),
+        store.claim(tmp_path / "runs", train.prepare(config).run_id),
         pytest.raises(Busy, match="Another process"),
     ):
         train_run(config)
-    assert not list(tmp_path.rglob(runs.METRICS))
+    assert not list(tmp_path.rglob(store.METRICS))
 
 
 def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from attnexp.stats import Paired, paired
-from attnexp.verdict import Judgement, Verdict, judge
+from attnexp.statistics.paired import Paired, paired
+from attnexp.statistics.verdict import Judgement, Verdict, judge
 
 
 def of(d: list[float] | NDArray[np.float64]) -> Paired:

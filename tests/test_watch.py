@@ -9,14 +9,16 @@ import pytest
 from rich.console import Console
 from test_report import result, row
 
-from attnexp import estimate, progress, runs, watch
-from attnexp.config import to_dict
-from attnexp.executors.local import InThisProcess, Processes
-from attnexp.executors.task import Failure
-from attnexp.runs import Run
-from attnexp.schedule import Entry, Status
-from attnexp.sweep import plan
-from attnexp.watch import Watch, best_so_far, duration, totals
+from attnexp import progress
+from attnexp.config.schema import to_dict
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.sweeps import estimate, watch
+from attnexp.sweeps.executors.local import InThisProcess, Processes
+from attnexp.sweeps.executors.task import Failure
+from attnexp.sweeps.plan import plan
+from attnexp.sweeps.schedule import Entry, Status
+from attnexp.sweeps.watch import Watch, best_so_far, duration, totals
 
 
 def entries(tmp_path: Path) -> list[Entry]:
@@ -30,7 +32,7 @@ def entries(tmp_path: Path) -> list[Entry]:
     running.status = unseen.status = Status.running
     running.path.mkdir(parents=True)
     for epoch, accuracy in ((1, 0.81), (2, 0.82)):
-        runs.add_epoch(running.path, row(epoch, accuracy))
+        store.add_epoch(running.path, row(epoch, accuracy))
     return found
 
 
@@ -58,7 +60,7 @@ def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> No
 
 def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
     running = entries(tmp_path)[2]
-    with (running.path / runs.METRICS).open("a") as file:
+    with (running.path / store.METRICS).open("a") as file:
         file.write('{"epoch": 3, "tra')
     assert watch.look(running).accuracy is None
 
@@ -70,7 +72,7 @@ def test_time_left_is_what_is_left_at_the_pace_so_far(
     found = entries(tmp_path)
     view = Watch()
     view.began = {id(entry): 1000.0 for entry in found[:4]}
-    monkeypatch.setattr("attnexp.watch.time.monotonic", lambda: 1100.0)
+    monkeypatch.setattr("attnexp.sweeps.watch.time.monotonic", lambda: 1100.0)
     assert view.pace(found).plain == "1.5 runs/min, 2 min left"
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnexp import device
 from attnexp.claims.claim import Claim, Finding
 from attnexp.claims.layers import D_MODEL, k_attention, one_thread, random, seconds_of
 from attnexp.claims.measure import EXACT
-from attnexp.config import Device, TrainConfig
+from attnexp.config.schema import Device, TrainConfig
 from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.training import device
 
 
 def c18(_results: Path) -> Finding:

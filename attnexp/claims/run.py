@@ -13,7 +13,7 @@ from rich.text import Text
 from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
 from attnexp.claims.claim import Claim, Finding, Verdict
 from attnexp.claims.layers import one_thread
-from attnexp.config import did_you_mean
+from attnexp.config.schema import did_you_mean
 from attnexp.errors import UserError
 
 CLAIMS = sorted(

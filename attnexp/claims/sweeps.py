@@ -8,11 +8,12 @@ other, and inconclusive in between. All figures are validated on test, as K's.
 from collections.abc import Callable
 from pathlib import Path
 
-from attnexp import runs
 from attnexp.claims.claim import Claim, Finding, Verdict
 from attnexp.report.comparison import compare
-from attnexp.runs import Run, RunResult, replicate
-from attnexp.stats import Paired, paired
+from attnexp.runs import store
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import Run, RunResult
+from attnexp.statistics.paired import Paired, paired
 
 CLOSE = 0.01
 """Two accuracies this near count as close."""
@@ -106,7 +107,7 @@ def _close(results: Path, study: str, one: str, other: str) -> Finding:
 def _variants(results: Path, study: str, *labels: str) -> list[Group] | Finding:
     """A study's runs on the whole of IMDB under K's protocol, or what is missing."""
     folder = results / study
-    found = runs.load_all([folder]) if any(folder.rglob(runs.RESULT)) else []
+    found = store.load_all([folder]) if any(folder.rglob(store.RESULT)) else []
     groups: list[Group] = []
     for label in labels:
         chosen = [run for run in found if run.result.label == label and _is_k(run.result)]

@@ -14,17 +14,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.claims.claim import Claim, Finding, Verdict
-from attnexp.compose import compose
-from attnexp.config import TrainConfig
+from attnexp.config.compose import compose
+from attnexp.config.schema import TrainConfig
 from attnexp.data import encode
-from attnexp.loop import Examples, fit, make_optimizer
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block
 from attnexp.model.classifier import build_model
 from attnexp.model.init import init_weights, named_seed
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.positions import SinusoidalPosition
-from attnexp.runs import EpochRow
+from attnexp.runs.result import EpochRow
+from attnexp.training.loop import Examples, fit, make_optimizer
 
 SEEDS = (0, 1, 2)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp import progress
-from attnexp.config import DataConfig, DataName, Tokenizer
+from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
 from attnexp.data.corpus import Corpus
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer

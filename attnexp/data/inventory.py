@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from attnexp.config import DataConfig, DataName
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, hub, sources
 from attnexp.errors import UserError
 

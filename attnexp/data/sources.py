@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnexp.config import DataConfig, DataName
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import acl_imdb, hub, keras_npz
 from attnexp.data.corpus import SPLITS, Corpus, corpus, told
 from attnexp.data.text import Ragged

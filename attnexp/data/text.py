@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.config import DataConfig, Side
+from attnexp.config.schema import DataConfig, Side
 from attnexp.errors import UserError
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from attnexp.config import (
+from attnexp.config.schema import (
     MaskConfig,
     ModelConfig,
     ModelKind,

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp import predictions
-from attnexp.config import flatten
+from attnexp.config.schema import flatten
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.report import kexue
-from attnexp.runs import Run, RunResult, replicate
-from attnexp.stats import MARGIN, McNemar, Mean, Paired, mcnemar, paired
-from attnexp.verdict import Judgement, judge
+from attnexp.runs import predictions
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import Run, RunResult
+from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
+from attnexp.statistics.verdict import Judgement, judge
 
 METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
 """Of an epoch."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.report.comparison import Comparison, Variant
-from attnexp.stats import Paired
+from attnexp.statistics.paired import Paired
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from rich.text import Text
 from attnexp.report import plots
 from attnexp.report.comparison import Comparison, Difference, Variant
 from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
-from attnexp.stats import Mean
+from attnexp.statistics.paired import Mean
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),

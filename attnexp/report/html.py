@@ -16,14 +16,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnexp.config import flatten
+from attnexp.config.schema import flatten
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
 from attnexp.report.comparison import Comparison, Variant
-from attnexp.runs import Run
-from attnexp.stats import Paired
+from attnexp.runs.result import Run
+from attnexp.statistics.paired import Paired
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

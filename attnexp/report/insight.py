@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp import runs
 from attnexp.errors import UserError
-from attnexp.runs import Run
+from attnexp.runs import store
+from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnexp.config import RunConfig
+    from attnexp.config.schema import RunConfig
     from attnexp.model.classifier import Classifier
 
 SENTENCE = "the cast was superb but the plot was dreadful"
@@ -90,9 +90,9 @@ def look(run: Run) -> Insight:
 
 
 def _load(run: Run) -> "tuple[RunConfig, Classifier]":
-    from attnexp.checkpoint import load_weights
-    from attnexp.compose import overlay
+    from attnexp.config.compose import overlay
     from attnexp.model.classifier import build_model
+    from attnexp.runs.weights import load_weights
 
     config = overlay(run.result.config, [])
     model = build_model(config)
@@ -103,7 +103,7 @@ def _load(run: Run) -> "tuple[RunConfig, Classifier]":
 def _attention(run: Run, config: "RunConfig", model: "Classifier") -> Attention:
     import torch
 
-    from attnexp.config import Side
+    from attnexp.config.schema import Side
     from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer
 
     words = _vocabulary(run)
@@ -133,10 +133,10 @@ def _attention(run: Run, config: "RunConfig", model: "Classifier") -> Attention:
 def _vocabulary(run: Run) -> list[str]:
     """The words of a run. Raises `UserError` where there are none."""
     try:
-        words = runs.load_vocabulary(run.path)
+        words = store.load_vocabulary(run.path)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"There is no attention map: {run.path / runs.VOCABULARY} cannot be read."
+            f"There is no attention map: {run.path / store.VOCABULARY} cannot be read."
         ) from error
     if not words:
         raise UserError(

@@ -5,7 +5,7 @@ Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 
 
 from typing import Any
 
-from attnexp.config import PositionKind, RunConfig, flatten, to_dict
+from attnexp.config.schema import PositionKind, RunConfig, flatten, to_dict
 
 NAMES = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnexp.report.comparison import METRICS, Comparison, Difference, Point, Variant
-from attnexp.stats import Mean, Paired
-from attnexp.verdict import Verdict
+from attnexp.statistics.paired import Mean, Paired
+from attnexp.statistics.verdict import Verdict
 
 HEADINGS = {
     "train_loss": "loss",

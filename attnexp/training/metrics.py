@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.runs import Evaluation
+from attnexp.runs.result import Evaluation
 
 BINS = 15
 """Of the calibration error, as in Guo et al. 2017, section 2."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attnexp.errors import Busy, RunFailed, UserError
-from attnexp.runs import Run
-from attnexp.sweep import Job
+from attnexp.runs.result import Run
+from attnexp.sweeps.plan import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Executor(Protocol):
 
 def do(job: Job) -> Outcome:
     """Train, and turn whatever happens into an outcome: one run must not end a sweep."""
-    from attnexp.train import train_run
+    from attnexp.training.run import train_run
 
     try:
         path, result = train_run(

@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from attnexp.config import Device, Precision, TrainConfig
+from attnexp.config.schema import Device, Precision, TrainConfig
 from attnexp.errors import UserError
 
 

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnexp import estimate, runs
-from attnexp.schedule import Entry, slots, survey
-from attnexp.sweep import Sweep
-from attnexp.watch import duration
+from attnexp.runs import store
+from attnexp.sweeps import estimate
+from attnexp.sweeps.plan import Sweep
+from attnexp.sweeps.schedule import Entry, slots, survey
+from attnexp.sweeps.watch import duration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +52,7 @@ def take(sweep: Sweep) -> Preview:
     entries = survey(sweep)
     missing = [entry for entry in entries if not entry.before]
     folder = sweep.directory
-    finished = runs.load_all([folder]) if any(folder.rglob(runs.RESULT)) else []
+    finished = store.load_all([folder]) if any(folder.rglob(store.RESULT)) else []
     threads = sweep.executor.threads
     for entry in missing:
         entry.job.config.train.threads = entry.job.config.train.threads or threads

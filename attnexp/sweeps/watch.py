@@ -11,11 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from attnexp import progress, runs
-from attnexp.executors.local import InThisProcess
-from attnexp.executors.task import Executor, Failure
-from attnexp.runs import Run
-from attnexp.schedule import Entry, Status
+from attnexp import progress
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors.local import InThisProcess
+from attnexp.sweeps.executors.task import Executor, Failure
+from attnexp.sweeps.schedule import Entry, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def _share_done(entry: Entry) -> float:
 def look(entry: Entry) -> Underway:
     """What the folder of a run shows of it so far."""
     try:
-        lines = (entry.path / runs.METRICS).read_text().splitlines()
+        lines = (entry.path / store.METRICS).read_text().splitlines()
         row = json.loads(lines[-1])
     except (OSError, IndexError, ValueError):  # not begun, or a line half written
         return Underway(0, None, None)

@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from attnexp import progress
-from attnexp.executors.task import Failure, Outcome, do
-from attnexp.sweep import Job
+from attnexp.sweeps.executors.task import Failure, Outcome, do
+from attnexp.sweeps.plan import Job
 
 _spawn = get_context("spawn")
 """A forked copy of a process that has used torch's threads may hang."""

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnexp.config import ModelKind, RunConfig
+from attnexp.config.schema import ModelKind, RunConfig
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from attnexp import arrays
+from attnexp.runs import arrays
 
 FILE = "predictions.safetensors"
 

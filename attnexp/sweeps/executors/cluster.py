@@ -5,10 +5,10 @@ import os
 import socket
 from typing import Any
 
-from attnexp.config import ExecutorConfig
+from attnexp.config.schema import ExecutorConfig
 from attnexp.errors import UserError
-from attnexp.executors.task import Failure, Outcome, do
-from attnexp.sweep import Job
+from attnexp.sweeps.executors.task import Failure, Outcome, do
+from attnexp.sweeps.plan import Job
 
 
 class Cluster:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnexp.compose import compose, compose_executor, expand, is_executor, load_study
-from attnexp.config import ExecutorConfig, RunConfig, to_dict
+from attnexp.config.compose import compose, compose_executor, expand, is_executor, load_study
+from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
-from attnexp.runs import default_label, replicate
+from attnexp.runs.identity import default_label, replicate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from pathlib import Path
 
-from attnexp import runs
-from attnexp.config import OnError
-from attnexp.executors.choose import local_slots, open_executor, settle
-from attnexp.executors.local import InThisProcess
-from attnexp.executors.task import Elsewhere, Executor, Failure, Outcome
-from attnexp.runs import Run
-from attnexp.sweep import Job, Sweep
-from attnexp.train import prepare
+from attnexp.config.schema import OnError
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors.choose import local_slots, open_executor, settle
+from attnexp.sweeps.executors.local import InThisProcess
+from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
+from attnexp.sweeps.plan import Job, Sweep
+from attnexp.training.run import prepare
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_TRY_AGAIN = 2.0
@@ -54,7 +54,7 @@ class Entry:
     def path(self) -> Path:
         """The folder that the run has, or will have."""
         job = self.job
-        return runs.run_dir(job.config, self.run_id, folder=job.folder, label=job.label)
+        return store.run_dir(job.config, self.run_id, folder=job.folder, label=job.label)
 
 
 Watch = Callable[[list[Entry], Executor | None], None]
@@ -66,7 +66,7 @@ def survey(sweep: Sweep) -> list[Entry]:
     entries = []
     for job in sweep.jobs:
         entry = Entry(job, prepare(job.config).run_id)
-        if runs.find_finished(entry.folder, entry.run_id):
+        if store.find_finished(entry.folder, entry.run_id):
             entry.status, entry.before = Status.done, True
         entries.append(entry)
     return entries
@@ -162,9 +162,9 @@ def _next(todo: deque[Entry], free: int, wanted: set[tuple[str, str]]) -> list[E
         entry = todo.popleft()
         if entry.not_before > time.monotonic():
             todo.append(entry)
-        elif runs.is_claimed(entry.folder, entry.run_id):
+        elif store.is_claimed(entry.folder, entry.run_id):
             _later(entry, todo)
-        elif runs.find_finished(entry.folder, entry.run_id):
+        elif store.find_finished(entry.folder, entry.run_id):
             entry.before = True
             entry.status, entry.outcome = Status.done, _take_up(entry, wanted)
         else:
@@ -188,7 +188,7 @@ def _settle(entry: Entry, outcome: Outcome | None, wanted: set[tuple[str, str]])
 
 def _take_up(entry: Entry, wanted: set[tuple[str, str]]) -> Run:
     """A finished run as this sweep's: under its label, in a folder of that name."""
-    found = runs.find_finished(entry.folder, entry.run_id)
+    found = store.find_finished(entry.folder, entry.run_id)
     job = entry.job
     own = [run for run in found if run.result.label == job.label]
     free = [run for run in found if (entry.run_id, run.result.label) not in wanted]
@@ -197,7 +197,7 @@ def _take_up(entry: Entry, wanted: set[tuple[str, str]]) -> Run:
         return source
     path = source.path if own else entry.path
     copy = not own and not free
-    return runs.adopt(source, path, label=job.label, order=job.order, copy=copy)
+    return store.adopt(source, path, label=job.label, order=job.order, copy=copy)
 
 
 def slots(sweep: Sweep, todo: list[Entry]) -> int | None:

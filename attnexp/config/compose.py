@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from attnexp.checks import check, check_executor
-from attnexp.config import (
+from attnexp.config.checks import check, check_executor
+from attnexp.config.schema import (
     DataName,
     ExecutorConfig,
     RunConfig,
@@ -47,7 +47,7 @@ ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
 

@@ -7,13 +7,13 @@ from statistics import fmean
 
 import torch
 
-from attnexp import device
-from attnexp.config import ModelKind, Protocol, RunConfig, flatten, to_dict
-from attnexp.loop import Examples, fit
+from attnexp.config.schema import ModelKind, Protocol, RunConfig, flatten, to_dict
 from attnexp.model.classifier import build_model
-from attnexp.runs import Run
-from attnexp.schedule import Entry
-from attnexp.train import prepare
+from attnexp.runs.result import Run
+from attnexp.sweeps.schedule import Entry
+from attnexp.training import device
+from attnexp.training.loop import Examples, fit
+from attnexp.training.run import prepare
 
 NUM_TRIAL = 320
 """Reviews of a trial epoch: ten batches of K's size."""

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attnexp.config import ExecutorConfig, ExecutorKind
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
-from attnexp.executors.task import Failure, Outcome, do
-from attnexp.sweep import Job
+from attnexp.sweeps.executors.task import Failure, Outcome, do
+from attnexp.sweeps.plan import Job
 
 
 class Queue:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp import progress
-from attnexp.config import Optimizer, Precision, TrainConfig
+from attnexp.config.schema import Optimizer, Precision, TrainConfig
 from attnexp.data.encode import Encoded
-from attnexp.device import autocast
 from attnexp.errors import RunFailed
-from attnexp.metrics import measure
-from attnexp.runs import EpochRow, Evaluation
+from attnexp.runs.result import EpochRow, Evaluation
+from attnexp.training.device import autocast
+from attnexp.training.metrics import measure
 
 Logits = NDArray[np.float32]
 """(n,): a prediction for each review."""

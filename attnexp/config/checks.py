@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from attnexp.config import (
+from attnexp.config.schema import (
     DataName,
     MaskConfig,
     MaskMode,

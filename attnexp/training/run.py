@@ -14,19 +14,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attnexp import arrays, device, predictions, progress, runs
-from attnexp.baseline import fit_tfidf
-from attnexp.checkpoint import WEIGHTS, load_weights, save_weights
-from attnexp.config import ModelKind, Protocol, RunConfig, to_dict
-from attnexp.cost import count_flops, count_parameters
+from attnexp import progress
+from attnexp.config.schema import ModelKind, Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
-from attnexp.loop import Examples, Logits, fit, predict
-from attnexp.metrics import measure
 from attnexp.model.classifier import build_model, set_word_vectors
+from attnexp.model.cost import count_flops, count_parameters
 from attnexp.model.init import named_seed
-from attnexp.runs import EpochRow, Evaluation, RunResult
+from attnexp.runs import arrays, identity, predictions, provenance, store
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.runs.weights import WEIGHTS, load_weights, save_weights
+from attnexp.training import device
+from attnexp.training.loop import Examples, Logits, fit, predict
+from attnexp.training.metrics import measure
+from attnexp.training.tfidf import fit_tfidf
 
 Splits = tuple[Examples, Examples, Examples]
 """Train, validation and test."""
@@ -59,7 +61,7 @@ class Prepared:
     def run_id(self) -> str:
         """See `runs.run_id`."""
         read = self.vectors.fingerprint if self.vectors else ""
-        return runs.run_id(self.config, self.dataset.fingerprint + read)
+        return identity.run_id(self.config, self.dataset.fingerprint + read)
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -85,13 +87,13 @@ def train_run(
     """
     where = device.prepare(config.train)
     prepared = prepare(config)
-    label = label or runs.default_label(config)
-    run_dir = runs.run_dir(config, prepared.run_id, folder=folder, label=label)
-    with runs.claim(run_dir.parent, prepared.run_id):
-        if not again and runs.find_finished(run_dir.parent, prepared.run_id):
+    label = label or identity.default_label(config)
+    run_dir = store.run_dir(config, prepared.run_id, folder=folder, label=label)
+    with store.claim(run_dir.parent, prepared.run_id):
+        if not again and store.find_finished(run_dir.parent, prepared.run_id):
             raise Busy("Another process has just finished this run.")
         result = replace(_train(prepared, where, run_dir, overrides), label=label, order=order)
-        runs.save(run_dir, result)
+        store.save(run_dir, result)
     return run_dir, result
 
 
@@ -101,11 +103,11 @@ def _train(
     """Everything but the name: label and order are the sweep's."""
     config, dataset, vectors = prepared.config, prepared.dataset, prepared.vectors
     started = time.perf_counter()
-    provenance = runs.provenance(str(where), torch.get_num_threads())
+    origin = provenance.collect(str(where), torch.get_num_threads())
     splits = _split(config, dataset, where)
-    runs.create(run_dir, config, overrides)
-    with runs.log(run_dir) as log:
-        log(json.dumps(provenance))
+    store.create(run_dir, config, overrides)
+    with store.log(run_dir) as log:
+        log(json.dumps(origin))
 
         def say(line: str) -> None:
             progress.note(line)
@@ -117,13 +119,13 @@ def _train(
             trained = _train_network(config, splits, vectors, run_dir, say)
         log(f"test: {asdict(trained.test)}")
 
-    runs.save_vocabulary(run_dir, dataset.words)
+    store.save_vocabulary(run_dir, dataset.words)
     truth = {predictions.VAL_LABELS: splits[1].truth.astype(np.uint8)}
     if config.train.protocol is Protocol.holdout:
         truth[predictions.TEST_LABELS] = splits[2].truth.astype(np.uint8)
     predictions.save(run_dir, {**trained.predicted, **truth})
     return RunResult(
-        schema=runs.SCHEMA,
+        schema=SCHEMA,
         run_id=prepared.run_id,
         label="",
         order=0,
@@ -147,7 +149,7 @@ def _train(
         test=trained.test,
         wall_seconds=time.perf_counter() - started,
         peak_rss_bytes=device.peak_rss_bytes(),
-        provenance=provenance,
+        provenance=origin,
     )
 
 
@@ -176,7 +178,7 @@ def _train_network(
             predicted[predictions.BEST] = logits
         predicted[predictions.FINAL] = logits
         epochs.append(row)
-        runs.add_epoch(run_dir, row)
+        store.add_epoch(run_dir, row)
         say(epoch_line(row, config.train.epochs))
     if config.train.protocol is Protocol.blog:
         test_logits = logits  # the test set was the validation set all along
@@ -219,7 +221,7 @@ def _fit_tfidf(
         examples_per_second=len(ids) / seconds,
     )
     arrays.save(run_dir / WEIGHTS, model.to_arrays())
-    runs.add_epoch(run_dir, row)
+    store.add_epoch(run_dir, row)
     say(epoch_line(row, 1))
     predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}
     if config.train.protocol is Protocol.holdout:

@@ -3,7 +3,7 @@
 Runs of two variants with one seed start from the same shared weights and see the same batches, so
 all here is about one vector d_1 ... d_n, variant minus baseline, one number a seed. Differences are
 in the units of what is compared: an accuracy as a share, so 0.0025 is a quarter of a point.
-`attnexp.verdict` makes a decision of these numbers.
+`attnexp.statistics.verdict` makes a decision of these numbers.
 """
 
 import math

@@ -5,150 +5,30 @@
 last is written last and whole: a folder with a `result.json` is a finished run.
 """
 
-import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-from attnexp import __version__
-from attnexp.config import RunConfig, to_dict
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, UserError
 from attnexp.files import atomic_write
-
-SCHEMA = 2
-"""Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
 VOCABULARY = "vocabulary.txt"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EpochRow:
-    """What one epoch showed. Losses are mean binary cross-entropy in nats."""
-
-    epoch: int
-    train_loss: float
-    """Running mean over the epoch, dropout on, as Keras and K show it."""
-    train_accuracy: float
-    """Likewise a running mean (C29)."""
-    train_loss_after: float | None
-    """Measured on the same reviews after the epoch, dropout off; None unless asked for."""
-    train_accuracy_after: float | None
-    val_loss: float
-    val_accuracy: float
-    val_brier: float
-    val_ece: float
-    seconds: float
-    """Training and validation; without the second look at train."""
-    examples_per_second: float
-    """In training."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evaluation:
-    """A model measured on a set; `metrics.measure` says how."""
-
-    loss: float
-    accuracy: float
-    brier: float
-    ece: float
-    n: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunResult:
-    """Everything `result.json` holds."""
-
-    schema: int
-    run_id: str
-    label: str
-    """Name of the variant within a sweep; the other runs of a variant differ in seed alone."""
-    order: int
-    """Place of the variant in tables; the baseline has 0."""
-    seed: int
-    config: dict[str, Any]
-    data: dict[str, Any]
-    parameters: int
-    """Trainable ones."""
-    flops_per_example: int
-    """Of one forward pass: 2 for a multiply and an add."""
-    epochs: list[EpochRow]
-    best: EpochRow
-    final: EpochRow
-    test: Evaluation
-    wall_seconds: float
-    peak_rss_bytes: int
-    provenance: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, tree: dict[str, Any]) -> "RunResult":
-        """What `to_json` gave."""
-        rows = [EpochRow(**row) for row in tree["epochs"]]
-        return cls(
-            **{
-                **tree,
-                "epochs": rows,
-                "best": EpochRow(**tree["best"]),
-                "final": EpochRow(**tree["final"]),
-                "test": Evaluation(**tree["test"]),
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """A finished run: where it lies and what came out."""
-
-    path: Path
-    result: RunResult
-
-
-def run_id(config: RunConfig, fingerprint: str) -> str:
-    """Twelve hex digits that change with anything that can change the result.
-
-    Left out: where results go and where data came from (its fingerprint stands for it), and
-    device and threads, which move a result by rounding alone.
-    """
-    tree = to_dict(config)
-    del tree["out"], tree["data"]["path"], tree["train"]["device"], tree["train"]["threads"]
-    del tree["seed"]
-    tree["seeds"] = {source: config.seed_of(source) for source in tree["seeds"]}
-    text = json.dumps([SCHEMA, fingerprint, tree], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def default_label(config: RunConfig) -> str:
-    """What a run is called that is no variant of a sweep."""
-    return f"{config.data.name} {config.model.kind} {config.position.kind}"
 
 
 def run_dir(config: RunConfig, run_id: str, *, folder: str, label: str) -> Path:
     """`OUT/FOLDER/LABEL-sSEED-ID`: readable, unique, and without an `=`."""
     safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in label)
     return Path(config.out) / folder / f"{safe[:60]}-s{replicate(to_dict(config))}-{run_id[:8]}"
-
-
-def replicate(config: dict[str, Any]) -> str:
-    """What tells a run from the other runs of its variant: `0`, or `0-init3` with seeds apart."""
-    seed, seeds = config["seed"], config["seeds"]
-    apart = {name: own for name, own in seeds.items() if own not in (None, seed)}
-    return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
 
 
 def find_finished(folder: Path, run_id: str) -> list[Run]:
@@ -305,34 +185,3 @@ def load_all(paths: Sequence[Path]) -> list[Run]:
             result = load(folder)
             unique[result.run_id, result.label] = Run(path=folder, result=result)
     return list(unique.values())
-
-
-def provenance(device: str, threads: int) -> dict[str, Any]:
-    """What one must know to believe or repeat a number."""
-    return {
-        "version": __version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "torch": importlib.metadata.version("torch"),
-        "platform": platform.platform(),
-        "device": device,
-        "threads": threads,
-        "argv": sys.argv,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _commit() -> str | None:
-    """The commit of a source checkout, with `+` when it is changed; None when installed."""
-    root = Path(__file__).parent.parent
-    if not (root / ".git").exists():
-        return None
-    git = ["git", "-C", str(root)]
-    try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
-        dirty = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
-    except OSError:
-        return None
-    if head.returncode:
-        return None
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")

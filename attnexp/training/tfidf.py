@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from attnexp.data.text import START
 from attnexp.errors import UserError
-from attnexp.metrics import measure
-from attnexp.runs import Evaluation
+from attnexp.runs.result import Evaluation
+from attnexp.training.metrics import measure
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

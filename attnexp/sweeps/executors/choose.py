@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from attnexp.config import Device, ExecutorConfig, ExecutorKind
-from attnexp.executors.cluster import Cluster
-from attnexp.executors.local import InThisProcess, Processes, available_cores
-from attnexp.executors.queue import Queue
-from attnexp.executors.task import Executor
-from attnexp.sweep import Job
+from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
+from attnexp.sweeps.executors.cluster import Cluster
+from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
+from attnexp.sweeps.executors.queue import Queue
+from attnexp.sweeps.executors.task import Executor
+from attnexp.sweeps.plan import Job
 
 
 def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from itertools import count
 
-from attnexp.stats import (
+from attnexp.statistics.paired import (
     MOST_SEEDS,
     Paired,
     holm,

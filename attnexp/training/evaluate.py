@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnexp import arrays, device, runs
-from attnexp.baseline import TfidfModel
-from attnexp.checkpoint import WEIGHTS, load_weights
-from attnexp.compose import overlay
-from attnexp.config import ModelKind
+from attnexp.config.compose import overlay
+from attnexp.config.schema import ModelKind
 from attnexp.data import encode
 from attnexp.errors import UserError
-from attnexp.loop import Examples, evaluate
 from attnexp.model.classifier import build_model
-from attnexp.runs import Evaluation
+from attnexp.runs import arrays, store
+from attnexp.runs.result import Evaluation
+from attnexp.runs.weights import WEIGHTS, load_weights
+from attnexp.training import device
+from attnexp.training.loop import Examples, evaluate
+from attnexp.training.tfidf import TfidfModel
 
 SETTINGS = ("data.path", "data.limit_test", "train.device", "train.threads")
 """What may be set for a measurement; everything else belongs to the model."""
@@ -27,7 +28,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
-    result = runs.load(run_dir)
+    result = store.load(run_dir)
     stored_threads = result.provenance["threads"]
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
@@ -35,7 +36,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
-        test = encode.load_test(config.data, runs.load_vocabulary(run_dir))
+        test = encode.load_test(config.data, store.load_vocabulary(run_dir))
     else:
         dataset = encode.load(config.data)
         if dataset.fingerprint != result.data["fingerprint"]:

@@ -1,0 +1,93 @@
+"""What a run gave: every figure of `result.json`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 2
+"""Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochRow:
+    """What one epoch showed. Losses are mean binary cross-entropy in nats."""
+
+    epoch: int
+    train_loss: float
+    """Running mean over the epoch, dropout on, as Keras and K show it."""
+    train_accuracy: float
+    """Likewise a running mean (C29)."""
+    train_loss_after: float | None
+    """Measured on the same reviews after the epoch, dropout off; None unless asked for."""
+    train_accuracy_after: float | None
+    val_loss: float
+    val_accuracy: float
+    val_brier: float
+    val_ece: float
+    seconds: float
+    """Training and validation; without the second look at train."""
+    examples_per_second: float
+    """In training."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """A model measured on a set; `metrics.measure` says how."""
+
+    loss: float
+    accuracy: float
+    brier: float
+    ece: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """Everything `result.json` holds."""
+
+    schema: int
+    run_id: str
+    label: str
+    """Name of the variant within a sweep; the other runs of a variant differ in seed alone."""
+    order: int
+    """Place of the variant in tables; the baseline has 0."""
+    seed: int
+    config: dict[str, Any]
+    data: dict[str, Any]
+    parameters: int
+    """Trainable ones."""
+    flops_per_example: int
+    """Of one forward pass: 2 for a multiply and an add."""
+    epochs: list[EpochRow]
+    best: EpochRow
+    final: EpochRow
+    test: Evaluation
+    wall_seconds: float
+    peak_rss_bytes: int
+    provenance: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain containers and numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> "RunResult":
+        """What `to_json` gave."""
+        rows = [EpochRow(**row) for row in tree["epochs"]]
+        return cls(
+            **{
+                **tree,
+                "epochs": rows,
+                "best": EpochRow(**tree["best"]),
+                "final": EpochRow(**tree["final"]),
+                "test": Evaluation(**tree["test"]),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A finished run: where it lies and what came out."""
+
+    path: Path
+    result: RunResult

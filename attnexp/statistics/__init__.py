@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: paired differences and the verdicts they allow."""

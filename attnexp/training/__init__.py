@@ -1,0 +1,1 @@
+"""One run: the loop and what surrounds it."""
