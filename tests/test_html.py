@@ -83,7 +83,7 @@ def stored(folder: Path, *words: str) -> Run:
         with torch.no_grad():
             model.position.weight.normal_()  # type: ignore[operator]
     folder.mkdir(exist_ok=True)
-    save_weights(folder, model)
+    save_weights(folder, model.state_dict())
     store.save_vocabulary(folder, WORDS)
     run = made("a", 0, 0)
     return replace(run, path=folder, result=replace(run.result, config=to_dict(config)))

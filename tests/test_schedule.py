@@ -15,8 +15,8 @@ from attnexp.sweeps.executors.local import Processes
 from attnexp.sweeps.executors.task import Failure, do
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, Status, carry_out, survey
-from attnexp.training import device
 from attnexp.training import run as train
+from attnexp.training.loop import fit
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -151,13 +151,14 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     began, seen = threading.Event(), []
 
     def other_sweep() -> None:
-        with store.claim(held.folder, held.run_id):
+        job = held.job
+        with train.open_run(job.config, folder=job.folder, label=job.label) as run:
             began.set()
             time.sleep(1.0)
-            prepared = train.prepare(held.job.config)
-            where = device.prepare(held.job.config.train)
-            result = train._train(prepared, where, held.path, [])
-            store.save(held.path, replace(result, label=held.job.label))
+            model = run.build()
+            for row, logits in fit(model, run.train, run.val, job.config.train, run.shuffle()):
+                run.add(row, logits, model.state_dict())
+            run.finish(model)
 
     other = threading.Thread(target=other_sweep)
     other.start()

@@ -31,7 +31,7 @@ DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 """What reading a damaged cache file raises."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
     """One split as the model takes it."""
 

@@ -1,10 +1,11 @@
 """Weights on disk, in a format that holds numbers and nothing that runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
@@ -12,9 +13,9 @@ from attnexp.files import atomic_write
 WEIGHTS = "model.safetensors"
 
 
-def save_weights(run_dir: Path, model: nn.Module) -> None:
-    """Write the model's parameters, whole or not at all."""
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+def save_weights(run_dir: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write a model's `state_dict()`, whole or not at all."""
+    tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
     with atomic_write(run_dir / WEIGHTS) as file:
         file.write(save(tensors))
 

@@ -7,19 +7,22 @@ variants that share a seed see the same batches, in the same order, split the sa
 import functools
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnexp import progress
 from attnexp.config.schema import ModelKind, Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
-from attnexp.model.classifier import build_model, set_word_vectors
+from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import count_flops, count_parameters
 from attnexp.model.init import named_seed
 from attnexp.runs import arrays, identity, predictions, provenance, store
@@ -30,23 +33,11 @@ from attnexp.training.loop import Examples, Logits, fit, predict
 from attnexp.training.metrics import measure
 from attnexp.training.tfidf import fit_tfidf
 
-Splits = tuple[Examples, Examples, Examples]
-"""Train, validation and test."""
-
 load_data = functools.lru_cache(maxsize=1)(encode.load)
 """The runs of a sweep mostly share their data: keep the last one read."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trained:
-    """What training gives, whatever was trained; the weights are on disk."""
-
-    epochs: list[EpochRow]
-    test: Evaluation
-    predicted: dict[str, Logits]
-    """See `predictions`."""
-    parameters: int
-    flops_per_example: int
+on_device = functools.lru_cache(maxsize=2)(Examples.of)
+"""Likewise its two splits where they are trained on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +61,155 @@ def prepare(config: RunConfig) -> Prepared:
     return Prepared(config=config, dataset=dataset, vectors=_vectors(config, dataset))
 
 
+@dataclass(kw_only=True, slots=True)
+class OpenRun:
+    """A run under way: what it reads, what it has measured so far, and the folder that keeps it."""
+
+    prepared: Prepared
+    path: Path
+    label: str
+    order: int
+    train: Examples
+    val: Examples
+    test: Examples
+    """Under `protocol: blog` this is `val`."""
+    provenance: dict[str, Any]
+    say: Callable[[str], None]
+    """Tell the user and `run.log`."""
+    started: float = field(default_factory=time.perf_counter)
+    epochs: list[EpochRow] = field(default_factory=list)
+    predicted: dict[str, Logits] = field(default_factory=dict)
+    """See `predictions`."""
+
+    @property
+    def config(self) -> RunConfig:
+        """What was asked for."""
+        return self.prepared.config
+
+    def build(self) -> Classifier:
+        """The model before training. Dropout goes on with torch's own stream from here."""
+        vectors = self.prepared.vectors
+        torch.manual_seed(named_seed(self.config.seed_of("order"), "dropout"))
+        model = build_model(self.config)
+        if vectors is not None:
+            self.say(
+                f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found"
+            )
+            set_word_vectors(model, vectors.rows, vectors.found)
+        return model.to(self.train.device)
+
+    def shuffle(self) -> torch.Generator:
+        """What orders the reviews of every epoch."""
+        return torch.Generator().manual_seed(named_seed(self.config.seed_of("order"), "order"))
+
+    def add(self, row: EpochRow, logits: Logits, weights: Mapping[str, Tensor]) -> None:
+        """Keep an epoch: its figures, what the model says of `val`, and, where it is the model that
+        will be tested, its weights."""
+        is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in self.epochs)
+        is_last = row.epoch == self.config.train.epochs
+        if is_last if self.config.train.protocol is Protocol.blog else is_best:
+            save_weights(self.path, weights)
+        if is_best:
+            self.predicted[predictions.BEST] = logits
+        self.predicted[predictions.FINAL] = logits
+        self.epochs.append(row)
+        store.add_epoch(self.path, row)
+        self.say(epoch_line(row, self.config.train.epochs))
+
+    def finish(self, model: Classifier) -> RunResult:
+        """Test the network whose weights were kept, and write everything down."""
+        load_weights(self.path, model)
+        if self.config.train.protocol is Protocol.blog:  # the test set was the validation set
+            logits = self.predicted[predictions.FINAL]
+        else:
+            logits = predict(model, self.test, self.config.train.precision)
+            self.predicted[predictions.TEST] = logits
+        return self.save(
+            measure(logits, self.test.truth),
+            parameters=count_parameters(model),
+            flops_per_example=count_flops(model, self.test[:1].ids),
+        )
+
+    def save(self, test: Evaluation, *, parameters: int, flops_per_example: int) -> RunResult:
+        """Write what belongs to a finished run; `result.json` comes last."""
+        config, dataset, vectors = self.config, self.prepared.dataset, self.prepared.vectors
+        store.save_vocabulary(self.path, dataset.words)
+        truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
+        if config.train.protocol is Protocol.holdout:
+            truth[predictions.TEST_LABELS] = self.test.truth.astype(np.uint8)
+        predictions.save(self.path, {**self.predicted, **truth})
+        result = RunResult(
+            schema=SCHEMA,
+            run_id=self.prepared.run_id,
+            label=self.label,
+            order=self.order,
+            seed=config.seed,
+            config=to_dict(config),
+            data={
+                "name": str(config.data.name),
+                "source": dataset.source,
+                "fingerprint": dataset.fingerprint,
+                "n_train": len(self.train),
+                "n_val": len(self.val),
+                "n_test": len(self.test),
+                "vocab_size": config.data.vocab_size,
+                "vectors_coverage": vectors.coverage if vectors else None,
+            },
+            parameters=parameters,
+            flops_per_example=flops_per_example,
+            epochs=self.epochs,
+            best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
+            final=self.epochs[-1],
+            test=test,
+            wall_seconds=time.perf_counter() - self.started,
+            peak_rss_bytes=device.peak_rss_bytes(),
+            provenance=self.provenance,
+        )
+        store.save(self.path, result)
+        return result
+
+
+@contextmanager
+def open_run(
+    config: RunConfig,
+    *,
+    folder: str = "runs",
+    label: str = "",
+    order: int = 0,
+    overrides: Sequence[str] = (),
+    again: bool = True,
+) -> Iterator[OpenRun]:
+    """A run in its folder, which is nobody else's meanwhile; see `train_run`."""
+    where = device.prepare(config.train)
+    prepared = prepare(config)
+    label = label or identity.default_label(config)
+    path = store.run_dir(config, prepared.run_id, folder=folder, label=label)
+    with store.claim(path.parent, prepared.run_id):
+        if not again and store.find_finished(path.parent, prepared.run_id):
+            raise Busy("Another process has just finished this run.")
+        train, val, test = _split(config, prepared.dataset, where)
+        store.create(path, config, overrides)
+        with store.log(path) as log:
+            origin = provenance.collect(str(where), torch.get_num_threads())
+            log(json.dumps(origin))
+
+            def say(line: str) -> None:
+                progress.note(line)
+                log(line)
+
+            yield OpenRun(
+                prepared=prepared,
+                path=path,
+                label=label,
+                order=order,
+                train=train,
+                val=val,
+                test=test,
+                provenance=origin,
+                say=say,
+            )
+
+
 def train_run(
     config: RunConfig,
     *,
@@ -81,127 +221,28 @@ def train_run(
 ) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result.
 
-    folder, label, order: see `runs.run_dir` and `RunResult`. again: also where this very run has
+    folder, label, order: see `store.run_dir` and `RunResult`. again: also where this very run has
     finished before. Raises `UserError` for what the user can mend, `Busy` when another process is
     at this run or (unless `again`) has done it, `RunFailed` when the loss is no longer a number.
     """
-    where = device.prepare(config.train)
-    prepared = prepare(config)
-    label = label or identity.default_label(config)
-    run_dir = store.run_dir(config, prepared.run_id, folder=folder, label=label)
-    with store.claim(run_dir.parent, prepared.run_id):
-        if not again and store.find_finished(run_dir.parent, prepared.run_id):
-            raise Busy("Another process has just finished this run.")
-        result = replace(_train(prepared, where, run_dir, overrides), label=label, order=order)
-        store.save(run_dir, result)
-    return run_dir, result
-
-
-def _train(
-    prepared: Prepared, where: torch.device, run_dir: Path, overrides: Sequence[str]
-) -> RunResult:
-    """Everything but the name: label and order are the sweep's."""
-    config, dataset, vectors = prepared.config, prepared.dataset, prepared.vectors
-    started = time.perf_counter()
-    origin = provenance.collect(str(where), torch.get_num_threads())
-    splits = _split(config, dataset, where)
-    store.create(run_dir, config, overrides)
-    with store.log(run_dir) as log:
-        log(json.dumps(origin))
-
-        def say(line: str) -> None:
-            progress.note(line)
-            log(line)
-
+    with open_run(
+        config, folder=folder, label=label, order=order, overrides=overrides, again=again
+    ) as run:
         if config.model.kind is ModelKind.tfidf:
-            trained = _fit_tfidf(config, splits, run_dir, say)
-        else:
-            trained = _train_network(config, splits, vectors, run_dir, say)
-        log(f"test: {asdict(trained.test)}")
-
-    store.save_vocabulary(run_dir, dataset.words)
-    truth = {predictions.VAL_LABELS: splits[1].truth.astype(np.uint8)}
-    if config.train.protocol is Protocol.holdout:
-        truth[predictions.TEST_LABELS] = splits[2].truth.astype(np.uint8)
-    predictions.save(run_dir, {**trained.predicted, **truth})
-    return RunResult(
-        schema=SCHEMA,
-        run_id=prepared.run_id,
-        label="",
-        order=0,
-        seed=config.seed,
-        config=to_dict(config),
-        data={
-            "name": str(config.data.name),
-            "source": dataset.source,
-            "fingerprint": dataset.fingerprint,
-            "n_train": len(splits[0]),
-            "n_val": len(splits[1]),
-            "n_test": len(splits[2]),
-            "vocab_size": config.data.vocab_size,
-            "vectors_coverage": vectors.coverage if vectors else None,
-        },
-        parameters=trained.parameters,
-        flops_per_example=trained.flops_per_example,
-        epochs=trained.epochs,
-        best=max(trained.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
-        final=trained.epochs[-1],
-        test=trained.test,
-        wall_seconds=time.perf_counter() - started,
-        peak_rss_bytes=device.peak_rss_bytes(),
-        provenance=origin,
-    )
+            return run.path, _fit_tfidf(run)
+        model = run.build()
+        for row, logits in fit(model, run.train, run.val, config.train, run.shuffle()):
+            run.add(row, logits, model.state_dict())
+        return run.path, run.finish(model)
 
 
-def _train_network(
-    config: RunConfig,
-    splits: Splits,
-    vectors: Vectors | None,
-    run_dir: Path,
-    say: Callable[[str], None],
-) -> Trained:
-    train, val, test = splits
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
-    model = build_model(config)
-    if vectors is not None:
-        say(f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found")
-        set_word_vectors(model, vectors.rows, vectors.found)
-    model.to(train.device)
-    epochs: list[EpochRow] = []
-    predicted: dict[str, Logits] = {}
-    shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    for row, logits in fit(model, train, val, config.train, shuffle):
-        is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in epochs)
-        if is_best or config.train.protocol is Protocol.blog:
-            save_weights(run_dir, model)
-        if is_best:
-            predicted[predictions.BEST] = logits
-        predicted[predictions.FINAL] = logits
-        epochs.append(row)
-        store.add_epoch(run_dir, row)
-        say(epoch_line(row, config.train.epochs))
-    if config.train.protocol is Protocol.blog:
-        test_logits = logits  # the test set was the validation set all along
-    else:
-        load_weights(run_dir, model)
-        test_logits = predict(model, test, config.train.precision)
-        predicted[predictions.TEST] = test_logits
-    return Trained(
-        epochs=epochs,
-        test=measure(test_logits, test.truth),
-        predicted=predicted,
-        parameters=count_parameters(model),
-        flops_per_example=count_flops(model, test[:1].ids),
-    )
-
-
-def _fit_tfidf(
-    config: RunConfig, splits: Splits, run_dir: Path, say: Callable[[str], None]
-) -> Trained:
+def _fit_tfidf(run: OpenRun) -> RunResult:
     """One fit, shown as one epoch; there is nothing running to take a mean over."""
+    config = run.config
     started = time.perf_counter()
     (ids, labels), (val_ids, val_labels), (test_ids, test_labels) = (
-        (part.ids.cpu().numpy(), part.labels.cpu().numpy()) for part in splits
+        (part.ids.cpu().numpy(), part.labels.cpu().numpy())
+        for part in (run.train, run.val, run.test)
     )
     model = fit_tfidf(ids, labels, vocab_size=config.data.vocab_size)
     val_logits = model.logits(val_ids).astype(np.float32)
@@ -220,16 +261,15 @@ def _fit_tfidf(
         seconds=seconds,
         examples_per_second=len(ids) / seconds,
     )
-    arrays.save(run_dir / WEIGHTS, model.to_arrays())
-    store.add_epoch(run_dir, row)
-    say(epoch_line(row, 1))
-    predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}
+    arrays.save(run.path / WEIGHTS, model.to_arrays())
+    run.epochs = [row]
+    run.predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}
+    store.add_epoch(run.path, row)
+    run.say(epoch_line(row, 1))
     if config.train.protocol is Protocol.holdout:
-        predicted[predictions.TEST] = model.logits(test_ids).astype(np.float32)
-    return Trained(
-        epochs=[row],
-        test=model.evaluate(test_ids, test_labels),
-        predicted=predicted,
+        run.predicted[predictions.TEST] = model.logits(test_ids).astype(np.float32)
+    return run.save(
+        model.evaluate(test_ids, test_labels),
         parameters=model.parameters,
         flops_per_example=2 * config.data.max_len,  # a product for each word, at most
     )
@@ -249,9 +289,11 @@ def epoch_line(row: EpochRow, num_epochs: int) -> str:
     return f"epoch {row.epoch}/{num_epochs} {line} {row.examples_per_second:,.0f}/s"
 
 
-def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:
+def _split(
+    config: RunConfig, dataset: encode.Dataset, where: torch.device
+) -> tuple[Examples, Examples, Examples]:
     """Train, validation and test. Under `protocol: blog` the last two are one."""
-    train, test = (Examples.of(part, where) for part in (dataset.train, dataset.test))
+    train, test = (on_device(part, where) for part in (dataset.train, dataset.test))
     if config.train.protocol is Protocol.blog:
         return train, test, test
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
