@@ -231,8 +231,8 @@ def test_a_model_trained_in_bf16_keeps_its_weights_in_fp32() -> None:
 class KerasAdam:
     """Adam as Keras writes it: epsilon joins before the bias correction; every row moves."""
 
-    def __init__(self, *, lr: float) -> None:
-        self.lr, self.t = lr, 0
+    def __init__(self, *, lr: float, eps: float = 1e-7) -> None:
+        self.lr, self.eps, self.t = lr, eps, 0
         self.m: Float | float = 0.0
         self.v: Float | float = 0.0
 
@@ -241,7 +241,7 @@ class KerasAdam:
         self.m = 0.9 * self.m + 0.1 * gradient
         self.v = 0.999 * self.v + 0.001 * gradient**2
         alpha = self.lr * math.sqrt(1 - 0.999**self.t) / (1 - 0.9**self.t)
-        moved: Float = value - alpha * self.m / (np.sqrt(self.v) + 1e-7)
+        moved: Float = value - alpha * self.m / (np.sqrt(self.v) + self.eps)
         return moved
 
 
@@ -276,14 +276,15 @@ def test_training_is_kerass_adam_written_in_numpy() -> None:
     assert np.abs(value - start).max() > 3 * config.lr
 
 
-def test_adam_is_kerass_where_gradients_are_as_small_as_those_of_fresh_queries() -> None:
+@pytest.mark.parametrize("eps", [1e-7, 1e-8])
+def test_adam_is_kerass_where_gradients_are_as_small_as_those_of_fresh_queries(eps: float) -> None:
     """At 1e-8, what W_Q and W_K get at first, epsilon decides the length of a step."""
     value = nn.Parameter(torch.zeros(5))
     model = nn.Module()
     model.register_parameter("value", value)
     optimizer, adam, expected = (
-        make_optimizer(model, TrainConfig(lr=1.0)),
-        KerasAdam(lr=1.0),
+        make_optimizer(model, TrainConfig(lr=1.0, eps=eps)),
+        KerasAdam(lr=1.0, eps=eps),
         np.zeros(5),
     )
     generator = torch.Generator().manual_seed(0)
@@ -292,6 +293,17 @@ def test_adam_is_kerass_where_gradients_are_as_small_as_those_of_fresh_queries()
         optimizer.step()
         expected = adam.step(expected, value.grad.double().numpy())
     np.testing.assert_allclose(value.detach().numpy(), expected, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("eps", [1e-7, 1e-8])
+def test_adamw_puts_epsilon_beside_the_corrected_moment(eps: float) -> None:
+    """Its first step, from 0, is lr g / (|g| + eps)."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    optimizer = make_optimizer(model, TrainConfig(optimizer=Optimizer.adamw, lr=1.0, eps=eps))
+    model.weight.grad = torch.full_like(model.weight, 1e-8)
+    optimizer.step()
+    assert model.weight.item() == pytest.approx(-1e-8 / (1e-8 + eps), rel=1e-3)
 
 
 def test_adam_keeps_moving_words_that_a_batch_does_not_hold() -> None:

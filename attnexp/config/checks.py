@@ -46,8 +46,9 @@ def check(config: RunConfig) -> None:
     for key in ("data.holdout", "model.dropout", "model.layer_dropout"):
         if _value(config, key) == 1.0:
             raise UserError(f"{key}=1.0 leaves nothing. Give a number below 1, such as 0.5.")
-    if not 0 < train.lr < math.inf:
-        raise UserError(f"train.lr must be a number above 0; got {train.lr}.")
+    for key in ("train.lr", "train.eps"):
+        if not 0 < (value := _value(config, key)) < math.inf:
+            raise UserError(f"{key} must be a number above 0; got {value}.")
 
     _check_model(model, position, mask)
     if (train.protocol is Protocol.holdout) != (data.holdout > 0):

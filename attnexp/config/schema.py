@@ -159,6 +159,8 @@ class TrainConfig:
     batch_size: int = 32
     optimizer: Optimizer = Optimizer.adam
     lr: float = 1e-3
+    eps: float = 1e-7
+    """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     protocol: Protocol = Protocol.blog
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
     measure_train: bool = True

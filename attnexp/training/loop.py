@@ -165,13 +165,13 @@ def predict(
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam with Keras's constants; every step updates every row of the embedding."""
+    """Adam with Keras's decay rates; every step updates every row of the embedding."""
     match config.optimizer:
         case Optimizer.adam:
             kind: type[torch.optim.Adam] = KerasAdam
         case Optimizer.adamw:
             kind = torch.optim.AdamW
-    return kind(model.parameters(), lr=config.lr, betas=(0.9, 0.999), eps=1e-7, fused=True)
+    return kind(model.parameters(), lr=config.lr, betas=(0.9, 0.999), eps=config.eps, fused=True)
 
 
 class KerasAdam(torch.optim.Adam):
