@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_kexue import SD, K, blog
 from test_report import result
 
 from attnexp.claims import sweeps
@@ -11,6 +12,7 @@ from attnexp.claims.claim import Claim, Verdict
 from attnexp.config.schema import PositionKind
 from attnexp.report import kexue
 from attnexp.runs import store
+from attnexp.runs.result import Run
 
 K_NONE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.none]]
 K_PE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.sinusoidal]]
@@ -20,10 +22,17 @@ def write(root: Path, study: str, label: str, accuracies: list[list[float]], *wo
     """One run a seed, on what passes for the whole of IMDB."""
     for seed, epochs in enumerate(accuracies):
         run = result(label, 0, seed, epochs, *words)
-        data = {**run.data, "name": "imdb", "n_train": 25_000, "n_test": 25_000}
         folder = root / study / f"{label}-{seed}"
         folder.mkdir(parents=True)
-        store.save(folder, replace(run, data=data, run_id=f"{label}{seed}"))
+        store.save(folder, replace(run, run_id=f"{label}{seed}"))
+
+
+def save(root: Path, runs: list[Run]) -> None:
+    """Under the study that C20 and C22 read."""
+    for run in runs:
+        folder = root / "blog" / f"{run.result.label}-{run.result.seed}"
+        folder.mkdir(parents=True)
+        store.save(folder, run.result)
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:
@@ -38,13 +47,36 @@ def test_without_runs_the_command_is_named(claim: Claim, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("shift", "verdict"), [(0.0, Verdict.supported), (0.02, Verdict.not_supported)]
+    ("moved", "verdict"), [(0.0, Verdict.supported), (10 * SD, Verdict.not_supported)]
 )
-def test_c20_holds_means_against_ks_table(tmp_path: Path, shift: float, verdict: Verdict) -> None:
-    write(tmp_path, "blog", "no_pe", near(K_NONE, shift - 0.001, shift + 0.001))
-    write(tmp_path, "blog", "pe", near(K_PE, -0.001, 0.001), "position=sinusoidal")
+def test_c20_counts_ks_figures_among_our_seeds(
+    tmp_path: Path, moved: float, verdict: Verdict
+) -> None:
+    """The test of agreement decides, and says what our own runs would have had."""
+    save(tmp_path, blog(5, *K, moved=moved))
     finding = sweeps.c20(tmp_path)
-    assert (finding.verdict, finding.n) == (verdict, 2)
+    assert (finding.verdict, finding.n) == (verdict, 5)
+    inside = int(finding.measured.split()[0])
+    assert (inside >= sweeps.INSIDE) is (verdict is Verdict.supported)
+    assert "our own runs, each held against the others: " in finding.measured
+
+
+def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
+    """Scaled scores, another epsilon, another model and too few seeds do not count."""
+    words = (("model.scale=false",), ("train.eps=1e-8",), (*K, "model.heads=4"))
+    for i, others in enumerate(words):
+        folder = tmp_path / str(i)
+        runs = [
+            Run(path=folder, result=result(label, 0, seed, [0.8] * 5, f"position={kind}", *others))
+            for seed in range(5)
+            for label, kind in (("no_pe", "none"), ("pe", "sinusoidal"))
+        ]
+        save(folder, runs)
+        for claim in (sweeps.c20, sweeps.c22):
+            assert claim(folder).verdict is Verdict.not_run
+    save(tmp_path / "two", blog(2, *K))
+    assert sweeps.c20(tmp_path / "two").verdict is Verdict.not_run
+    assert "2 of 3 seeds" in sweeps.c20(tmp_path / "two").measured
 
 
 @pytest.mark.parametrize(
@@ -59,9 +91,9 @@ def test_c22_follows_the_interval(
     tmp_path: Path, shifts: tuple[float, ...], verdict: Verdict
 ) -> None:
     """K's own figures as seeds, PE's final epoch moved: by little, by nothing sure, far down."""
-    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0, 0))
+    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0, 0), *K)
     moved = [[*K_PE[:-1], K_PE[-1] + shift] for shift in shifts]
-    write(tmp_path, "blog", "pe", moved, "position=sinusoidal")
+    write(tmp_path, "blog", "pe", moved, "position=sinusoidal", *K)
     assert sweeps.c22(tmp_path).verdict is verdict
 
 
@@ -84,6 +116,6 @@ def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
 
 
 def test_other_data_and_protocols_do_not_count(tmp_path: Path) -> None:
-    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0), "train.batch_size=32", "data.max_len=90")
-    write(tmp_path, "blog", "pe", near(K_PE, 0, 0), "position=sinusoidal", "data.max_len=90")
+    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0), *K, "data.max_len=90")
+    write(tmp_path, "blog", "pe", near(K_PE, 0, 0), "position=sinusoidal", *K, "data.max_len=90")
     assert sweeps.c22(tmp_path).verdict is Verdict.not_run

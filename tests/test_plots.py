@@ -45,7 +45,8 @@ def run(label: str, order: int, seed: int, accuracies: list[float], *words: str)
     result = RunResult(
         schema=SCHEMA, run_id=f"{label}{seed}{words}", label=label, order=order, seed=seed,
         config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
-        data={"name": config["data"]["name"], "fingerprint": "f", "n_val": 9, "n_test": 9},
+        data={"name": config["data"]["name"], "fingerprint": "f", "n_train": 25_000,
+              "n_val": 25_000, "n_test": 25_000},
         best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0, peak_rss_bytes=1, provenance={},

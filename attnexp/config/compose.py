@@ -4,6 +4,7 @@ Hydra's own messages speak of its insides, so what a user can get wrong is looke
 unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -143,6 +144,8 @@ class Study:
     name: str
     variants: dict[str, list[str]]
     """The baseline first."""
+    levels: dict[str, dict[str, str]]
+    """By variant, its level of each of two crossed factors; without any in a study of none."""
     overrides: list[str]
     """Words for all of them."""
 
@@ -167,26 +170,55 @@ def load_study(given: str) -> Study:
 
 
 def _study(name: str, given: str, tree: Any) -> Study:
-    known = {"baseline", "variants", "overrides"}
     wrong = (
-        f"study={given} must hold baseline: NAME, variants: {{NAME: [WORDS]}} and, if there are "
+        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
+        f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "
+        f"overrides: [WORDS]; "
     )
-    wrong += "words for all of them, overrides: [WORDS]; "
-    if not isinstance(tree, dict) or not tree or set(tree) - known:
-        raise UserError(f"{wrong}got {', '.join(map(str, tree)) if tree else 'nothing'}.")
-    variants, overrides = tree.get("variants"), tree.get("overrides") or []
-    if not isinstance(variants, dict) or tree.get("baseline") not in variants:
-        raise UserError(f"{wrong}baseline {tree.get('baseline')!r} is not among the variants.")
-    for words in (*variants.values(), overrides):
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise UserError(f"{wrong}{words!r} is no list of words such as position=none.")
-    baseline = tree["baseline"]
-    ordered = {baseline: variants[baseline], **variants}
-    return Study(
-        name=name,
-        variants={str(label): words for label, words in ordered.items()},
-        overrides=overrides,
-    )
+    if not isinstance(tree, dict) or not tree:
+        raise UserError(f"{wrong}got {tree if tree else 'nothing'}.")
+    keys = set(tree) - {"overrides"}
+    if keys not in ({"baseline", "variants"}, {"factors"}):
+        raise UserError(f"{wrong}got {', '.join(map(str, tree))}.")
+    overrides = tree.get("overrides") or []
+    _check_words(overrides, wrong)
+    if "factors" in tree:
+        variants, levels = _cross(tree["factors"], wrong)
+        return Study(name=name, variants=variants, levels=levels, overrides=overrides)
+    if not isinstance(tree["variants"], dict):
+        raise UserError(f"{wrong}got variants: {tree['variants']!r}.")
+    variants, baseline = {str(k): words for k, words in tree["variants"].items()}, tree["baseline"]
+    if str(baseline) not in variants:
+        raise UserError(f"{wrong}baseline {baseline!r} is not among the variants.")
+    for words in variants.values():
+        _check_words(words, wrong)
+    ordered = {str(baseline): variants[str(baseline)], **variants}
+    return Study(name=name, variants=ordered, levels={}, overrides=overrides)
+
+
+def _cross(factors: Any, wrong: str) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:
+    """Every pair of levels as a variant `LEVEL_LEVEL`, each factor's first level the baseline's."""
+    if not isinstance(factors, dict) or len(factors) != 2:
+        raise UserError(f"{wrong}got factors: {factors!r}.")
+    for factor, levels in factors.items():
+        if not isinstance(levels, dict) or len(levels) < 2:
+            raise UserError(f"{wrong}factor {factor} needs two levels or more; got {levels!r}.")
+        for words in levels.values():
+            _check_words(words, wrong)
+    (one, levels_of_one), (other, levels_of_other) = factors.items()
+    variants, levels = {}, {}
+    for (a, words), (b, more) in itertools.product(levels_of_one.items(), levels_of_other.items()):
+        label = f"{a}_{b}"
+        if label in variants:
+            raise UserError(f"{wrong}two pairs of levels are named {label}.")
+        variants[label] = [*words, *more]
+        levels[label] = {str(one): str(a), str(other): str(b)}
+    return variants, levels
+
+
+def _check_words(words: Any, wrong: str) -> None:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"{wrong}{words!r} is no list of words such as position=none.")
 
 
 def parse(words: Sequence[str]) -> list[Override]:

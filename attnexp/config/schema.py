@@ -1,8 +1,8 @@
 """The typed configuration of one run.
 
 Every key of the YAML files under `conf/` has its type and default here; the defaults are those of
-K's script (see README, "Sources"). `compose.py` fills these classes from YAML and overrides,
-and `checks.py` says which values go together.
+K's script of March 2018 (see README, "How near to K's script"). `compose.py` fills these classes
+from YAML and overrides, and `checks.py` says which values go together.
 
 Option names are plain values of `StrEnum`, because OmegaConf checks those and rejects `Literal`.
 """

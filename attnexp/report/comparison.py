@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.config.schema import flatten
+from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.report import kexue
-from attnexp.runs import predictions
+from attnexp.runs import manifest, predictions
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
+from attnexp.statistics.agreement import Agreement
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
 from attnexp.statistics.verdict import Judgement, judge
 
@@ -69,6 +70,9 @@ class EpochSummary:
     """By name, as in METRICS; without `train_accuracy_after` where it was not measured."""
     k: dict[str, float] | None
     """K's figures for this epoch, where the variant is K's experiment."""
+    agreement: dict[str, Agreement]
+    """By name, as in `kexue.NAMES`: could K's figure be that of one more seed? Empty where there is
+    none, or fewer than three seeds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +91,8 @@ class Variant:
     """The epoch of each run that is best on its validation set."""
     k: dict[str, float]
     """K's accuracy by point, where the variant is K's experiment."""
+    unlike_k: list[str]
+    """Settings in which it still is not K's run, as `key=value`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +105,20 @@ class Difference:
     """By seed: who was right where the other was wrong, review by review."""
     judgement: Judgement
     """On accuracy, with Holm over the variants at this point."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interaction:
+    """A difference of differences: what a level of one factor adds, under two levels of another."""
+
+    levels: dict[str, str]
+    """By factor, the one that adds first."""
+    baselines: dict[str, str]
+    """Likewise."""
+    variants: list[str]
+    """Four: (the first − the second) − (the third − the fourth)."""
+    points: dict[str, Difference]
+    """By point, over the seeds that all four share; judged with Holm over the interactions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +136,10 @@ class Comparison:
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
     """By variant, then by point; empty for one that shares no seed with the baseline."""
+    interactions: list[Interaction]
+    """Of a study of two crossed factors."""
+    agreement: list[kexue.Count]
+    """How many of K's figures could be those of one more seed: of each variant, and of both."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain containers and numbers."""
@@ -183,6 +207,7 @@ def _compare(found: list[Run], margin: float) -> Comparison:
                 mcnemar=_mcnemar(groups[label], baseline, point),
                 judgement=judgements[label],
             )
+    held = {label: kexue.hold([run.result for run in group]) for label, group in groups.items()}
     return Comparison(
         data=first.data["name"],
         protocol=_protocol(first),
@@ -191,14 +216,19 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         n_val=first.data["n_val"],
         n_test=first.data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
-        variants=[_variant(label, group, points) for label, group in groups.items()],
+        variants=[_variant(label, group, points, held[label]) for label, group in groups.items()],
         differences=differences,
+        interactions=_interactions(groups, points, margin),
+        agreement=kexue.counts({label: found for label, found in held.items() if found}),
     )
 
 
 def _settings(result: RunResult) -> dict[str, Any]:
-    """Everything that makes a variant: the config without seeds, place and machine."""
-    flat = flatten(result.config)
+    """Everything that makes a variant: the config without seeds, place and machine.
+
+    Keys that the run is too old to have had what is now their default.
+    """
+    flat = flatten(to_dict(RunConfig())) | flatten(result.config)
     left_out = ("seed", "out", "data.path", "train.device", "train.threads")
     return {
         key: value
@@ -220,6 +250,52 @@ def _differences(
     for figure in FIGURES:
         values, others = _by_seed(group, point, figure), _by_seed(baseline, point, figure)
         pairs = paired(values, others, margin=margin)
+        if pairs is not None:
+            found[figure] = pairs
+    return found
+
+
+def _interactions(
+    groups: dict[str, list[Run]], points: tuple[Point, ...], margin: float
+) -> list[Interaction]:
+    """Of every study in whose folder there are runs, one for each pair of levels, neither being a
+    baseline, of which all four variants are here and share a seed."""
+    folders = dict.fromkeys(run.path.parent for group in groups.values() for run in group)
+    found = {
+        corners[0]: Interaction(
+            levels=study.variants[corners[0]],
+            baselines=study.variants[corners[3]],
+            variants=list(corners),
+            points={},
+        )
+        for study in filter(None, map(manifest.load, folders))
+        for corners in study.crossings()
+        if set(corners) <= set(groups)
+    }
+    for point in points:
+        paired_up = {
+            label: _crossed(each.variants, groups, point, margin) for label, each in found.items()
+        }
+        shared = {label: pairs for label, pairs in paired_up.items() if pairs}
+        judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
+        for label, pairs in shared.items():
+            found[label].points[point.name] = Difference(
+                figures=pairs, mcnemar={}, judgement=judgements[label]
+            )
+    return [interaction for interaction in found.values() if interaction.points]
+
+
+def _crossed(
+    corners: Sequence[str], groups: dict[str, list[Run]], point: Point, margin: float
+) -> dict[str, Paired]:
+    found = {}
+    for figure in FIGURES:
+        one, two, three, four = (_by_seed(groups[label], point, figure) for label in corners)
+        pairs = paired(
+            {seed: one[seed] - two[seed] for seed in one if seed in two},
+            {seed: three[seed] - four[seed] for seed in three if seed in four},
+            margin=margin,
+        )
         if pairs is not None:
             found[figure] = pairs
     return found
@@ -278,15 +354,16 @@ def _figures(result: RunResult, point: Point) -> dict[str, float]:
     return figures
 
 
-def _variant(label: str, group: list[Run], points: tuple[Point, ...]) -> Variant:
+def _variant(
+    label: str, group: list[Run], points: tuple[Point, ...], held: kexue.Held | None
+) -> Variant:
     first = group[0].result
-    k = kexue.figures_for(first.config)
     num_epochs = min(len(run.result.epochs) for run in group)
     published = {}
-    if k:
-        published["peak"] = max(row["val_accuracy"] for row in k)
-        if num_epochs == len(k):
-            published["final"] = k[-1]["val_accuracy"]
+    if held:
+        published["peak"] = max(row["val_accuracy"] for row in held.figures)
+        if num_epochs == len(held.figures):
+            published["final"] = held.figures[-1]["val_accuracy"]
     summaries: dict[str, dict[str, Mean]] = {}
     for point in points:
         by_figure = {name: _by_seed(group, point, name) for name in FIGURES}
@@ -298,20 +375,24 @@ def _variant(label: str, group: list[Run], points: tuple[Point, ...]) -> Variant
         seeds=[replicate(run.result.config) for run in group],
         parameters=first.parameters,
         flops_per_example=first.flops_per_example,
-        epochs=[
-            _epoch(index, group, k[index] if k and index < len(k) else None)
-            for index in range(num_epochs)
-        ],
+        epochs=[_epoch(index, group, held) for index in range(num_epochs)],
         points=summaries,
         best_epochs=[run.result.best.epoch for run in group],
         k=published,
+        unlike_k=held.unlike if held else [],
     )
 
 
-def _epoch(index: int, group: list[Run], k: dict[str, float] | None) -> EpochSummary:
+def _epoch(index: int, group: list[Run], held: kexue.Held | None) -> EpochSummary:
     figures = {}
     for name in METRICS:
         values = [getattr(run.result.epochs[index], name) for run in group]
         if None not in values:
             figures[name] = Mean.of(values)
-    return EpochSummary(epoch=index + 1, figures=figures, k=k)
+    known = held is not None and index < len(held.figures)
+    return EpochSummary(
+        epoch=index + 1,
+        figures=figures,
+        k=held.figures[index] if held and known else None,
+        agreement=held.agreements[index] if held and known else {},
+    )

@@ -17,7 +17,8 @@ from attnexp.statistics.paired import Mean
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
-    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict", "k"),
+    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
+    *("k", "k_low", "k_high", "k_distance"),
 )
 
 
@@ -83,8 +84,12 @@ def latex(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One line for each figure, in long form for a data frame. A line with a `baseline` is a paired
-    difference; its low and high are the 95 % interval."""
+    """One line for each figure, in long form for a data frame.
+
+    A line with a `baseline` is a paired difference; its low and high are the 95 % interval. Of an
+    interaction both are differences themselves. k_low and k_high are the 95 % prediction interval
+    of one more seed, k_distance is that of k from the mean in standard deviations.
+    """
     file = io.StringIO()
     writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -99,6 +104,12 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
                 for row in _differences(difference):
                     where = {"variant": label, "baseline": baseline, "point": point}
                     writer.writerow({**start, **where, **row})
+        for interaction in comparison.interactions:
+            one, two, three, four = interaction.variants
+            for point, difference in interaction.points.items():
+                for row in _differences(difference):
+                    where = {"variant": f"{one} − {two}", "baseline": f"{three} − {four}"}
+                    writer.writerow({**start, **where, "point": point, **row})
     return file.getvalue()
 
 
@@ -111,8 +122,13 @@ def _figures(variant: Variant) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for epoch in variant.epochs:
         for name, figure in epoch.figures.items():
-            published = (epoch.k or {}).get(name)
-            rows.append({"epoch": epoch.epoch, "metric": name, "k": published, **_mean(figure)})
+            row = {"epoch": epoch.epoch, "metric": name, **_mean(figure)}
+            if epoch.k:
+                row["k"] = epoch.k.get(name)
+            if name in epoch.agreement:
+                found = epoch.agreement[name]
+                row |= {"k_low": found.low, "k_high": found.high, "k_distance": found.distance}
+            rows.append(row)
     for point, figures in variant.points.items():
         for name, figure in figures.items():
             published = variant.k.get(point) if name == "accuracy" else None

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnexp.config.schema import flatten
+from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
 from attnexp.report import comparison as comparing
@@ -67,9 +67,11 @@ class Arena:
     curves: list[Figure]
     by_seed: list[Figure]
     epochs: list[tables.Table]
+    agreement: list[tables.Table]
     accuracy: tables.Table
     beside: tables.Table
     statistics: list[tables.Table]
+    interactions: list[tables.Table]
     config: str
     """The baseline's, as YAML."""
     differing: list[tuple[str, list[str]]]
@@ -133,6 +135,7 @@ def page(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["split"] = _split
+    environment.globals["in_words"] = tables.in_words
     environment.filters["verdict"] = lambda line: line.partition(":")
     template = environment.from_string(
         resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
@@ -180,9 +183,6 @@ def _title(arenas: Sequence[Arena]) -> str:
 
 
 def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iterator[str]) -> Arena:
-    made = tables.tables(comparison)
-    num_variants = len(comparison.variants)
-    epochs, (accuracy, beside, *statistics) = made[:num_variants], made[num_variants:]
     configs = {label: group[0].result.config for label, group in comparing.by_variant(runs).items()}
     baseline, *others = configs.values()
     return Arena(
@@ -191,10 +191,12 @@ def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iter
         forest=_forest(comparison, names),
         curves=list(_curves(comparison, names)),
         by_seed=list(_by_seed(comparison, names)),
-        epochs=epochs,
-        accuracy=accuracy,
-        beside=beside,
-        statistics=statistics,
+        epochs=tables.epochs(comparison),
+        agreement=tables.agreement(comparison),
+        accuracy=tables.summary(comparison),
+        beside=tables.beside_accuracy(comparison),
+        statistics=tables.statistics(comparison),
+        interactions=tables.interactions(comparison),
         config=_yaml(baseline),
         differing=[
             (label, _differing(config, baseline))
@@ -207,7 +209,11 @@ def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iter
 def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
     if not any(comparison.differences.values()):
         return None
-    lines = [f"{where}: {line}" for where, _, line in tables.verdicts(comparison)]
+    lines = [
+        f"{label}, {point}: {difference.judgement.line}"
+        for label, found in comparison.differences.items()
+        for point, difference in found.items()
+    ]
     return Figure(
         svg=figures.forest(
             comparison, name=next(names), alt="Forest plot of the differences. " + ". ".join(lines)
@@ -365,7 +371,8 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
-    own, others = flatten(config), flatten(baseline)
+    default = flatten(to_dict(RunConfig()))  # what a run was made with that is too old for a key
+    own, others = default | flatten(config), default | flatten(baseline)
     return [
         f"{key}: {json.dumps(value, ensure_ascii=False)}"
         for key, value in own.items()

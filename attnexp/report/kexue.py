@@ -1,11 +1,24 @@
-"""The figures K published: one run each, the test set used for validation (SOURCES, C20).
+"""The run that K published, and ours held against it: could it be one more of our seeds (C20)?
 
-Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 2018.
+Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 2018: one seed of each
+variant, the test set used for validation.
+
+Two settings are told by the date alone. K's code divides scores by sqrt(d_head) only since March
+2018, and Adam's epsilon in Keras is 1e-7 only since 2.1.3 of January 2018 (pull request 8710);
+before, it was 1e-8. `SETTINGS` are those of the time. Runs with the later ones are held against the
+table as well, and say so: it is the table that tells them apart.
 """
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attnexp.config.schema import PositionKind, RunConfig, flatten, to_dict
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import RunResult
+from attnexp.statistics.agreement import Agreement, agreement, leave_one_out
+from attnexp.statistics.paired import Mean
 
 NAMES = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 
@@ -29,6 +42,10 @@ _TABLE = {
 FIGURES: dict[PositionKind, list[dict[str, float]]] = {
     kind: [dict(zip(NAMES, row, strict=True)) for row in rows] for kind, rows in _TABLE.items()
 }
+"""By variant, then by epoch."""
+
+SETTINGS = {"model.scale": False, "train.eps": 1e-8}
+"""K's, where they are not our defaults, which are those of later code and of later Kerases."""
 
 _FREE = {
     "seed",
@@ -44,10 +61,130 @@ _FREE |= {"train.device", "train.threads", "train.precision"}
 """Keys that may differ from K's run without making it another experiment."""
 
 
-def figures_for(config: dict[str, Any]) -> list[dict[str, float]] | None:
-    """K's epochs for a run that is K's experiment, None for any other."""
-    given, default = flatten(config), flatten(to_dict(RunConfig()))
-    differing = {key for key in default if given.get(key, default[key]) != default[key]} - _FREE
-    if differing - {"position.kind"}:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """K's run of a variant beside ours."""
+
+    kind: PositionKind
+    n: int
+    figures: list[dict[str, float]]
+    """K's, by epoch, then by name."""
+    agreements: list[dict[str, Agreement]]
+    """Likewise, for as many epochs as ours have; without what `agreement` cannot tell."""
+    own: dict[str, int]
+    """By our seeds: how many figures would be inside, were this run K's and the others ours."""
+    unlike: list[str]
+    """Our settings where they are not K's, as `key=value`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count:
+    """How many of K's figures could be those of one more of our seeds."""
+
+    variants: list[str]
+    """One, or both of K's comparison."""
+    n: int
+    """Seeds; of two variants, those of the one with fewer."""
+    inside: int
+    num_figures: int
+    furthest: float
+    """The largest distance from our mean, in standard deviations of our seeds."""
+    furthest_figure: tuple[str, int, str]
+    """Its variant, epoch and name."""
+    own: dict[str, int]
+    """By seed: `inside` of our own run, were it K's and the others ours. Empty below four seeds."""
+    unlike: list[str]
+    """Our settings where they are not K's, as `key=value`."""
+
+
+def figures_for(run: RunResult) -> list[dict[str, float]] | None:
+    """K's epochs for a run of K's comparison on the whole of IMDB, None for any other."""
+    given, default = _settings(run), _settings(None)
+    differing = {key for key in default if given[key] != default[key]} - _FREE - {"position.kind"}
+    as_k = {key for key, value in SETTINGS.items() if given[key] == value}
+    whole = (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
+    return FIGURES.get(given["position.kind"]) if whole and differing <= as_k else None
+
+
+def is_k(run: RunResult) -> bool:
+    """Whether a run is K's to the last setting and epoch."""
+    k = figures_for(run)
+    return k is not None and len(k) == len(run.epochs) and not unlike(run)
+
+
+def unlike(run: RunResult) -> list[str]:
+    """Which of `SETTINGS` a run has otherwise, in words."""
+    given = _settings(run)
+    return words({key: given[key] for key, value in SETTINGS.items() if given[key] != value})
+
+
+def words(settings: Mapping[str, object]) -> list[str]:
+    """Settings as a user writes them: `model.scale=false`."""
+    return [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+
+
+def hold(runs: Sequence[RunResult]) -> Held | None:
+    """K's run beside ours of one variant, which differ in seed alone; None if it is not K's."""
+    k = figures_for(runs[0])
+    if k is None:
         return None
-    return FIGURES.get(given["position.kind"])
+    num_epochs = min(len(k), *(len(run.epochs) for run in runs))
+    ours = [
+        [getattr(run.epochs[epoch], name) for epoch in range(num_epochs) for name in NAMES]
+        for run in runs
+    ]
+    means = iter([Mean.of(values) for values in zip(*ours, strict=True)])
+    agreements = []
+    for figures in k[:num_epochs]:
+        found = {name: agreement(figures[name], next(means)) for name in NAMES}
+        agreements.append({name: each for name, each in found.items() if each})
+    counts = leave_one_out(ours)
+    return Held(
+        kind=PositionKind(runs[0].config["position"]["kind"]),
+        n=len(runs),
+        figures=k,
+        agreements=agreements,
+        own={replicate(run.config): count for run, count in zip(runs, counts, strict=False)},
+        unlike=unlike(runs[0]),
+    )
+
+
+def counts(variants: Mapping[str, Held]) -> list[Count]:
+    """One for each variant, and one for each two that make up K's comparison."""
+    groups: dict[tuple[str, ...], dict[str, Held]] = {}
+    for label, held in variants.items():
+        if any(held.agreements):
+            groups.setdefault(tuple(held.unlike), {})[label] = held
+    found = []
+    for group in groups.values():
+        found += [_count({label: held}) for label, held in group.items()]
+        if sorted(held.kind for held in group.values()) == sorted(FIGURES):
+            found.append(_count(group))
+    return found
+
+
+def _settings(run: RunResult | None) -> dict[str, Any]:
+    """A run's settings, the default where the run is too old for a key; the defaults for None."""
+    default = flatten(to_dict(RunConfig()))
+    return default | flatten(run.config) if run else default
+
+
+def _count(variants: Mapping[str, Held]) -> Count:
+    each = {
+        (label, epoch, name): found
+        for label, held in variants.items()
+        for epoch, row in enumerate(held.agreements, start=1)
+        for name, found in row.items()
+    }
+    furthest = max(each, key=lambda figure: abs(each[figure].distance))
+    owns = [held.own for held in variants.values()]
+    return Count(
+        variants=list(variants),
+        n=min(held.n for held in variants.values()),
+        inside=sum(found.inside for found in each.values()),
+        num_figures=len(each),
+        furthest=each[furthest].distance,
+        furthest_figure=furthest,
+        own={seed: sum(o[seed] for o in owns) for seed in owns[0] if all(seed in o for o in owns)},
+        unlike=next(iter(variants.values())).unlike,
+    )

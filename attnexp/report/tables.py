@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attnexp.report.comparison import METRICS, Comparison, Difference, Point, Variant
+from attnexp.report import kexue
+from attnexp.report.comparison import (
+    METRICS,
+    Comparison,
+    Difference,
+    EpochSummary,
+    Interaction,
+    Point,
+    Variant,
+)
 from attnexp.statistics.paired import Mean, Paired
 from attnexp.statistics.verdict import Verdict
 
@@ -37,26 +46,41 @@ class Table:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Epochs of each variant, accuracy of all, what else was measured, the statistics."""
+    """Every table, in the order in which they are printed."""
     return [
-        *(_epochs(variant, comparison) for variant in comparison.variants),
-        _summary(comparison),
-        _beside_accuracy(comparison),
-        *(
-            _statistics(label, found, comparison)
-            for label, found in comparison.differences.items()
-            if found
-        ),
+        *epochs(comparison),
+        *agreement(comparison),
+        summary(comparison),
+        beside_accuracy(comparison),
+        *statistics(comparison),
+        *interactions(comparison),
     ]
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, Difference, str]]:
-    """For every variant and point: what was compared, how it came out, and one line of text."""
+    """For every variant and interaction at every point: what was compared, how it came out, and one
+    line of text, whose grounds stand after a colon."""
     baseline = comparison.variants[0].label
     for label, found in comparison.differences.items():
         for point, difference in found.items():
             where = f"{label} against {baseline}, {point}"
             yield where, difference, difference.judgement.line
+    for interaction in comparison.interactions:
+        for point, difference in interaction.points.items():
+            yield f"interaction, {point}", difference, in_words(interaction, difference)
+
+
+def in_words(interaction: Interaction, difference: Difference) -> str:
+    """One sentence, such as "pe gives more with unscaled than with scaled: +1.40 points ..."."""
+    (level, under), (_, baseline) = interaction.levels.values(), interaction.baselines.values()
+    _, _, grounds = difference.judgement.line.partition(":")
+    said = {
+        Verdict.helps: f"{level} gives more with {under} than with {baseline}",
+        Verdict.hurts: f"{level} gives less with {under} than with {baseline}",
+        Verdict.equivalent: f"{level} gives as much with {under} as with {baseline}",
+        Verdict.inconclusive: f"{level} may give more or less with {under} than with {baseline}",
+    }
+    return f"{said[difference.judgement.verdict]}:{grounds}"
 
 
 def without_pairs(comparison: Comparison) -> list[str]:
@@ -76,18 +100,23 @@ def where_measured(comparison: Comparison) -> str:
     return f"{comparison.data}{synthetic}, {validated}"
 
 
+def epochs(comparison: Comparison) -> list[Table]:
+    """A table for each variant."""
+    return [_epochs(variant, comparison) for variant in comparison.variants]
+
+
 def _epochs(variant: Variant, comparison: Comparison) -> Table:
     names = [name for name in METRICS if name in variant.epochs[0].figures]
     rows = []
     for epoch in variant.epochs:
         rows.append([str(epoch.epoch), *(_metric(name, epoch.figures[name]) for name in names)])
         if epoch.k:
-            rows.append(["K", *(_published(name, epoch.k.get(name)) for name in names)])
+            rows.append(["K", *(_published(name, epoch) for name in names)])
     notes = []
     if "train_accuracy_after" in names:
         notes.append("acc: running mean over the epoch; acc after: measured on train when it ends")
     if any(epoch.k for epoch in variant.epochs):
-        notes.append("K: the published run, one seed")
+        notes.append(_about_k(variant))
     num_runs = "1 run" if len(variant.seeds) == 1 else f"{len(variant.seeds)} runs"
     return Table(
         title=f"{variant.label}: {num_runs} on {where_measured(comparison)}",
@@ -97,7 +126,58 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
     )
 
 
-def _summary(comparison: Comparison) -> Table:
+def _about_k(variant: Variant) -> str:
+    said = "K: the published run, one seed"
+    if variant.unlike_k:
+        said += f" with {' '.join(kexue.words(kexue.SETTINGS))}"
+    inside = [found.inside for epoch in variant.epochs for found in epoch.agreement.values()]
+    if inside:
+        said += (
+            f"; {sum(inside)} of {len(inside)} figures inside the 95 % prediction interval of one "
+            f"more seed"
+        )
+    if not all(inside):
+        said += ", the others with their distance from our mean in sd"
+    return said
+
+
+def agreement(comparison: Comparison) -> list[Table]:
+    """How much of K's published run could be one more of our seeds: a table, or none."""
+    if not comparison.agreement:
+        return []
+    rows = []
+    for count in comparison.agreement:
+        _, epoch, name = count.furthest_figure
+        rows.append(
+            [
+                count.variants[0] if len(count.variants) == 1 else "both",
+                str(count.n),
+                f"{count.inside} of {count.num_figures}",
+                f"{min(count.own.values())} to {max(count.own.values())}" if count.own else "–",
+                f"{count.furthest:+.1f} sd, {HEADINGS[name]}, epoch {epoch}",
+            ]
+        )
+    notes = [
+        "inside: K's figures within the 95 % prediction interval of one more seed, mean ± "
+        "t sd sqrt(1 + 1/n).",
+        "our seeds: as many of each of our own runs, held against the others; least to most.",
+    ]
+    unlike = [variant.label for variant in comparison.variants if variant.unlike_k]
+    if unlike:
+        settings = " ".join(kexue.words(kexue.SETTINGS))
+        notes.append(f"K's run had {settings}; others here: {', '.join(unlike)}.")
+    return [
+        Table(
+            title=f"K's published run as one more seed, {where_measured(comparison)}",
+            columns=["variant", "n", "inside", "our seeds", "furthest from our mean"],
+            rows=rows,
+            notes=notes,
+        )
+    ]
+
+
+def summary(comparison: Comparison) -> Table:
+    """Accuracy of every variant, and its difference from the baseline's."""
     points = [point.name for point in comparison.points]
     rows = []
     for variant in comparison.variants:
@@ -124,7 +204,8 @@ def _summary(comparison: Comparison) -> Table:
     )
 
 
-def _beside_accuracy(comparison: Comparison) -> Table:
+def beside_accuracy(comparison: Comparison) -> Table:
+    """The other figures of every variant."""
     rows = []
     for point in comparison.points:
         for variant in comparison.variants:
@@ -143,7 +224,30 @@ def _beside_accuracy(comparison: Comparison) -> Table:
     )
 
 
-def _statistics(label: str, found: dict[str, Difference], comparison: Comparison) -> Table:
+def statistics(comparison: Comparison) -> list[Table]:
+    """A table for each difference from the baseline."""
+    num_judged = len(comparison.differences)
+    return [
+        _statistics(_minus(label, comparison), found, num_judged, comparison)
+        for label, found in comparison.differences.items()
+        if found
+    ]
+
+
+def interactions(comparison: Comparison) -> list[Table]:
+    """A table for each difference of differences."""
+    found = comparison.interactions
+    made = []
+    for interaction in found:
+        one, two, three, four = interaction.variants
+        title = f"({one} − {two}) − ({three} − {four})"
+        made.append(_statistics(title, interaction.points, len(found), comparison))
+    return made
+
+
+def _statistics(
+    title: str, found: dict[str, Difference], num_judged: int, comparison: Comparison
+) -> Table:
     margin = 100 * comparison.margin
     accuracy = {name: difference.figures["accuracy"] for name, difference in found.items()}
     rows = [
@@ -158,9 +262,9 @@ def _statistics(label: str, found: dict[str, Difference], comparison: Comparison
             ),
         ],
     ]
-    if len(comparison.differences) > 1:
+    if num_judged > 1:
         holm = [_p(difference.judgement.p_holm) for difference in found.values()]
-        rows.append([f"p, Holm over {len(comparison.differences)}", *holm])
+        rows.append([f"p, Holm over {num_judged}", *holm])
     rows += [
         ["P(better)", *(_better(pair) for pair in accuracy.values())],
         ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in accuracy.values())],
@@ -168,9 +272,11 @@ def _statistics(label: str, found: dict[str, Difference], comparison: Comparison
             f"p, TOST ±{margin:.2f}",
             *(_p(difference.judgement.p_equivalent_holm) for difference in found.values()),
         ],
-        ["McNemar p < 0.05", *(_mcnemar(difference) for difference in found.values())],
-        ["more seeds needed", *(_more_seeds(difference) for difference in found.values())],
     ]
+    if any(difference.mcnemar for difference in found.values()):
+        cells = [_mcnemar(difference) for difference in found.values()]
+        rows.append(["McNemar p < 0.05", *cells])
+    rows.append(["more seeds needed", *(_more_seeds(difference) for difference in found.values())])
     for name, heading in FIGURE_NAMES.items():
         if all(name in difference.figures for difference in found.values()):
             pairs = [difference.figures[name] for difference in found.values()]
@@ -180,7 +286,7 @@ def _statistics(label: str, found: dict[str, Difference], comparison: Comparison
         each = ", ".join(f"{100 * value:+.2f}" for value in pair.by_seed.values())
         notes.append(f"{name}, by seed: {each}")
     return Table(
-        title=f"{_minus(label, comparison)} on {where_measured(comparison)}",
+        title=f"{title} on {where_measured(comparison)}",
         columns=[f"n = {next(iter(accuracy.values())).difference.n}", *found],
         rows=rows,
         notes=notes,
@@ -262,10 +368,17 @@ def _number(value: float | None, digits: str) -> str:
     return "–" if value is None else f"{value:{digits}}"
 
 
-def _published(name: str, value: float | None) -> str:
-    if value is None:
+def _published(name: str, epoch: EpochSummary) -> str:
+    """K's figure, and how far it is from our mean where it could not be that of one more seed."""
+    assert epoch.k is not None
+    if name not in epoch.k:
         return ""
-    return _short(value) if name.endswith("loss") else f"{100 * value:.2f}"
+    value, found = epoch.k[name], epoch.agreement.get(name)
+    cell = _short(value) if name.endswith("loss") else f"{100 * value:.2f}"
+    if found is None or found.inside:
+        return cell
+    digits = "+.1f" if abs(found.distance) < 100 else "+.0f"  # a column is 13 wide
+    return f"{cell} ({found.distance:{digits}})"
 
 
 def _short(loss: float) -> str:

@@ -44,7 +44,7 @@ def adopt(run: Run, path: Path, *, label: str, order: int, copy: bool) -> Run:
     copy: leave the old one too, where both labels are wanted.
     """
     result = replace(run.result, label=label, order=order)
-    with _writing(path):
+    with writing(path):
         if run.path != path:
             shutil.rmtree(path, ignore_errors=True)  # of an attempt that did not finish
             if copy:
@@ -64,7 +64,7 @@ def claim(folder: Path, run_id: str) -> Iterator[None]:
     The lock is the operating system's and ends with the process, however that ends.
     """
     lock = FileLock(folder / ".locks" / f"{run_id}.lock")
-    with _writing(folder):
+    with writing(folder):
         Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(blocking=False)
@@ -92,7 +92,7 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> None:
     """Make a run's folder and put its configuration there. Raises `UserError` without a place."""
     import yaml
 
-    with _writing(path):
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
         (path / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
@@ -101,7 +101,7 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn what the disk refuses into one message."""
     try:
         yield

@@ -13,6 +13,7 @@ from attnexp.config.compose import compose, compose_executor, expand, is_executo
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
 from attnexp.runs.identity import default_label, replicate
+from attnexp.runs.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +39,7 @@ class Sweep:
 
     jobs: list[Job]
     executor: ExecutorConfig
+    study: Manifest | None
 
     @property
     def directory(self) -> Path:
@@ -52,17 +54,20 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     with everything, since each variant needs all of them.
     """
     words, executor_words, study = _sort(words)
-    folder, variants = "runs", {"": list[str]()}
+    folder, variants, manifest = "runs", {"": list[str]()}, None
     if study is not None:
         found = load_study(study)
         folder, variants = found.name, found.variants
         words = [*found.overrides, *words]
+        levels = {label: found.levels.get(label, {}) for label in variants}
+        manifest = Manifest(name=found.name, variants=levels)
     jobs = [
         _job(f"{name} {axes_label}".strip(), chosen, folder)
         for name, variant in variants.items()
         for axes_label, chosen in _combine([*variant, *words], zipped=zipped)
     ]
-    return Sweep(jobs=_seed_by_seed(jobs), executor=compose_executor(executor_words))
+    executor = compose_executor(executor_words)
+    return Sweep(jobs=_seed_by_seed(jobs), executor=executor, study=manifest)
 
 
 def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:

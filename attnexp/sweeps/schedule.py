@@ -9,7 +9,7 @@ from enum import StrEnum, auto
 from pathlib import Path
 
 from attnexp.config.schema import OnError
-from attnexp.runs import store
+from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors.choose import local_slots, open_executor, settle
 from attnexp.sweeps.executors.local import InThisProcess
@@ -84,6 +84,8 @@ def carry_out(
     Ctrl-C what runs is stopped, and the `KeyboardInterrupt` says how far the sweep came.
     """
     entries = survey(sweep)
+    if sweep.study is not None:
+        manifest.save(sweep.directory, sweep.study)
     wanted = {(entry.run_id, entry.job.label) for entry in entries}
     for entry in entries:
         if entry.before:

@@ -1,0 +1,204 @@
+"""K's run held against ours: which runs may be, what is inside, and that every format shows it."""
+
+import csv
+import io
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_report import result
+
+from attnexp.config.compose import load_study
+from attnexp.report import formats, html, kexue
+from attnexp.report.comparison import Comparison, compare
+from attnexp.report.kexue import Count
+from attnexp.runs.result import Run, RunResult
+
+K = ("model.scale=false", "train.eps=1e-8")
+PE = "position=sinusoidal"
+SD = 0.002
+
+
+def like_k(
+    label: str, order: int, seed: int, *words: str, moved: float = 0.0, epochs: int = 5
+) -> RunResult:
+    """A run whose figures are K's but for chance; its train losses may be moved."""
+    run = result(label, order, seed, [0.8] * epochs, *words)
+    published = kexue.figures_for(run)
+    assert published is not None
+    chance = random.Random(f"{label}{seed}")
+    rows = []
+    for row, figures in zip(run.epochs, published, strict=False):
+        ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
+        ours["train_loss"] += moved
+        rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
+    best = max(rows, key=lambda row: row.val_accuracy)
+    return replace(run, epochs=rows, best=best, final=rows[-1])
+
+
+def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
+    variants = (("no_pe", words), ("pe", (PE, *words)))
+    return [
+        Run(path=Path("nowhere"), result=like_k(label, order, seed, *own, moved=moved))
+        for seed in range(num_seeds)
+        for order, (label, own) in enumerate(variants)
+    ]
+
+
+def only(found: list[Run]) -> Comparison:
+    (comparison,) = compare(found)
+    return comparison
+
+
+def counted(found: list[Run]) -> dict[tuple[str, ...], Count]:
+    return {tuple(count.variants): count for count in only(found).agreement}
+
+
+def printed(found: list[Run]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    formats.show(compare(found), console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_ks_run_is_one_more_of_seeds_that_are_like_it() -> None:
+    counts = counted(blog(10, *K))
+    assert [*counts] == [("no_pe",), ("pe",), ("no_pe", "pe")]
+    both = counts["no_pe", "pe"]
+    assert (both.n, both.num_figures, both.inside) == (10, 40, 40)
+    assert both.inside == counts["no_pe",].inside + counts["pe",].inside
+    assert abs(both.furthest) == max(abs(count.furthest) for count in counts.values())
+    assert both.unlike == []
+
+
+def test_figures_that_are_elsewhere_are_outside_and_the_furthest_is_named() -> None:
+    """Train losses 20 sd too high: K's ten are outside, far below, and nothing else is."""
+    both = counted(blog(10, *K, moved=20 * SD))["no_pe", "pe"]
+    assert both.inside == 30
+    assert both.furthest < -10
+    assert both.furthest_figure[2] == "train_loss"
+
+
+def test_our_own_runs_are_held_against_the_others_with_both_variants_of_a_seed() -> None:
+    found = blog(6, *K)
+    counts = counted(found)
+    own = counts["no_pe", "pe"].own
+    assert [*own] == ["0", "1", "2", "3", "4", "5"]
+    assert all(own[seed] == sum(counts[label,].own[seed] for label in ("no_pe", "pe"))
+               for seed in own)  # fmt: skip
+    strange = [
+        replace(run, result=like_k("pe", 1, 5, PE, *K, moved=1.0))
+        if (run.result.label, run.result.seed) == ("pe", 5) else run
+        for run in found
+    ]  # fmt: skip
+    assert counted(strange)["no_pe", "pe"].own["5"] <= own["5"] - 5
+    assert counted(blog(3, *K))["no_pe", "pe"].own == {}
+
+
+def test_two_seeds_are_too_few() -> None:
+    assert only(blog(2, *K)).agreement == []
+    assert "prediction interval" not in printed(blog(2, *K))
+    assert "K: the published run, one seed" in printed(blog(2, *K))
+
+
+def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
+    """Each of the four by itself: variants of different settings are not counted together."""
+    study = load_study("blog_cells")
+    found = [
+        Run(path=Path("nowhere"), result=like_k(label, order, seed, *words))
+        for order, (label, words) in enumerate(study.variants.items())
+        for seed in range(4)
+    ]
+    counts = counted(found)
+    cells = [variants for variants in counts if len(variants) == 2]
+    assert cells == [
+        tuple(f"{position}_{code}" for position in ("none", "pe"))
+        for code in ("unscaled_1e-8", "unscaled_1e-7", "scaled_1e-8", "scaled_1e-7")
+    ]
+    assert [counts[cell].unlike for cell in cells] == [
+        [],
+        ["train.eps=1e-07"],
+        ["model.scale=true"],
+        ["model.scale=true", "train.eps=1e-07"],
+    ]
+    text = " ".join(printed(found).split())
+    assert "K's run had model.scale=false train.eps=1e-08; others here: none_unscaled_1e-7" in text
+    assert "one seed with model.scale=false train.eps=1e-08" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["model.heads=4"], ["position=learned"], ["position.layout=interleaved"]),
+        *(["train=holdout"], ["train.batch_size=64"], ["train.lr=0.01"], ["train.eps=1e-6"]),
+        *(["data=contrast"], ["data.max_len=90"], ["data.limit_train=100"], ["model=lstm"]),
+    ],
+)
+def test_another_experiment_is_never_held_against_k(words: list[str]) -> None:
+    run = result("pe", 1, 0, [0.8] * 5, PE, *K, *words)
+    assert kexue.figures_for(run) is None
+    assert not kexue.is_k(run)
+
+
+def test_other_data_under_the_name_of_imdb_are_never_held_against_k() -> None:
+    run = result("pe", 1, 0, [0.8] * 5, PE, *K)
+    assert kexue.is_k(run)
+    for split in ("n_train", "n_test"):
+        fewer = replace(run, data={**run.data, split: 1_000})
+        assert kexue.figures_for(fewer) is None
+
+
+def test_a_run_from_before_the_key_had_todays_epsilon() -> None:
+    old = result("pe", 1, 0, [0.8] * 5, PE, "model.scale=false")
+    del old.config["train"]["eps"]
+    assert kexue.figures_for(old) is not None
+    assert kexue.unlike(old) == ["train.eps=1e-07"]
+    new = [result("pe", 1, seed, [0.8] * 5, PE, "model.scale=false") for seed in (1, 2)]
+    runs = [Run(path=Path("nowhere"), result=run) for run in (old, *new)]
+    assert [variant.label for variant in only(runs).variants] == ["pe"]
+    runs[1].result.config["model"]["heads"] = 4
+    assert [variant.label for variant in only(runs).variants] == ["pe model.heads=8",
+                                                                  "pe model.heads=4"]  # fmt: skip
+    assert "model.heads: 4" in html.page(runs, compare(runs))
+
+
+def test_shorter_and_longer_runs_are_held_for_the_epochs_that_both_have() -> None:
+    for epochs, num_figures in ((2, 8), (5, 20)):
+        found = [
+            Run(path=Path("nowhere"), result=like_k("a", 0, seed, *K, epochs=epochs))
+            for seed in range(3)
+        ]
+        assert counted(found)["a",].num_figures == num_figures
+
+
+def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
+    found = blog(4, *K, moved=20 * SD)
+    comparisons = compare(found)
+    first = comparisons[0].variants[0].epochs[0]
+    outside = first.agreement["train_loss"]
+    losses = [run.result.epochs[0].train_loss for run in found if run.result.label == "no_pe"]
+    distance = (0.4090 - np.mean(losses)) / np.std(losses, ddof=1)
+    assert outside.distance == pytest.approx(distance)
+    cell = f".4090 ({distance:+.1f})"
+    count = f"{counted(found)['no_pe', 'pe'].inside} of 40"
+    terminal = printed(found)
+    for text in (terminal, formats.markdown(comparisons), formats.latex(comparisons)):
+        assert cell in text
+        assert count in text
+        assert "figures inside the 95" in text
+    assert max(map(len, terminal.splitlines())) <= 80
+    page = html.page(found, comparisons)
+    assert count in page
+    assert f"({distance:+.1f})" in page
+    rows = list(csv.DictReader(io.StringIO(formats.as_csv(comparisons))))
+    (row,) = [r for r in rows if (r["variant"], r["epoch"], r["metric"])
+              == ("no_pe", "1", "train_loss")]  # fmt: skip
+    assert float(row["k"]) == 0.4090
+    assert float(row["k_distance"]) == outside.distance
+    assert float(row["k"]) < float(row["k_low"]) < float(row["mean"]) < float(row["k_high"])
+    tree = json.loads(formats.as_json(comparisons))
+    assert f"{tree[0]['agreement'][-1]['inside']} of 40" == count
+    assert tree[0]["variants"][0]["epochs"][0]["agreement"]["train_loss"]["inside"] is False
