@@ -1,0 +1,208 @@
+"""Two crossed factors: what one adds under each level of the other, and the difference of these."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Command
+from rich.console import Console
+from test_report import result
+
+from attnexp.errors import UserError
+from attnexp.report import formats, html
+from attnexp.report.comparison import Comparison, compare
+from attnexp.runs import manifest
+from attnexp.runs.manifest import Manifest
+from attnexp.runs.result import Run
+from attnexp.statistics.verdict import Verdict
+from attnexp.sweeps.plan import plan
+
+STUDY = """\
+factors:
+  position: {none: [position=none], pe: [position=sinusoidal]}
+  scale: {scaled: [], unscaled: [model.scale=false]}
+"""
+LABELS = ("none_scaled", "none_unscaled", "pe_scaled", "pe_unscaled")
+MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
+"""By seed, what PE gives more without scaling."""
+
+
+def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
+    """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
+    levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
+              for label in LABELS}  # fmt: skip
+    manifest.save(folder, Manifest(name="mine", variants=levels))
+    found = []
+    for seed, extra in enumerate(more):
+        chance = 0.001 * seed
+        accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
+                    "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
+        for order, label in enumerate(LABELS):
+            words = ["position=sinusoidal"] * ("pe" in label) + ["model.scale=false"] * (
+                "_un" in label
+            )
+            run = result(label, order, seed, [0.7, accuracy[label]], "data=contrast", *words)
+            if label != without:
+                found.append(Run(path=folder / run.run_id, result=run))
+    return found
+
+
+def only(found: list[Run]) -> Comparison:
+    (comparison,) = compare(found)
+    return comparison
+
+
+def printed(found: list[Run]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    formats.show(compare(found), console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> None:
+    (interaction,) = only(stored(tmp_path, more=MORE)).interactions
+    assert interaction.levels == {"position": "pe", "scale": "unscaled"}
+    assert interaction.baselines == {"position": "none", "scale": "scaled"}
+    assert interaction.variants == ["pe_unscaled", "none_unscaled", "pe_scaled", "none_scaled"]
+    found = interaction.points["final"]
+    assert [*found.figures["accuracy"].by_seed.values()] == pytest.approx(MORE)
+    assert found.figures["accuracy"].p == 2 / 2**6
+    assert found.judgement.verdict is Verdict.helps
+    less = only(stored(tmp_path, more=[-extra for extra in MORE])).interactions[0]
+    assert less.points["final"].judgement.verdict is Verdict.hurts
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (MORE, "pe gives more with unscaled than with scaled: +1.47 points ["),
+        ([-extra for extra in MORE], "pe gives less with unscaled than with scaled: -1.47 points"),
+        ([1e-4, -1e-4] * 3, "pe gives as much with unscaled as with scaled: +0.00 points"),
+        ([0.01, -0.01] * 3, "pe may give more or less with unscaled than with scaled: +0.00"),
+        (MORE[:2], "pe may give more or less with unscaled than with scaled: +1.50"),
+    ],
+)
+def test_one_sentence_says_it_in_every_format_for_people(
+    tmp_path: Path, more: list[float], said: str
+) -> None:
+    found = stored(tmp_path, more=more)
+    comparisons = compare(found)
+    pages = (printed(found), formats.markdown(comparisons), formats.latex(comparisons))
+    for text in pages:
+        flat = " ".join(text.split()).replace("$", "").replace("\\", "")
+        assert f"interaction, final: {said}" in flat.replace("**", "")
+    sentence, grounds = said.split(":")
+    assert f"<strong>{sentence}</strong>:{grounds}" in html.page(found, comparisons)
+
+
+def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
+    found = stored(tmp_path, more=MORE)
+    comparisons = compare(found)
+    title = "(pe_unscaled − none_unscaled) − (pe_scaled − none_scaled)"
+    terminal = printed(found)
+    assert title in terminal
+    assert title in formats.markdown(comparisons)
+    assert title.replace("_", r"\_").replace("−", "$-$") in formats.latex(comparisons)
+    assert title in html.page(found, comparisons)
+    assert max(map(len, terminal.splitlines())) <= 80
+    pair = comparisons[0].interactions[0].points["final"].figures["accuracy"]
+    (row,) = [
+        row
+        for row in csv.DictReader(io.StringIO(formats.as_csv(comparisons)))
+        if (row["variant"], row["baseline"]) == ("pe_unscaled − none_unscaled",
+                                                 "pe_scaled − none_scaled")
+        and (row["point"], row["metric"]) == ("final", "accuracy")
+    ]  # fmt: skip
+    assert [float(row[key]) for key in ("mean", "low", "high", "p")] == [
+        pair.difference.mean, pair.low, pair.high, pair.p,
+    ]  # fmt: skip
+    tree = json.loads(formats.as_json(comparisons))
+    stored_pair = tree[0]["interactions"][0]["points"]["final"]["figures"]["accuracy"]
+    assert stored_pair["difference"]["mean"] == pair.difference.mean
+
+
+def test_runs_that_miss_a_variant_or_a_seed_or_lie_elsewhere_have_none(tmp_path: Path) -> None:
+    for label in LABELS:
+        assert only(stored(tmp_path, more=MORE, without=label)).interactions == []
+    found = stored(tmp_path, more=MORE)
+    apart = [run for run in found if (run.result.label == "pe_scaled") == (run.result.seed < 3)]
+    assert only(apart).interactions == []
+    (tmp_path / manifest.FILE).unlink()
+    assert only(found).interactions == []
+
+
+def test_every_level_but_the_baselines_has_one_judged_together() -> None:
+    levels = {
+        f"{position}_{mask}": {"position": position, "mask": mask}
+        for position in ("none", "pe")
+        for mask in ("full", "causal", "window")
+    }
+    crossings = [*Manifest(name="m", variants=levels).crossings()]
+    assert crossings == [
+        ("pe_causal", "none_causal", "pe_full", "none_full"),
+        ("pe_window", "none_window", "pe_full", "none_full"),
+    ]
+    assert [*Manifest(name="m", variants={"a": {}, "b": {}}).crossings()] == []
+
+
+# From the study's file to the report
+
+
+def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(STUDY)
+    planned = plan([f"study={path}", "data=contrast"])
+    assert [job.label for job in planned.jobs] == [*LABELS]
+    assert [(str(job.config.position.kind), job.config.model.scale) for job in planned.jobs] == [
+        ("none", True), ("none", False), ("sinusoidal", True), ("sinusoidal", False),
+    ]  # fmt: skip
+    assert planned.study is not None
+    assert planned.study.variants["pe_scaled"] == {"position": "pe", "scale": "scaled"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("factors: [a, b]", "got factors: \\['a', 'b'\\]"),
+        ("factors: {a: {x: [], y: []}}", "two crossed factors.*got factors: "),
+        ("factors: {a: {x: [], y: []}, b: {x: [], y: []}, c: {x: [], y: []}}", "two crossed"),
+        ("factors: {a: {x: [], y: []}, b: {x: []}}", "factor b needs two levels or more"),
+        ("factors: {a: {x: [], y: []}, b: [x, y]}", "factor b needs two levels or more"),
+        ("factors: {a: {x: [], y: model.heads=4}, b: {x: [], y: []}}", "'model.heads=4' is no li"),
+        ("factors: {a: {x: [], x_y: []}, b: {z: [], y_z: []}}", "two pairs.* are named x_y_z"),
+        ("baseline: x\nfactors: {a: {x: [], y: []}, b: {x: [], y: []}}", "got baseline, factors"),
+        ("baseline: [x]\nvariants: {x: []}", "is not among the variants"),
+        ("baseline: x\nvariants: [x]", "got variants: \\['x'\\]"),
+        ("baseline: x", "two crossed factors.*got baseline"),
+    ],
+)
+def test_wrong_shapes_are_told(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        plan([f"study={path}"])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "other": 2}'])
+def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
+    assert manifest.load(tmp_path) is None
+    (tmp_path / manifest.FILE).write_text(text)
+    with pytest.raises(UserError, match=r"study.json cannot be used \(.*\)\. Delete it"):
+        manifest.load(tmp_path)
+
+
+def test_a_sweep_leaves_what_its_report_needs(attnexp: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(STUDY)
+    swept = attnexp(
+        *("sweep", "study=mine.yaml", "experiment=smoke", "train.epochs=1", "seed=0,1"),
+        *("data.limit_train=64", "data.limit_test=64", "model.d_model=8"),
+    )
+    assert swept.returncode == 0, swept.stderr
+    assert "interaction, final: " in swept.stdout
+    reported = attnexp("report", "outputs/mine")
+    assert reported.stdout == swept.stdout.partition("\nResults: ")[0]
+    (tmp_path / "outputs" / "mine" / manifest.FILE).write_text("{")
+    damaged = attnexp("report", "outputs/mine")
+    assert (damaged.returncode, "Traceback" in damaged.stderr) == (2, False)
+    assert "study.json cannot be used" in damaged.stderr
