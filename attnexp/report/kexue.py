@@ -107,7 +107,7 @@ def figures_for(run: RunResult) -> list[dict[str, float]] | None:
 
 
 def is_k(run: RunResult) -> bool:
-    """Whether a run is K's to the last setting and epoch."""
+    """Whether a run is K's in every setting that is not free, code and Keras too."""
     k = figures_for(run)
     return k is not None and len(k) == len(run.epochs) and not unlike(run)
 
