@@ -32,7 +32,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
         return found | {"source": "generated here; needs no file and no cache"}
     if config.name is DataName.hub or not config.path:
         name = config.path or sources.IMDB
-        if not (hub.cached(name) or hub.snapshot(name)):
+        if not hub.cached(name):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
         source = sources.find(config)
