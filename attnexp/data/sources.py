@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import acl_imdb, hub, keras_npz
-from attnexp.data.corpus import SPLITS, Corpus, corpus, told
+from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
 from attnexp.errors import UserError
 
@@ -79,7 +79,7 @@ def _on_hub(name: str, *, remedy: str) -> Source:
 
 def _on_disk(given: str) -> Source:
     path = Path(given).expanduser().absolute()
-    with told(path):
+    with as_user_error(path):
         if not given or not path.exists():
             setting = "ATTNEXP_IMDB" if os.environ.get("ATTNEXP_IMDB") == given else "data.path"
             raise UserError(f"{setting}={given} does not exist. Give {FORMATS}.")
@@ -137,7 +137,7 @@ def _in_file(path: Path) -> Source:
 
 def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> Source:
     def checked() -> Corpus:
-        with told(path):
+        with as_user_error(path):
             return read(path)
 
     return Source(description=f"{kind} {path}", key=key, read=checked)
@@ -154,7 +154,7 @@ def _read_parquet(shards: dict[str, list[Path]], home: Path) -> Corpus:
     halves: dict[str, tuple[list[str], list[Any]]] = {split: ([], []) for split in SPLITS}
     for split, files in shards.items():
         for file in files:
-            with told(file), parquet.ParquetFile(file) as opened:
+            with as_user_error(file), parquet.ParquetFile(file) as opened:
                 texts, labels = _columns(opened.read(), str(file))
             halves[split][0].extend(texts)
             halves[split][1].extend(labels)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attnexp.data.cache import cache_dir, kept
-from attnexp.data.corpus import told
+from attnexp.data.corpus import as_user_error
 from attnexp.errors import UserError
 
 FORM = (
@@ -56,7 +56,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         )
     if not file.is_file():
         raise UserError(f"There is no file {file}. Give {FORM}.")
-    with told(file), file.open("rb") as content:
+    with as_user_error(file), file.open("rb") as content:
         fingerprint = hashlib.file_digest(content, "sha256").hexdigest()[:16]
     key = hashlib.sha256(json.dumps([fingerprint, d_model, *words]).encode()).hexdigest()[:16]
     rows, found = kept(
@@ -73,7 +73,7 @@ def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, 
     row_of = {word.encode(): row for row, word in enumerate(words)}
     rows, found = torch.zeros(len(words), d_model), torch.zeros(len(words), dtype=torch.bool)
     known: list[str] = []
-    with told(file), gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+    with as_user_error(file), gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             word, _, numbers = line.rstrip().partition(b" ")
             if number == 1 and word.isdigit() and numbers.isdigit():
