@@ -17,12 +17,6 @@ from attnexp.model.softmax import attention_weights
 NOWHERE = Path("nowhere")
 
 
-def test_ids_and_texts() -> None:
-    claims = [*heads.CLAIMS, *growth.CLAIMS, *reach.CLAIMS]
-    assert [claim.id for claim in claims] == ["C18", "C23", "C27"]
-    assert all(len(claim.text) <= 70 for claim in claims)
-
-
 def fixed_ratio(ratio: float, batch: int) -> list[float]:
     return [ratio] * 4
 

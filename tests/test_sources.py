@@ -127,7 +127,6 @@ def assert_is_the_corpus(corpus: Corpus) -> None:
         assert half.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("name", [DataName.imdb, DataName.files])
 @pytest.mark.parametrize(
     "write",
     [
@@ -141,10 +140,8 @@ def assert_is_the_corpus(corpus: Corpus) -> None:
     ],
     ids=["parquet", "parquet-below", "two-shards", "parent", "folder", "archive", "renamed"],
 )
-def test_every_form_reads_equal(
-    tmp_path: Path, write: Callable[[Path], Path], name: DataName
-) -> None:
-    assert_is_the_corpus(on_disk(write(tmp_path), name).read())
+def test_every_form_reads_equal(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    assert_is_the_corpus(on_disk(write(tmp_path)).read())
 
 
 def test_unsupervised_parquet_is_ignored(tmp_path: Path) -> None:
