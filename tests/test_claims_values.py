@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnexp.claims import encodings, masking, run, values
 from attnexp.claims.claim import Claim, Verdict
-from attnexp.claims.measure import apart, draw, is_refused, rough, worst
+from attnexp.claims.measure import apart, is_refused, normal, rough, worst
 from attnexp.model import attention, masks, pooling, positions
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block, FeedForward
@@ -277,7 +277,7 @@ def test_rough_modules_of_one_structure_are_equal_and_far_from_their_input() -> 
     assert torch.equal(one.up.weight, other.up.weight)
     assert one.up.weight.dtype is torch.float64
     assert not any(parameter.requires_grad for parameter in one.parameters())
-    assert (one.up.weight * 8**0.5 - draw(8, 8)).abs().max() > 0.1
+    assert (one.up.weight * 8**0.5 - normal(8, 8)).abs().max() > 0.1
 
 
 def test_only_what_users_see_counts_as_refused() -> None:
