@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.claims import encodings, masking, run, values
-from attnexp.claims.claim import Claim, Verdict
+from attnexp.claims.claim import Claim, Conclusion
 from attnexp.claims.measure import apart, is_refused, normal, rough, worst
 from attnexp.model import attention, masks, pooling, positions
 from attnexp.model.attention import MultiHeadSelfAttention
@@ -49,7 +49,7 @@ def test_it_holds_in_a_line_and_at_once(claim: Claim) -> None:
     started = time.process_time()
     finding = claim.check(NOWHERE)
     assert time.process_time() - started < 2
-    assert finding.verdict is Verdict.holds
+    assert finding.conclusion is Conclusion.holds
     assert finding.n is None
     assert len(finding.measured) <= 110
     assert "\n" not in finding.measured
@@ -251,7 +251,7 @@ def test_it_is_refuted_when_a_piece_is_wrong(
     monkeypatch: Patch, name: str, breakage: Breakage
 ) -> None:
     breakage(monkeypatch)
-    assert CLAIMS[name].check(NOWHERE).verdict is Verdict.refuted
+    assert CLAIMS[name].check(NOWHERE).conclusion is Conclusion.refuted
 
 
 def test_every_claim_can_be_refuted() -> None:

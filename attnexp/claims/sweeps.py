@@ -8,7 +8,7 @@ other, and inconclusive in between. All figures are validated on test, as K's.
 from collections.abc import Callable
 from pathlib import Path
 
-from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.report.comparison import compare
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
@@ -51,7 +51,7 @@ def c20(results: Path) -> Finding:
     return Finding(
         measured=f"10 epoch means, at most {100 * worst:.2f} points from K's "
         f"(tolerance {100 * NEAR_K:.1f})",
-        verdict=Verdict.supported if worst <= NEAR_K else Verdict.not_supported,
+        conclusion=Conclusion.supported if worst <= NEAR_K else Conclusion.not_supported,
         n=n,
     )
 
@@ -117,7 +117,7 @@ def _variants(results: Path, study: str, *labels: str) -> list[Group] | Finding:
         return Finding(
             measured=f"no two seeds of {', '.join(labels)} in {folder}; "
             f"make them: attnexp sweep study={study}",
-            verdict=Verdict.not_run,
+            conclusion=Conclusion.not_run,
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
 
@@ -151,25 +151,25 @@ def _difference(one: Group, other: Group, figure: Callable[[RunResult], float]) 
     return pair
 
 
-def _above(pair: Paired) -> Verdict:
+def _above(pair: Paired) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(low > 0, high < 0)
+    return _concluded(low > 0, high < 0)
 
 
-def _below(pair: Paired) -> Verdict:
+def _below(pair: Paired) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(high < 0, low > 0)
+    return _concluded(high < 0, low > 0)
 
 
-def _within(pair: Paired, bound: float) -> Verdict:
+def _within(pair: Paired, bound: float) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(-bound < low and high < bound, high < -bound or low > bound)
+    return _concluded(-bound < low and high < bound, high < -bound or low > bound)
 
 
-def _verdict(supported: bool, contradicted: bool) -> Verdict:
+def _concluded(supported: bool, contradicted: bool) -> Conclusion:
     if supported:
-        return Verdict.supported
-    return Verdict.not_supported if contradicted else Verdict.inconclusive
+        return Conclusion.supported
+    return Conclusion.not_supported if contradicted else Conclusion.inconclusive
 
 
 def _interval(pair: Paired) -> tuple[float, float]:
@@ -178,20 +178,20 @@ def _interval(pair: Paired) -> tuple[float, float]:
     return pair.low, pair.high
 
 
-def _finding(pairs: list[tuple[str, Paired]], verdicts: list[Verdict]) -> Finding:
+def _finding(pairs: list[tuple[str, Paired]], conclusions: list[Conclusion]) -> Finding:
     """Supported when all parts are, not supported when any part is not, else inconclusive."""
     lines = []
     for name, pair in pairs:
         low, high = _interval(pair)
         mean = pair.difference.mean
         lines.append(f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
-    if all(verdict is Verdict.supported for verdict in verdicts):
-        verdict = Verdict.supported
-    elif Verdict.not_supported in verdicts:
-        verdict = Verdict.not_supported
+    if all(conclusion is Conclusion.supported for conclusion in conclusions):
+        conclusion = Conclusion.supported
+    elif Conclusion.not_supported in conclusions:
+        conclusion = Conclusion.not_supported
     else:
-        verdict = Verdict.inconclusive
-    return Finding(measured="; ".join(lines), verdict=verdict, n=pairs[0][1].difference.n)
+        conclusion = Conclusion.inconclusive
+    return Finding(measured="; ".join(lines), conclusion=conclusion, n=pairs[0][1].difference.n)
 
 
 CLAIMS = [
