@@ -84,10 +84,10 @@ def tables(folder: Path) -> dict[str, "pa.Table"]:
     with TemporaryDirectory() as scratch:
         try:
             found = datasets.load_dataset(str(folder), cache_dir=scratch, keep_in_memory=True)
-        except Exception as error:  # likewise
+        except Exception as error:  # each file format has its own
             raise UserError(
                 f"The data set in {folder} cannot be read ({_said(error)}). Choose another; or, if "
-                f"its files are damaged, delete this folder, to download it again."
+                f"its files are damaged, delete {folder.parents[1]}, to download it again."
             ) from None
     if not set(SPLITS) <= found.keys():
         raise UserError(
