@@ -320,7 +320,7 @@ def claims(
     Example: attnexp claims C04 C20
     """
     from attnexp.claims import run
-    from attnexp.claims.claim import Verdict
+    from attnexp.claims.claim import Conclusion
     from attnexp.progress import track
 
     chosen = run.choose(ids or [], everything=everything)
@@ -335,7 +335,7 @@ def claims(
 
         for path in draw({claim.id for claim in chosen}, figures):
             note(f"Picture: {path}")
-    refuted = [claim.id for claim, finding in found if finding.verdict is Verdict.refuted]
+    refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
     if refuted:
         _stop(f"refuted: {', '.join(refuted)}", code=1)
 

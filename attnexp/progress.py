@@ -42,6 +42,14 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         yield from progress.track(items, total=total, description=label, update_period=0.2)
 
 
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 class _Rate(ProgressColumn):
     """Items a second."""
 

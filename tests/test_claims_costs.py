@@ -9,18 +9,12 @@ import torch
 from torch import Tensor
 
 from attnexp.claims import growth, heads, reach
-from attnexp.claims.claim import Verdict
+from attnexp.claims.claim import Conclusion
 from attnexp.model import attention, masks
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.softmax import attention_weights
 
 NOWHERE = Path("nowhere")
-
-
-def test_ids_and_texts() -> None:
-    claims = [*heads.CLAIMS, *growth.CLAIMS, *reach.CLAIMS]
-    assert [claim.id for claim in claims] == ["C18", "C23", "C27"]
-    assert all(len(claim.text) <= 70 for claim in claims)
 
 
 def fixed_ratio(ratio: float, batch: int) -> list[float]:
@@ -30,7 +24,7 @@ def fixed_ratio(ratio: float, batch: int) -> list[float]:
 def test_c18_heads_at_once_give_the_numbers_of_a_loop() -> None:
     threads = torch.get_num_threads()
     finding = heads.c18(NOWHERE)
-    assert finding.verdict is Verdict.holds
+    assert finding.conclusion is Conclusion.holds
     assert "at batch 32" in finding.measured
     assert torch.get_num_threads() == threads
 
@@ -43,7 +37,7 @@ def test_c18_says_whether_it_is_faster(
     finding = heads.c18(NOWHERE)
     assert finding.measured.endswith(said)
     assert len(finding.measured) <= 110
-    assert finding.verdict is Verdict.holds  # the numbers decide
+    assert finding.conclusion is Conclusion.holds  # the numbers decide
 
 
 def test_c18_faster_means_three_pairs_of_four() -> None:
@@ -58,7 +52,7 @@ def test_c18_is_refuted_by_heads_that_mix(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(attention.MultiHeadSelfAttention, "split_heads", mixed)
     monkeypatch.setattr(heads, "loop_over_tensor", partial(fixed_ratio, 2.0))
-    assert heads.c18(NOWHERE).verdict is Verdict.refuted
+    assert heads.c18(NOWHERE).conclusion is Conclusion.refuted
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +62,7 @@ def measured() -> growth.Curves:
 
 def test_c23_costs_grow_as_claimed(measured: growth.Curves) -> None:
     finding = growth.judge(measured)
-    assert finding.verdict is Verdict.holds
+    assert finding.conclusion is Conclusion.holds
     assert len(finding.measured) <= 110
 
 
@@ -90,7 +84,7 @@ def test_c23_is_refuted_by_other_growth(measured: growth.Curves) -> None:
         replace(measured, full=replace(measured.full, elements=measured.window.elements)),
         replace(measured, convolution=tuple(2 * flops for flops in measured.convolution)),
     ):
-        assert growth.judge(wrong).verdict is Verdict.refuted
+        assert growth.judge(wrong).conclusion is Conclusion.refuted
 
 
 def whole_map(
@@ -114,7 +108,7 @@ def test_c23_an_exponent_is_that_of_the_largest_sizes() -> None:
 
 def test_c27_reach() -> None:
     finding = reach.c27(NOWHERE)
-    assert finding.verdict is Verdict.holds
+    assert finding.conclusion is Conclusion.holds
     assert finding.measured == (
         "attention 256 of 256 pairs; LSTM 136 (0 ahead, 0 past a cut); "
         "1, 2, 3 CNN layers ±1, ±2, ±3"
@@ -127,7 +121,7 @@ def test_c27_is_refuted_by_a_wider_convolution(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(reach, "Convolution", wider)
     finding = reach.c27(NOWHERE)
-    assert finding.verdict is Verdict.refuted
+    assert finding.conclusion is Conclusion.refuted
     assert "±2, ±4, ±6" in finding.measured
 
 
@@ -136,7 +130,7 @@ def test_c27_is_refuted_by_an_lstm_that_reads_both_ways(monkeypatch: pytest.Monk
         return Recurrent(d_input, d_output, cell=cell, bidirectional=True)
 
     monkeypatch.setattr(reach, "Recurrent", both_ways)
-    assert reach.c27(NOWHERE).verdict is Verdict.refuted
+    assert reach.c27(NOWHERE).conclusion is Conclusion.refuted
 
 
 def test_c27_is_refuted_by_attention_that_looks_back_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,5 +139,5 @@ def test_c27_is_refuted_by_attention_that_looks_back_only(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(attention, "attention_weights", causal)
     finding = reach.c27(NOWHERE)
-    assert finding.verdict is Verdict.refuted
+    assert finding.conclusion is Conclusion.refuted
     assert "attention 136 of 256" in finding.measured

@@ -1,4 +1,4 @@
-"""Claims about many runs: the verdict follows the interval, and missing runs name their command."""
+"""Claims about many runs: the interval decides, and missing runs name their command."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ from test_kexue import SD, K, blog
 from test_report import result
 
 from attnexp.claims import sweeps
-from attnexp.claims.claim import Claim, Verdict
+from attnexp.claims.claim import Claim, Conclusion
 from attnexp.config.schema import PositionKind
 from attnexp.report import kexue
 from attnexp.runs import store
@@ -42,22 +42,22 @@ def near(epochs: list[float], *shifts: float) -> list[list[float]]:
 @pytest.mark.parametrize("claim", sweeps.CLAIMS, ids=lambda claim: claim.id)
 def test_without_runs_the_command_is_named(claim: Claim, tmp_path: Path) -> None:
     finding = claim.check(tmp_path)
-    assert finding.verdict is Verdict.not_run
+    assert finding.conclusion is Conclusion.not_run
     assert "attnexp sweep study=" in finding.measured
 
 
 @pytest.mark.parametrize(
-    ("moved", "verdict"), [(0.0, Verdict.supported), (10 * SD, Verdict.not_supported)]
+    ("moved", "conclusion"), [(0.0, Conclusion.supported), (10 * SD, Conclusion.not_supported)]
 )
 def test_c20_counts_ks_figures_among_our_seeds(
-    tmp_path: Path, moved: float, verdict: Verdict
+    tmp_path: Path, moved: float, conclusion: Conclusion
 ) -> None:
     """The test of agreement decides, and says what our own runs would have had."""
     save(tmp_path, blog(5, *K, moved=moved))
     finding = sweeps.c20(tmp_path)
-    assert (finding.verdict, finding.n) == (verdict, 5)
+    assert (finding.conclusion, finding.n) == (conclusion, 5)
     inside = int(finding.measured.split()[0])
-    assert (inside >= sweeps.INSIDE) is (verdict is Verdict.supported)
+    assert (inside >= sweeps.INSIDE) is (conclusion is Conclusion.supported)
     assert "our own runs, each held against the others: " in finding.measured
 
 
@@ -73,36 +73,36 @@ def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
         ]
         save(folder, runs)
         for claim in (sweeps.c20, sweeps.c22):
-            assert claim(folder).verdict is Verdict.not_run
+            assert claim(folder).conclusion is Conclusion.not_run
     save(tmp_path / "two", blog(2, *K))
-    assert sweeps.c20(tmp_path / "two").verdict is Verdict.not_run
+    assert sweeps.c20(tmp_path / "two").conclusion is Conclusion.not_run
     assert "2 of 3 seeds" in sweeps.c20(tmp_path / "two").measured
 
 
 @pytest.mark.parametrize(
-    ("shifts", "verdict"),
+    ("shifts", "conclusion"),
     [
-        ((0.001, 0.0011, 0.0012), Verdict.supported),
-        ((-0.02, -0.03, 0.03), Verdict.inconclusive),
-        ((-0.05, -0.0501, -0.0502), Verdict.not_supported),
+        ((0.001, 0.0011, 0.0012), Conclusion.supported),
+        ((-0.02, -0.03, 0.03), Conclusion.inconclusive),
+        ((-0.05, -0.0501, -0.0502), Conclusion.not_supported),
     ],
 )
 def test_c22_follows_the_interval(
-    tmp_path: Path, shifts: tuple[float, ...], verdict: Verdict
+    tmp_path: Path, shifts: tuple[float, ...], conclusion: Conclusion
 ) -> None:
     """K's own figures as seeds, PE's final epoch moved: by little, by nothing sure, far down."""
     write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0, 0), *K)
     moved = [[*K_PE[:-1], K_PE[-1] + shift] for shift in shifts]
     write(tmp_path, "blog", "pe", moved, "position=sinusoidal", *K)
-    assert sweeps.c22(tmp_path).verdict is verdict
+    assert sweeps.c22(tmp_path).conclusion is conclusion
 
 
 def test_c10_needs_both_ends_of_the_interval_close(tmp_path: Path) -> None:
     write(tmp_path, "position", "sinusoidal", near(K_PE, 0, 0, 0), "position=sinusoidal")
     write(tmp_path, "position", "learned", near(K_PE, 0.001, 0.002, 0.003), "position=learned")
-    assert sweeps.c10(tmp_path).verdict is Verdict.supported
+    assert sweeps.c10(tmp_path).conclusion is Conclusion.supported
     write(tmp_path, "position", "concat", near(K_PE, 0.02, 0.021, 0.022), "position=learned")
-    assert sweeps.c11(tmp_path).verdict is Verdict.not_supported
+    assert sweeps.c11(tmp_path).conclusion is Conclusion.not_supported
 
 
 def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
@@ -111,11 +111,11 @@ def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
     for label, shift in models.items():
         accuracies = near(K_PE, shift, shift + 0.001, shift + 0.002)
         write(tmp_path, "baselines", label, accuracies, f"model={label}")
-    assert sweeps.c21(tmp_path).verdict is Verdict.supported
-    assert sweeps.c26(tmp_path).verdict is Verdict.supported
+    assert sweeps.c21(tmp_path).conclusion is Conclusion.supported
+    assert sweeps.c26(tmp_path).conclusion is Conclusion.supported
 
 
 def test_other_data_and_protocols_do_not_count(tmp_path: Path) -> None:
     write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0), *K, "data.max_len=90")
     write(tmp_path, "blog", "pe", near(K_PE, 0, 0), "position=sinusoidal", *K, "data.max_len=90")
-    assert sweeps.c22(tmp_path).verdict is Verdict.not_run
+    assert sweeps.c22(tmp_path).conclusion is Conclusion.not_run

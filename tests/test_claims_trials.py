@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnexp.claims import trials
-from attnexp.claims.claim import Verdict
+from attnexp.claims.claim import Conclusion
 from attnexp.model.mixers import Convolution
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
@@ -22,11 +22,6 @@ NOWHERE = Path("nowhere")
 @pytest.fixture
 def _one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "SEEDS", (0,))
-
-
-def test_ids_and_texts() -> None:
-    assert [claim.id for claim in trials.CLAIMS] == ["C25", "C29"]
-    assert all(len(claim.text) <= 70 for claim in trials.CLAIMS)
 
 
 def test_c25_the_tag_is_the_parity_of_the_token_before() -> None:
@@ -70,22 +65,22 @@ SEEN = {"none": [0.58, 0.58], "PE": [0.8, 0.9], "CNN": [1.0, 0.99], "LSTM": [1.0
 
 
 @pytest.mark.parametrize(
-    ("seen", "verdict"),
+    ("seen", "conclusion"),
     [
-        ({}, Verdict.supported),
-        ({"none": [0.58, 0.7]}, Verdict.inconclusive),
-        ({"none": [0.7, 0.7]}, Verdict.not_supported),
-        ({"PE": [0.59, 0.9]}, Verdict.inconclusive),
-        ({"PE": [0.59, 0.57]}, Verdict.not_supported),
-        ({"PE": [0.8, 0.99]}, Verdict.inconclusive),
-        ({"PE": [1.0, 0.99]}, Verdict.not_supported),
-        ({"CNN": [1.0, 0.94]}, Verdict.inconclusive),
-        ({"LSTM": [0.5, 0.5]}, Verdict.supported),
+        ({}, Conclusion.supported),
+        ({"none": [0.58, 0.7]}, Conclusion.inconclusive),
+        ({"none": [0.7, 0.7]}, Conclusion.not_supported),
+        ({"PE": [0.59, 0.9]}, Conclusion.inconclusive),
+        ({"PE": [0.59, 0.57]}, Conclusion.not_supported),
+        ({"PE": [0.8, 0.99]}, Conclusion.inconclusive),
+        ({"PE": [1.0, 0.99]}, Conclusion.not_supported),
+        ({"CNN": [1.0, 0.94]}, Conclusion.inconclusive),
+        ({"LSTM": [0.5, 0.5]}, Conclusion.supported),
     ],
 )
-def test_c25_the_rule(seen: dict[str, list[float]], verdict: Verdict) -> None:
+def test_c25_the_rule(seen: dict[str, list[float]], conclusion: Conclusion) -> None:
     finding = trials.judge_tagging(SEEN | seen)
-    assert finding.verdict is verdict
+    assert finding.conclusion is conclusion
     assert finding.n == 2
     assert "58.4 at best" in finding.measured
     assert len(finding.measured) <= 110
@@ -95,7 +90,7 @@ def test_c25_the_rule(seen: dict[str, list[float]], verdict: Verdict) -> None:
 def test_c25_position_does_more_than_ease_it() -> None:
     """Not as claimed: with PE, attention tags like the convolution."""
     finding = trials.c25(NOWHERE)
-    assert finding.verdict is Verdict.not_supported
+    assert finding.conclusion is Conclusion.not_supported
     assert "none 5" in finding.measured
     assert finding.n == 1
 
@@ -107,7 +102,7 @@ def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(trials, "tagging", partial(trials.tagging, num_steps=20))
     monkeypatch.setattr(trials, "TAGGERS", {**trials.TAGGERS, "CNN": blind})
-    assert trials.c25(NOWHERE).verdict is Verdict.inconclusive
+    assert trials.c25(NOWHERE).conclusion is Conclusion.inconclusive
 
 
 @pytest.mark.usefixtures("_one_seed")
@@ -115,7 +110,7 @@ def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     state = torch.get_rng_state()
     finding = trials.c29(NOWHERE)
-    assert finding.verdict is Verdict.supported
+    assert finding.conclusion is Conclusion.supported
     assert finding.n == 1
     assert len(finding.measured) <= 110
     assert not list(tmp_path.iterdir())  # no run folders
@@ -132,35 +127,35 @@ def test_c29_is_not_supported_where_what_is_shown_was_measured_after(
             yield replace(row, train_accuracy=row.train_accuracy_after), logits
 
     monkeypatch.setattr(trials, "fit", measured_after)
-    assert trials.c29(NOWHERE).verdict is Verdict.not_supported
+    assert trials.c29(NOWHERE).conclusion is Conclusion.not_supported
 
 
 def test_c29_without_learning_nothing_follows() -> None:
     found = trials.learning(0, num_train=64, num_epochs=1)
     assert found.rise < trials.JUMP
-    assert trials.judge_learning([found]).verdict is Verdict.inconclusive
+    assert trials.judge_learning([found]).conclusion is Conclusion.inconclusive
 
 
 LEARNT = trials.Learning(epoch=2, rise=0.4, running=0.7, after=0.92, validation=0.93)
 
 
 @pytest.mark.parametrize(
-    ("second", "verdict"),
+    ("second", "conclusion"),
     [
-        ({}, Verdict.supported),
-        ({"running": 0.95}, Verdict.inconclusive),
-        ({"after": 0.9}, Verdict.inconclusive),
-        ({"rise": 0.05}, Verdict.inconclusive),
+        ({}, Conclusion.supported),
+        ({"running": 0.95}, Conclusion.inconclusive),
+        ({"after": 0.9}, Conclusion.inconclusive),
+        ({"rise": 0.05}, Conclusion.inconclusive),
     ],
 )
-def test_c29_the_rule(second: dict[str, float], verdict: Verdict) -> None:
+def test_c29_the_rule(second: dict[str, float], conclusion: Conclusion) -> None:
     other = replace(LEARNT, **second)  # type: ignore[arg-type]
-    assert trials.judge_learning([LEARNT, other]).verdict is verdict
+    assert trials.judge_learning([LEARNT, other]).conclusion is conclusion
 
 
 def test_c29_a_part_that_fails_in_every_seed_is_not_supported() -> None:
     wrong = replace(LEARNT, after=0.8)
-    assert trials.judge_learning([wrong, wrong]).verdict is Verdict.not_supported
+    assert trials.judge_learning([wrong, wrong]).conclusion is Conclusion.not_supported
 
 
 def test_c29_looks_at_the_steepest_epoch() -> None:

@@ -4,12 +4,11 @@ import io
 import json
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
 import tarfile
-import textwrap
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,17 +17,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import IMDB, ROOT, needs_imdb
 from hub_server import Hub, serve
 from pyarrow import parquet
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import hub
 from attnexp.data.corpus import Corpus
 from attnexp.data.sources import Source, find
 from attnexp.errors import UserError
 
-ROOT = str(Path(__file__).parents[1])
-REAL = Path(ROOT) / "../shared/imdb"
 HALVES = {
     "train": (["dull,  grey\n", "no", "naïve fun", "yes <br />", "ten", "10"], [0, 0, 0, 1, 1, 1]),
     "test": (["weak", "mild", "strong ☕", "fine"], [0, 0, 1, 1]),
@@ -130,7 +127,6 @@ def assert_is_the_corpus(corpus: Corpus) -> None:
         assert half.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("name", [DataName.imdb, DataName.files])
 @pytest.mark.parametrize(
     "write",
     [
@@ -144,10 +140,8 @@ def assert_is_the_corpus(corpus: Corpus) -> None:
     ],
     ids=["parquet", "parquet-below", "two-shards", "parent", "folder", "archive", "renamed"],
 )
-def test_every_form_reads_equal(
-    tmp_path: Path, write: Callable[[Path], Path], name: DataName
-) -> None:
-    assert_is_the_corpus(on_disk(write(tmp_path), name).read())
+def test_every_form_reads_equal(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    assert_is_the_corpus(on_disk(write(tmp_path)).read())
 
 
 def test_unsupervised_parquet_is_ignored(tmp_path: Path) -> None:
@@ -372,10 +366,6 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
         [TEST_SHARD, "damaged", "Fetch it again"],
     ),
-    "empty parquet": (
-        lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, empty),
-        [TEST_SHARD, "damaged", "Fetch it again"],
-    ),
     "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
     "no text": (
         lambda tmp: parquet_with(tmp, review=["a"], label=[0]),
@@ -428,19 +418,11 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         ),
         ["train/neg/9_9.txt", "not UTF-8", "byte 2"],
     ),
-    "truncated archive": (
-        lambda tmp: halve(write_archive(tmp / "a.tar.gz")),
-        ["a.tar.gz", "damaged or incomplete", "Fetch it again"],
-    ),
     "archive of nothing": (
         lambda tmp: (
             inside(tmp, "a.tar.gz", lambda path: tarfile.open(path, "w:gz").close()) / "a.tar.gz"
         ),
         ["train in", "a.tar.gz", "no reviews"],
-    ),
-    "truncated npz": (
-        lambda tmp: halve(write_keras(tmp / "imdb.npz")),
-        ["imdb.npz", "damaged or incomplete", "Fetch it again"],
     ),
 }
 
@@ -461,11 +443,12 @@ def test_no_truncation_goes_unnoticed(tmp_path: Path, form: str) -> None:
     ).read_bytes()
     for size in range(0, len(whole), 7):
         (tmp_path / "cut").write_bytes(whole[:size])
-        assert str(tmp_path / "cut") in told(tmp_path / "cut")
+        message = told(tmp_path / "cut")
+        assert str(tmp_path / "cut") in message
+        assert "damaged or incomplete" in message or size < 2
 
 
 def test_a_missing_path_is_never_replaced_by_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ATTNEXP_IMDB", raising=False)
     assert "data.path=/nowhere does not exist" in told("/nowhere")
     monkeypatch.setenv("ATTNEXP_IMDB", "/nowhere")
     assert "ATTNEXP_IMDB=/nowhere does not exist" in told("/nowhere")
@@ -480,9 +463,9 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert "Permission denied" in message
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="IMDB is not beside this checkout")
+@needs_imdb
 def test_the_real_imdb() -> None:
-    corpus = on_disk(REAL).read()
+    corpus = on_disk(IMDB).read()
     for half, distinct in ((corpus.train, 24_904), (corpus.test, 24_801)):
         assert len(half.reviews) == 25_000
         assert len({str(review) for review in half.reviews}) == distinct
@@ -492,8 +475,7 @@ def test_the_real_imdb() -> None:
 # The hub: in a process of its own, because the libraries read the environment at import.
 
 SCRIPT = """
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.sources import find
 from attnexp.errors import UserError
@@ -501,40 +483,46 @@ answer = {}
 try:
     source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None))
     answer |= {"description": source.description, "key": source.key}
+    answer["quick"] = "datasets" not in sys.modules
     corpus = source.read()
     for split in ("train", "test"):
         half = getattr(corpus, split)
         answer[split] = [half.reviews, half.labels.tolist()]
 except UserError as error:
     answer["error"] = str(error)
-answer["seconds"] = time.perf_counter() - start
-answer["datasets"] = "datasets" in sys.modules
 print(json.dumps(answer))
 """
 
 
-def ask_hub(
-    home: Path, endpoint: str, name: str = "", *, before: str = "", **environment: str
-) -> dict[str, Any]:
-    """What `find` and `read` give in a fresh process; its stderr must stay empty."""
+def python(home: Path, endpoint: str, script: str, *words: str, **environment: str) -> str:
+    """What a fresh process prints on stdout, within a minute; its stderr must stay empty."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    hub = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", before + SCRIPT, "hub" if name else "imdb", name],
-        env=kept
-        | {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "PYTHONPATH": ROOT}
-        | environment,
+        [sys.executable, "-c", script, *words],
+        env=kept | hub | environment,
         cwd=home.parent,
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.stderr == ""
-    answer: dict[str, Any] = json.loads(done.stdout)
+    return done.stdout
+
+
+def ask_hub(
+    home: Path, endpoint: str, name: str = "", *, before: str = "", **environment: str
+) -> dict[str, Any]:
+    """What `find` and `read` give."""
+    words = ["hub" if name else "imdb", name]
+    answer: dict[str, Any] = json.loads(
+        python(home, endpoint, before + SCRIPT, *words, **environment)
+    )
     return answer
 
 
-def hub_files(tmp: Path, card: str = CARD) -> dict[str, bytes]:
-    home = write_parquet(tmp / "served")
+def hub_files(tmp: Path, card: str = CARD, *, shards: int = 1) -> dict[str, bytes]:
+    home = write_parquet(tmp / "served", shards=shards)
     files = {f"plain_text/{path.name}": path.read_bytes() for path in home.iterdir()}
     return files | {"README.md": card.encode()}
 
@@ -561,20 +549,15 @@ def test_the_hub_is_asked_once_then_the_cache_serves(tmp_path: Path) -> None:
     write_parquet(tmp_path / "stanfordnlp/imdb", shards=3)  # not to be taken for the hub's
     with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path))) as served:
         first = ask_hub(home, served.endpoint)
-        assert_answers_the_corpus(first)
-        assert first["description"] == f"hub: stanfordnlp/imdb@{served.commit[:12]}"
         asked = len(served.requests)
-        again = ask_hub(home, served.endpoint)
+        assert ask_hub(home, served.endpoint) == first
         assert len(served.requests) == asked
-    offline = ask_hub(home, CLOSED, HF_HUB_OFFLINE="1")
-    for answer in (again, offline):
-        assert_answers_the_corpus(answer)
-        assert answer["description"] == f"hub cache: stanfordnlp/imdb@{served.commit[:12]}"
-        assert answer["key"] == first["key"]
-        assert not answer["datasets"]  # its import takes longer than all the rest
+    assert_answers_the_corpus(first)
+    assert first["description"] == f"hub: stanfordnlp/imdb@{served.commit[:12]}"
+    assert first["quick"]  # every run finds its data; the import of `datasets` takes a second
 
 
-def test_a_data_set_by_name_and_a_new_commit_has_a_new_key(tmp_path: Path) -> None:
+def test_a_data_set_of_any_format_and_a_new_commit_has_a_new_key(tmp_path: Path) -> None:
     lines = ["text,label", "bad,0", "good,1"]
     files = {"train.csv": "\n".join(lines).encode(), "test.csv": "\n".join(lines[:2]).encode()}
     keys = set()
@@ -585,65 +568,37 @@ def test_a_data_set_by_name_and_a_new_commit_has_a_new_key(tmp_path: Path) -> No
         assert answer["test"] == [["bad"], [0]]
         keys.add(answer["key"])
     assert len(keys) == 2
-    assert ask_hub(tmp_path / "two", CLOSED, "some/TinyReviews")["train"] == answer["train"]
 
 
-def write_prepared(root: Path, config: str = "default", commit: str = "abc") -> Path:
-    """A folder of the `datasets` cache, in two shards."""
-    folder = root / "some___reviews" / config / "0.0.0" / commit
-    folder.mkdir(parents=True)
-    splits = {split: {"num_examples": len(half[0])} for split, half in HALVES.items()}
-    info = {"config_name": config, "splits": splits}
-    (folder / "dataset_info.json").write_text(json.dumps(info))
-    for split in HALVES:
-        rows = table(split)
-        for i, part in enumerate((rows.slice(0, 1), rows.slice(1))):
-            path = folder / f"reviews-{split}-{i:05}-of-00002.arrow"
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, part.schema) as stream:
-                stream.write_table(part)
-    return folder
+OTHERS = {
+    "datasets": """
+import datasets
+datasets.disable_progress_bars()
+datasets.load_dataset("stanfordnlp/imdb")""",
+    "hf download": """
+from huggingface_hub import hf_hub_download, utils
+utils.disable_progress_bars()
+for split in ("train", "test"):
+    for i in range(2):
+        name = f"plain_text/{split}-{i:05}-of-00002.parquet"
+        hf_hub_download("stanfordnlp/imdb", name, repo_type="dataset")""",
+}
 
 
-def test_the_cache_of_datasets_is_read_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("other", "lost"), [("datasets", "test-*1-of-*"), ("hf download", "test-*")]
+)
+def test_what_others_left_in_the_cache_serves_if_it_is_whole(
+    tmp_path: Path, other: str, lost: str
 ) -> None:
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
-    folder = write_prepared(tmp_path)
-    assert_is_the_corpus(on_disk("some/reviews", DataName.hub).read())
-    (folder / "reviews-train-00001-of-00002.arrow").unlink()
-    assert f"{folder} lacks rows of train. Delete" in told("some/reviews", DataName.hub)
-    halve(folder / "reviews-test-00001-of-00002.arrow")
-    assert str(folder) in told("some/reviews", DataName.hub)
-    empty(folder / "dataset_info.json")
-    assert "cached data set some/reviews is damaged" in told("some/reviews", DataName.hub)
-
-
-def test_only_the_newest_whole_and_only_configuration_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
-    assert hub.cached("some/reviews") is None
-    old, new = write_prepared(tmp_path, commit="b"), write_prepared(tmp_path, commit="a")
-    os.utime(old, (1, 1))
-    write_prepared(tmp_path, commit="c.incomplete")
-    part = write_prepared(tmp_path, config="default-data_files=mine")
-    (part / "dataset_info.json").write_text(json.dumps({"config_name": "default"}))
-    assert hub.cached("some/reviews") == new
-    write_prepared(tmp_path, config="other")
-    assert hub.cached("some/reviews") is None
-
-
-def test_what_hf_download_left_in_the_cache_serves(tmp_path: Path) -> None:
-    repository = tmp_path / "hub/datasets--stanfordnlp--imdb"
-    commit = "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs/main").write_text(commit)
-    home = write_parquet(repository / "snapshots" / commit / "plain_text")
-    answer = ask_hub(tmp_path, CLOSED)
-    assert_answers_the_corpus(answer)
-    assert answer["description"] == f"hub cache: stanfordnlp/imdb@{commit[:12]}"
-    (home / TEST_SHARD).unlink()
-    assert "cannot be reached" in ask_hub(tmp_path, CLOSED)["error"]
+    home = tmp_path / "home"
+    with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path, shards=2))) as served:
+        python(home, served.endpoint, OTHERS[other])
+        assert_answers_the_corpus(ask_hub(home, CLOSED, HF_HUB_OFFLINE="1"))
+        for path in list(home.rglob(lost)):
+            path.unlink()
+        assert "cannot be fetched" in ask_hub(home, CLOSED)["error"]
+        assert_answers_the_corpus(ask_hub(home, served.endpoint))
 
 
 WAYS = ["data.path=", "ATTNEXP_IMDB", "stanfordnlp/imdb", "HF_ENDPOINT", "data=contrast"]
@@ -653,8 +608,8 @@ WAYS += ["parquet", "aclImdb folder", "aclImdb_v1.tar.gz", "imdb.npz"]
 @pytest.mark.parametrize(
     ("endpoint", "environment", "reason"),
     [
-        (CLOSED, {}, "cannot be reached (ConnectError"),
-        ("http://no-such-host.invalid", {}, "cannot be reached (ConnectError"),
+        (CLOSED, {}, "cannot be fetched (ConnectError"),
+        ("http://no-such-host.invalid", {}, "cannot be fetched (ConnectError"),
         (CLOSED, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE"),
     ],
     ids=["refused", "no name", "offline mode"],
@@ -664,15 +619,12 @@ def test_without_network_all_ways_are_named(
 ) -> None:
     answer = ask_hub(tmp_path, endpoint, **environment)
     assert all(part in answer["error"] for part in [reason, endpoint, *WAYS]), answer["error"]
-    assert answer["seconds"] < 10
 
 
-def test_a_hub_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
+def test_a_hub_that_never_answers_is_given_up_within_a_minute(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        start = time.perf_counter()
         answer = ask_hub(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert time.perf_counter() - start < 10
-    assert all(part in answer["error"] for part in ["cannot be reached (no answer", *WAYS])
+    assert all(part in answer["error"] for part in ["Timeout", *WAYS])
 
 
 @pytest.mark.parametrize(
@@ -681,7 +633,7 @@ def test_a_hub_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
         (404, ["There is no data set stanfordnlp/imdb", "spelling"]),
         (401, ["private, gated or not there (401)", "hf auth login", "HF_TOKEN"]),
         (403, ["private, gated or not there (403)", "access"]),
-        (503, ["cannot be loaded", "503"]),
+        (503, ["cannot be fetched", "503"]),
     ],
 )
 def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[str]) -> None:
@@ -705,46 +657,53 @@ def test_what_cannot_be_a_name_is_told(name: str) -> None:
     assert "data=files" in message
 
 
-def test_missing_splits_and_columns_are_named(tmp_path: Path) -> None:
-    with serve(Hub("some/reviews", {"train.csv": b"text,label\na,0\n"})) as served:
-        answer = ask_hub(tmp_path / "1", served.endpoint, "some/reviews")
-    assert "has the splits train; train and test are needed" in answer["error"]
-    files = {"train.csv": b"review,label\na,0\n", "test.csv": b"review,label\na,0\n"}
+TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: train*}\n---\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [
+        ({"train.csv": b"text,label\na,0\n"}, ["the splits train; train and test are needed"]),
+        (
+            dict.fromkeys(("train.csv", "test.csv"), b"review,label\na,0\n"),
+            ["no column text; its columns are review, label"],
+        ),
+        (
+            {"README.md": TWO_CONFIGURATIONS.encode()},
+            ["cannot be read", "pick one among", "Choose another"],
+        ),
+    ],
+    ids=["split", "column", "configurations"],
+)
+def test_what_is_no_set_of_reviews_is_told(
+    tmp_path: Path, files: dict[str, bytes], parts: list[str]
+) -> None:
+    if "train.csv" not in files:
+        files = hub_files(tmp_path) | files
     with serve(Hub("some/reviews", files)) as served:
-        answer = ask_hub(tmp_path / "2", served.endpoint, "some/reviews")
-    assert "no column text; its columns are review, label" in answer["error"]
-
-
-def test_a_choice_of_configurations_is_told(tmp_path: Path) -> None:
-    card = CARD.replace("\n---\n", "\n- config_name: b\n  data_files: plain_text/*\n---\n")
-    with serve(Hub("some/reviews", hub_files(tmp_path, card))) as served:
         answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")
-    assert "['plain_text', 'b']" in answer["error"]
+    assert all(part in answer["error"] for part in parts), answer["error"]
+
+
+def test_a_damaged_file_in_the_cache_is_told_with_its_cure(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path, shards=2))) as served:
+        python(home, served.endpoint, OTHERS["hf download"])
+        shard = next(home.rglob("*.parquet"))
+        halve(shard)
+        error = ask_hub(home, served.endpoint)["error"]
+        assert f"{shard.parents[1]} cannot be read" in error
+        shutil.rmtree(error.split("delete ")[1].split(", to download")[0])
+        assert_answers_the_corpus(ask_hub(home, served.endpoint))
 
 
 def test_a_download_that_breaks_off_leaves_nothing_half_written(tmp_path: Path) -> None:
     files = hub_files(tmp_path)
     home = tmp_path / "home"
     with serve(Hub("stanfordnlp/imdb", files, cut=f"plain_text/{TEST_SHARD}")) as served:
-        # The libraries' pauses between their retries add up to seconds.
+        # The library's pauses between its retries add up to seconds.
         impatient = "import time; time.sleep = lambda seconds: None\n"
         answer = ask_hub(home, served.endpoint, before=impatient)
-        assert "cannot be loaded" in answer["error"]
+        assert "cannot be fetched" in answer["error"]
     with serve(Hub("stanfordnlp/imdb", files)) as served:
         assert_answers_the_corpus(ask_hub(home, served.endpoint))
-
-
-def test_cache_folders_are_named_as_datasets_names_them() -> None:
-    from datasets.naming import camelcase_to_snakecase
-
-    for name in ("imdb", "TinyReviews", "SST2", "HTMLPages-v2", "rotten_tomatoes", "aB1C"):
-        assert hub._snake_case(name) == camelcase_to_snakecase(name)
-
-
-def test_importing_loads_no_heavy_library() -> None:
-    script = """
-        import sys, attnexp.data.sources
-        print(*{"datasets", "pyarrow", "huggingface_hub", "torch"} & sys.modules.keys())
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout == "\n"

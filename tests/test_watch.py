@@ -18,7 +18,7 @@ from attnexp.sweeps.executors.local import InThisProcess, Processes
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import Entry, Status
-from attnexp.sweeps.watch import Watch, best_so_far, duration, totals
+from attnexp.sweeps.watch import Watch, best_so_far, totals
 
 
 def entries(tmp_path: Path) -> list[Entry]:
@@ -41,7 +41,7 @@ def entries(tmp_path: Path) -> list[Entry]:
     [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (9000, "2 h 30 min")],
 )
 def test_durations_read_well(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert progress.duration(seconds) == text
 
 
 def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Verdict(StrEnum):
+class Conclusion(StrEnum):
     """Exact claims hold or are refuted; experiments support a claim, do not, or leave it open."""
 
     holds = "holds"
@@ -23,14 +23,14 @@ class Finding:
 
     measured: str
     """In a line: the number, what it was held against, and the tolerance."""
-    verdict: Verdict
+    conclusion: Conclusion
     n: int | None = None
     """Experiments: how many seeds a variant."""
 
     @classmethod
     def exact(cls, holds: bool, measured: str) -> "Finding":
         """Of a claim that is true or false."""
-        return cls(measured=measured, verdict=Verdict.holds if holds else Verdict.refuted)
+        return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.measure import EXACT, apart, draw, is_refused, rough, worst
+from attnexp.claims.measure import EXACT, apart, is_refused, normal, rough, worst
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
@@ -24,7 +24,7 @@ ROUNDED = 1e-7
 def c04(_results: Path) -> Finding:
     """C04: outputs follow their tokens, and their mean knows no order, until PE joins."""
     attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4)
-    position, x = rough(SinusoidalPosition, 7, 8), draw(1, 7, 8)
+    position, x = rough(SinusoidalPosition, 7, 8), normal(1, 7, 8)
     order = [1, 0, 2, 3, 4, 5, 6]
     y, swapped = attention(x), attention(x[:, order])
     moved = apart(swapped, y[:, order])
@@ -97,7 +97,7 @@ def c07(_results: Path) -> Finding:
     other = copy.deepcopy(one)
     for projection in (other.q_proj, other.k_proj, other.v_proj):
         projection.weight.copy_(projection.weight[:, back])
-    x = draw(2, num_tokens, width)
+    x = normal(2, num_tokens, width)
     outputs = apart(one(split(x)), other(interleaved(x[..., back])))
     return Finding.exact(
         table == 0 and outputs <= EXACT,

@@ -96,7 +96,7 @@ def curves(*, sizes: tuple[int, ...] = SIZES, repeats: int = 5) -> Curves:
 
 
 def judge(found: Curves) -> Finding:
-    """The verdict on C23 from its numbers."""
+    """The conclusion on C23 from its numbers."""
     full, window, radii = found.full, found.window, found.radii
     decide = {  # name: (exponent found, exponent claimed)
         "QKV": (full.exponent(full.projections), 1),

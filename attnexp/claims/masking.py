@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.measure import EXACT, apart, draw, rough, worst
+from attnexp.claims.measure import EXACT, apart, normal, rough, worst
 from attnexp.model import masks, pooling
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block
@@ -18,7 +18,7 @@ from attnexp.model.softmax import attention_weights
 
 def c03(_results: Path) -> Finding:
     """C03: lengths a review, or a query, hide what stands beyond: weight 0, rows sum to 1."""
-    scores, beyond, sums, gaps = draw(2, 3, 5), [], [], []
+    scores, beyond, sums, gaps = normal(2, 3, 5), [], [], []
     for lengths in (torch.tensor([2, 4]), torch.tensor([[1, 3, 5], [2, 4, 1]])):
         allowed = torch.arange(5) < lengths.view(2, -1, 1)  # (B, 1 or queries, keys)
         weights = attention_weights(scores, allowed)
@@ -36,8 +36,8 @@ def c03(_results: Path) -> Finding:
 
 def c14(_results: Path) -> Finding:
     """C14: under a causal mask, put in before softmax, nothing later reaches anything earlier."""
-    x, causal = draw(1, 7, 8), masks.causal(*masks.grid(7))
-    later = torch.cat([x[:, :4], draw(1, 3, 8, seed=1)], dim=1)
+    x, causal = normal(1, 7, 8), masks.causal(*masks.grid(7))
+    later = torch.cat([x[:, :4], normal(1, 3, 8, seed=1)], dim=1)
     earlier_moves = {}
     for mode in ("add", "mul"):
         layer = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4, mask_mode=mode)
@@ -54,8 +54,8 @@ def c14(_results: Path) -> Finding:
 
 def c19(_results: Path) -> Finding:
     """C19: hidden before softmax, padding changes nothing; zeroed after, rows lose weight."""
-    x, padding = draw(1, 8, 8), torch.arange(8)[None] < 3
-    other = torch.where(padding[..., None], draw(1, 8, 8, seed=1), x)
+    x, padding = normal(1, 8, 8), torch.arange(8)[None] < 3
+    other = torch.where(padding[..., None], normal(1, 8, 8, seed=1), x)
     layer, allowed = _hiding("add"), masks.real_keys(padding)
     weight = layer.attention.weights(x, allowed)[..., :3].abs().max().item()
     y = _pooled(layer, x, padding)

@@ -17,7 +17,7 @@ EXACT = 1e-12
 """Two float64 results of a few hundred operations on numbers near 1 are this near if equal."""
 
 
-def draw(*shape: int, seed: int = 0) -> Tensor:
+def normal(*shape: int, seed: int = 0) -> Tensor:
     """Independent N(0, 1) numbers."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
@@ -30,9 +30,9 @@ def rough(make: Callable[P, M], *args: P.args, **keywords: P.kwargs) -> M:
     with torch.random.fork_rng(devices=[]):  # torch initialises from the global state
         module = make(*args, **keywords)
     module = module.double().eval().requires_grad_(False)
-    # Seeds far from those of `draw`: weights equal to the input would make scores lopsided.
+    # Seeds far from those of `normal`: weights equal to the input would make scores lopsided.
     for seed, parameter in enumerate(module.parameters(), start=1000):
-        parameter.copy_(draw(*parameter.shape, seed=seed) / parameter.shape[-1] ** 0.5)
+        parameter.copy_(normal(*parameter.shape, seed=seed) / parameter.shape[-1] ** 0.5)
     return module
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
-from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.claims.layers import one_thread
 from attnexp.config.schema import did_you_mean
 from attnexp.errors import UserError
@@ -25,12 +25,12 @@ CLAIMS = sorted(
 )
 
 STYLES = {
-    Verdict.holds: "green",
-    Verdict.supported: "green",
-    Verdict.refuted: "bold red",
-    Verdict.not_supported: "red",
-    Verdict.inconclusive: "yellow",
-    Verdict.not_run: "dim",
+    Conclusion.holds: "green",
+    Conclusion.supported: "green",
+    Conclusion.refuted: "bold red",
+    Conclusion.not_supported: "red",
+    Conclusion.inconclusive: "yellow",
+    Conclusion.not_run: "dim",
 }
 
 
@@ -67,8 +67,8 @@ def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
     for claim, finding in findings:
         text = Text(claim.text)
         text.append(f"\n{finding.measured}", style="dim")
-        verdict = Text(str(finding.verdict), style=STYLES[finding.verdict])
-        table.add_row(claim.id, claim.source, text, str(finding.n or ""), verdict)
+        conclusion = Text(str(finding.conclusion), style=STYLES[finding.conclusion])
+        table.add_row(claim.id, claim.source, text, str(finding.n or ""), conclusion)
     console.print(table)
 
 
@@ -80,7 +80,7 @@ def to_json(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
             "source": claim.source,
             "claim": claim.text,
             "measured": finding.measured,
-            "verdict": str(finding.verdict),
+            "verdict": str(finding.conclusion),
             "n": finding.n,
         }
         for claim, finding in findings

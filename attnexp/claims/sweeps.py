@@ -9,7 +9,7 @@ seeds. All figures are validated on test, as K's.
 from collections.abc import Callable
 from pathlib import Path
 
-from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.report import kexue
 from attnexp.report.comparison import compare
 from attnexp.runs import store
@@ -61,7 +61,7 @@ def c20(results: Path) -> Finding:
         )
     return Finding(
         measured=measured,
-        verdict=Verdict.supported if count.inside >= INSIDE else Verdict.not_supported,
+        conclusion=Conclusion.supported if count.inside >= INSIDE else Conclusion.not_supported,
         n=count.n,
     )
 
@@ -150,7 +150,7 @@ def _variants(
         return Finding(
             measured=f"{len(shared)} of {fewest} seeds or more of {', '.join(labels)} in {folder}; "
             f"make them: attnexp sweep study={study}",
-            verdict=Verdict.not_run,
+            conclusion=Conclusion.not_run,
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
 
@@ -172,25 +172,25 @@ def _difference(one: Group, other: Group, figure: Callable[[RunResult], float]) 
     return pair
 
 
-def _above(pair: Paired) -> Verdict:
+def _above(pair: Paired) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(low > 0, high < 0)
+    return _concluded(low > 0, high < 0)
 
 
-def _below(pair: Paired) -> Verdict:
+def _below(pair: Paired) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(high < 0, low > 0)
+    return _concluded(high < 0, low > 0)
 
 
-def _within(pair: Paired, bound: float) -> Verdict:
+def _within(pair: Paired, bound: float) -> Conclusion:
     low, high = _interval(pair)
-    return _verdict(-bound < low and high < bound, high < -bound or low > bound)
+    return _concluded(-bound < low and high < bound, high < -bound or low > bound)
 
 
-def _verdict(supported: bool, contradicted: bool) -> Verdict:
+def _concluded(supported: bool, contradicted: bool) -> Conclusion:
     if supported:
-        return Verdict.supported
-    return Verdict.not_supported if contradicted else Verdict.inconclusive
+        return Conclusion.supported
+    return Conclusion.not_supported if contradicted else Conclusion.inconclusive
 
 
 def _interval(pair: Paired) -> tuple[float, float]:
@@ -199,20 +199,20 @@ def _interval(pair: Paired) -> tuple[float, float]:
     return pair.low, pair.high
 
 
-def _finding(pairs: list[tuple[str, Paired]], verdicts: list[Verdict]) -> Finding:
+def _finding(pairs: list[tuple[str, Paired]], conclusions: list[Conclusion]) -> Finding:
     """Supported when all parts are, not supported when any part is not, else inconclusive."""
     lines = []
     for name, pair in pairs:
         low, high = _interval(pair)
         mean = pair.difference.mean
         lines.append(f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
-    if all(verdict is Verdict.supported for verdict in verdicts):
-        verdict = Verdict.supported
-    elif Verdict.not_supported in verdicts:
-        verdict = Verdict.not_supported
+    if all(conclusion is Conclusion.supported for conclusion in conclusions):
+        conclusion = Conclusion.supported
+    elif Conclusion.not_supported in conclusions:
+        conclusion = Conclusion.not_supported
     else:
-        verdict = Verdict.inconclusive
-    return Finding(measured="; ".join(lines), verdict=verdict, n=pairs[0][1].difference.n)
+        conclusion = Conclusion.inconclusive
+    return Finding(measured="; ".join(lines), conclusion=conclusion, n=pairs[0][1].difference.n)
 
 
 CLAIMS = [

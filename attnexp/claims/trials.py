@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnexp.claims.claim import Claim, Finding, Verdict
+from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.config.compose import compose
 from attnexp.config.schema import TrainConfig
 from attnexp.data import encode
@@ -83,7 +83,7 @@ def c25(_results: Path) -> Finding:
     supported if one of the three fails in every seed. Inconclusive otherwise, and when the
     convolution gets less than 0.95 in any seed. The LSTM is shown beside them.
 
-    Seen afterwards, and no part of the rule: the verdict hangs on the budget. Convolution needs
+    Seen afterwards, and no part of the rule: the conclusion hangs on the budget. Convolution needs
     some 25 batches, the LSTM 100; attention with PE is above attention without it and below 95 %
     at 150 and 200 batches, and as good as the convolution at 300. PE makes the task learnable, more
     slowly.
@@ -128,7 +128,7 @@ def position_blind_ceiling(num_tokens: int = NUM_TOKENS) -> float:
 
 
 def judge_tagging(accuracies: Mapping[str, Sequence[float]]) -> Finding:
-    """The verdict on C25 from the accuracies of each tagger, seed by seed."""
+    """The conclusion on C25 from the accuracies of each tagger, seed by seed."""
     ceiling = position_blind_ceiling()
     none, pe, cnn = accuracies["none"], accuracies["PE"], accuracies["CNN"]
     parts = [
@@ -139,7 +139,7 @@ def judge_tagging(accuracies: Mapping[str, Sequence[float]]) -> Finding:
     figures = ", ".join(f"{name} {_mean_sd(values)}" for name, values in accuracies.items())
     return Finding(
         measured=f"accuracy, %: {figures} (position-blind: {100 * ceiling:.1f} at best)",
-        verdict=_verdict(parts) if min(cnn) >= LEARNED else Verdict.inconclusive,
+        conclusion=_concluded(parts) if min(cnn) >= LEARNED else Conclusion.inconclusive,
         n=len(none),
     )
 
@@ -209,7 +209,7 @@ def steepest(rows: Sequence[EpochRow]) -> Learning:
 
 
 def judge_learning(found: Sequence[Learning]) -> Finding:
-    """The verdict on C29 from what each seed showed."""
+    """The conclusion on C29 from what each seed showed."""
     parts = [
         [seed.running < seed.validation for seed in found],
         [seed.after >= seed.validation - TOLERANCE for seed in found],
@@ -224,16 +224,18 @@ def judge_learning(found: Sequence[Learning]) -> Finding:
     return Finding(
         measured=f"accuracy in epoch {epochs}, %: on train "
         + ", ".join(f"{name} {_mean_sd(values)}" for name, values in columns.items()),
-        verdict=_verdict(parts) if learned else Verdict.inconclusive,
+        conclusion=_concluded(parts) if learned else Conclusion.inconclusive,
         n=len(found),
     )
 
 
-def _verdict(parts: Sequence[Sequence[bool]]) -> Verdict:
+def _concluded(parts: Sequence[Sequence[bool]]) -> Conclusion:
     """parts: of a claim, each with whether it was seen in each seed."""
     if all(all(seeds) for seeds in parts):
-        return Verdict.supported
-    return Verdict.inconclusive if all(any(seeds) for seeds in parts) else Verdict.not_supported
+        return Conclusion.supported
+    return (
+        Conclusion.inconclusive if all(any(seeds) for seeds in parts) else Conclusion.not_supported
+    )
 
 
 def _mean_sd(values: Sequence[float]) -> str:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.measure import EXACT, apart, draw, is_refused, rough, worst
+from attnexp.claims.measure import EXACT, apart, is_refused, normal, rough, worst
 from attnexp.model import masks
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block, FeedForward
@@ -22,7 +22,7 @@ from attnexp.model.softmax import attention_weights
 
 def c01(_results: Path) -> Finding:
     """C01: Q (2,3,2), K (2,8,2), V (2,8,10) -> (2,3,10), and Q, Q, Q -> (2,3,2)."""
-    q, k, v = draw(2, 3, 2, seed=0), draw(2, 8, 2, seed=1), draw(2, 8, 10, seed=2)
+    q, k, v = normal(2, 3, 2, seed=0), normal(2, 8, 2, seed=1), normal(2, 8, 10, seed=2)
     cross, itself = _attention(q, k, v), _attention(q, q, q)
     gap = worst(
         apart(cross, F.scaled_dot_product_attention(q, k, v)),
@@ -36,7 +36,7 @@ def c01(_results: Path) -> Finding:
 
 def c02(_results: Path) -> Finding:
     """C02: (2,4,100), 5 heads, lengths [3,2]: 100 hidden keep the shape, 50 give (2,4,50)."""
-    x, real = draw(2, 4, 100), torch.arange(4) < torch.tensor([[3], [2]])
+    x, real = normal(2, 4, 100), torch.arange(4) < torch.tensor([[3], [2]])
     outputs, seen = [], []
     for hidden in (100, 50):
         attention = rough(
@@ -109,7 +109,7 @@ def c15(_results: Path) -> Finding:
     layer = rough(
         MultiHeadSelfAttention, 6, num_heads=2, d_head=4, d_query=3, d_key=5, score="additive"
     )
-    x = draw(2, 7, 6)
+    x = normal(2, 7, 6)
     q, k = layer.queries_and_keys(x)
     w, u, v = layer.score.parameters()
     hidden_q, hidden_k = torch.einsum("bhqi,hin->bhqn", q, w), torch.einsum("bhki,hin->bhkn", k, u)
@@ -126,7 +126,7 @@ def c16(_results: Path) -> Finding:
     """C16: heads joined by W_O are a sum over heads of maps through K columns."""
     num_heads, d_head, width = 3, 2, 8
     layer = rough(MultiHeadSelfAttention, width, num_heads=num_heads, d_head=d_head, d_output=width)
-    x, ranks = draw(2, 7, width), []
+    x, ranks = normal(2, 7, width), []
     maps, total = layer.weights(x), torch.zeros(2, 7, width, dtype=torch.float64)
     for head in range(num_heads):
         columns = slice(head * d_head, (head + 1) * d_head)
@@ -146,7 +146,7 @@ def c17(_results: Path) -> Finding:
     attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4)
     block = rough(Block, attention, d_input=8, d_feed_forward=16, residual=True)
     assert block.feed_forward is not None
-    x, no_padding = draw(2, 7, 8), torch.zeros(2, 7, dtype=torch.bool)
+    x, no_padding = normal(2, 7, 8), torch.zeros(2, 7, dtype=torch.bool)
     between = x + block.attention(x)
     gap = apart(block(x, no_padding), between + block.feed_forward(between))
     for parameter in block.parameters():
@@ -160,7 +160,7 @@ def c17(_results: Path) -> Finding:
 
 def c24(_results: Path) -> Finding:
     """C24: feed-forward is two convolutions of width 1; `Convolution` of width 1 is the first."""
-    layer, x = rough(FeedForward, 8, 16), draw(2, 7, 8)
+    layer, x = rough(FeedForward, 8, 16), normal(2, 7, 8)
     up, down = layer.up, layer.down
     hidden = F.conv1d(x.mT, up.weight[..., None], up.bias).relu()
     gap = apart(layer(x), F.conv1d(hidden, down.weight[..., None], down.bias).mT)
@@ -180,7 +180,7 @@ def c28(_results: Path) -> Finding:
     lengths = (1, 2, 7, 80)
     left = []
     for num_tokens in lengths:
-        y, no_padding = draw(1, num_tokens, 8), torch.zeros(1, num_tokens, dtype=torch.bool)
+        y, no_padding = normal(1, num_tokens, 8), torch.zeros(1, num_tokens, dtype=torch.bool)
         for _ in range(6):
             attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4)
             y = rough(Block, attention, d_input=8)(y, no_padding)
@@ -199,7 +199,7 @@ def _shape(x: Tensor) -> str:
 def _independent_scores(d_head: int, *, scale: bool) -> Tensor:
     """20,000 scores of a query and a key whose coordinates are independent N(0, 1)."""
     layer = rough(MultiHeadSelfAttention, 1, num_heads=1, d_head=d_head, scale=scale)
-    q, k = draw(20_000, 1, 1, d_head, seed=0), draw(20_000, 1, 1, d_head, seed=1)
+    q, k = normal(20_000, 1, 1, d_head, seed=0), normal(20_000, 1, 1, d_head, seed=1)
     scores: Tensor = layer.score(q, k)
     return scores.flatten()
 
@@ -208,7 +208,7 @@ def _softmax_figures(scores: Tensor) -> Tensor:
     """Means over rows: largest weight, |gradient| of a score, norm of a row's gradient."""
     scores = scores.clone().requires_grad_()
     weights = attention_weights(scores)
-    weights.backward(draw(*weights.shape))
+    weights.backward(normal(*weights.shape))
     gradient = scores.grad
     assert gradient is not None
     top = weights.detach().amax(dim=-1)

@@ -61,7 +61,7 @@ def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Spl
 
 
 @contextmanager
-def told(what: Path | str) -> Iterator[None]:
+def as_user_error(what: Path | str) -> Iterator[None]:
     """Turn what an unreadable or damaged file raises into a `UserError`."""
     try:
         yield

@@ -6,8 +6,6 @@ apply, so one file serves every setting but the tokenizer.
 
 import hashlib
 import json
-import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +17,13 @@ from numpy.typing import NDArray
 from attnexp import progress
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
+from attnexp.data.cache import cache_dir, kept
 from attnexp.data.corpus import Corpus
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
 from attnexp.errors import UserError
-from attnexp.files import atomic_write
 
 CACHE_FORMAT = 1
 """Raised when the meaning of a cache file changes; files of another format are not read."""
-
-DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""What reading a damaged cache file raises."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -96,7 +91,7 @@ class Ranked:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote. Raises `OSError`, `ValueError`, `KeyError`, `BadZipFile`."""
+        """Read what `save` wrote. Raises one of `cache.DAMAGED` where that is damaged."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             words = arrays["words"].tobytes().decode()
             return cls(
@@ -115,13 +110,6 @@ def describe(path: Path) -> dict[str, Any]:
     return about
 
 
-def cache_dir() -> Path:
-    """`$ATTNEXP_CACHE`, or `attnexp` in the user's cache folder."""
-    if given := os.environ.get("ATTNEXP_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
-
-
 def cache_path(source: sources.Source, config: DataConfig) -> Path:
     """Where the ranks of a source under a tokenizer are cached."""
     settings = json.dumps([CACHE_FORMAT, source.key, config.tokenizer])
@@ -136,8 +124,18 @@ def load(config: DataConfig) -> Dataset:
     else:
         source = sources.find(config)
         description = source.description
-        path = cache_path(source, config)
-        ranked = _read_cache(path) or _fill_cache(path, source, config)
+        about = {"source": description, "tokenizer": str(config.tokenizer)}
+
+        def rank() -> Ranked:
+            progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
+            return _rank(source.read(), config)
+
+        ranked = kept(
+            cache_path(source, config),
+            read=Ranked.load,
+            make=rank,
+            write=lambda file, made: made.save(file, about),
+        )
     return Dataset(
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
@@ -213,26 +211,3 @@ def _balanced_sample(labels: NDArray[np.int8], limit: int, split: str) -> NDArra
             )
         halves.append(random.permutation(rows)[:size])
     return np.sort(np.concatenate(halves))
-
-
-def _read_cache(path: Path) -> Ranked | None:
-    """What is cached, or None when nothing is or it is damaged: then it is made again."""
-    try:
-        return Ranked.load(path)
-    except FileNotFoundError:
-        return None
-    except DAMAGED as error:
-        progress.note(f"The cache file {path} is damaged ({error}); encoding again.")
-        return None
-
-
-def _fill_cache(path: Path, source: sources.Source, config: DataConfig) -> Ranked:
-    progress.note(f"Reading and encoding {source.description} (once; kept in {path.parent})")
-    ranked = _rank(source.read(), config)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            ranked.save(file, {"source": source.description, "tokenizer": str(config.tokenizer)})
-    except OSError as error:  # a full or read-only disk costs the cache, not the run
-        progress.note(f"Could not keep the encoding in {path}: {error.strerror}. Going on.")
-    return ranked

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, hub, sources
+from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.errors import UserError
 
 
@@ -21,8 +22,8 @@ def take(config: DataConfig) -> dict[str, Any]:
     wanted = {str(one.name): one for one in (DataConfig(name=DataName.contrast), imdb, config)}
     return {
         "sets": [_locate(one) for one in reversed(wanted.values())],
-        "cache": str(encode.cache_dir()),
-        "files": [_describe(path) for path in sorted(encode.cache_dir().glob("*.npz"))],
+        "cache": str(cache_dir()),
+        "files": [_describe(path) for path in sorted(cache_dir().glob("*.npz"))],
     }
 
 
@@ -32,7 +33,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
         return found | {"source": "generated here; needs no file and no cache"}
     if config.name is DataName.hub or not config.path:
         name = config.path or sources.IMDB
-        if not (hub.cached(name) or hub.snapshot(name)):
+        if not hub.cached(name):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
         source = sources.find(config)
@@ -71,5 +72,5 @@ def _describe(path: Path) -> dict[str, Any]:
     described: dict[str, Any] = {"file": path.name, "bytes": stat.st_size, "made": made}
     try:
         return described | encode.describe(path)
-    except encode.DAMAGED:
+    except DAMAGED:
         return described

@@ -1,21 +1,20 @@
 """Where reviews come from: files on disk, the Hugging Face cache, the Hugging Face hub.
 
-`find` says where a data set is and what its bytes are, quickly; `Source.read` reads it.
+`find` says where a data set is and what its bytes are; `Source.read` reads it.
 """
 
 import hashlib
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import acl_imdb, hub, keras_npz
-from attnexp.data.corpus import SPLITS, Corpus, corpus, told
+from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
 from attnexp.errors import UserError
 
@@ -53,6 +52,7 @@ class Source:
 def find(data: DataConfig) -> Source:
     """Find the data set that `data` names; not for `contrast`, which is generated.
 
+    What the hub has and its cache has not is downloaded.
     Raises `UserError`, which says what to do, when it is nowhere or not in a known format.
     """
     assert data.name is not DataName.contrast
@@ -64,37 +64,22 @@ def find(data: DataConfig) -> Source:
 
 
 def _on_hub(name: str, *, remedy: str) -> Source:
-    with told(f"The cached data set {name}"):
-        if folder := hub.cached(name):
-            return _prepared(folder, lambda: None, f"hub cache: {name}")
-        if snapshot := hub.snapshot(name):
-            with suppress(UserError):  # not parquet, or not all of it: as good as not cached
-                origin = f"hub cache: {name}@{snapshot.name[:12]}"
-                return replace(_in_folder(snapshot), description=origin)
-        folder, fetch = hub.remote(name, remedy=remedy)
-        return _prepared(folder, fetch, f"hub: {name}")
-
-
-def _prepared(folder: Path, fetch: Callable[[], None], origin: str) -> Source:
-    """A folder of the `datasets` cache: <name>/<config>/<version>/<commit>."""
+    folder = hub.cached(name) or hub.download(name, remedy=remedy)
 
     def read() -> Corpus:
-        fetch()
-        with told(folder):
-            tables = hub.tables(folder)
-            return corpus({split: _columns(tables[split], str(folder)) for split in SPLITS}, folder)
+        tables = hub.tables(folder)
+        return corpus({split: _columns(tables[split], str(folder)) for split in SPLITS}, folder)
 
-    identity = "/".join(folder.parts[-4:])
     return Source(
-        description=f"{origin}@{folder.name[:12]}",
-        key=hashlib.sha256(identity.encode()).hexdigest(),
+        description=f"hub: {name}@{folder.name[:12]}",
+        key=hashlib.sha256(f"{name}@{folder.name}".encode()).hexdigest(),
         read=read,
     )
 
 
 def _on_disk(given: str) -> Source:
     path = Path(given).expanduser().absolute()
-    with told(path):
+    with as_user_error(path):
         if not given or not path.exists():
             setting = "ATTNEXP_IMDB" if os.environ.get("ATTNEXP_IMDB") == given else "data.path"
             raise UserError(f"{setting}={given} does not exist. Give {FORMATS}.")
@@ -152,7 +137,7 @@ def _in_file(path: Path) -> Source:
 
 def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> Source:
     def checked() -> Corpus:
-        with told(path):
+        with as_user_error(path):
             return read(path)
 
     return Source(description=f"{kind} {path}", key=key, read=checked)
@@ -169,7 +154,7 @@ def _read_parquet(shards: dict[str, list[Path]], home: Path) -> Corpus:
     halves: dict[str, tuple[list[str], list[Any]]] = {split: ([], []) for split in SPLITS}
     for split, files in shards.items():
         for file in files:
-            with told(file), parquet.ParquetFile(file) as opened:
+            with as_user_error(file), parquet.ParquetFile(file) as opened:
                 texts, labels = _columns(opened.read(), str(file))
             halves[split][0].extend(texts)
             halves[split][1].extend(labels)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.report.comparison import Comparison, Variant
+from attnexp.report.plots import shorten
 from attnexp.statistics.paired import Paired
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def forest(comparison: Comparison, *, name: str, alt: str) -> str:
                 _left(axes, y + height - 9, label, color=MUTED, fontstyle="italic")
             else:
                 mean = 100 * pair.difference.mean
-                _left(axes, y + 15, _short(label), fontweight="bold")
+                _left(axes, y + 15, shorten(label, 30), fontweight="bold")
                 _right(axes, y + 15, _size(pair))
                 ends.append(mean)
                 if pair.low is not None and pair.high is not None:
@@ -392,12 +393,6 @@ def _text(axes: "Axes", x: float, y: float, text: str, **style: Any) -> None:
     """x: a share of the width. A label is the user's: what XML cannot hold goes, `$` is no math."""
     text = "".join(c for c in text if c.isprintable())
     axes.text(x, y, text, transform=axes.get_yaxis_transform(), parse_math=False, **style)
-
-
-def _short(label: str, most: int = 30) -> str:
-    """The middle goes: variants differ in their ends."""
-    half = (most - 1) // 2
-    return label if len(label) <= most else f"{label[:half]}…{label[-half:]}"
 
 
 def _size(pair: Paired) -> str:

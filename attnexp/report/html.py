@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
+from attnexp.progress import duration
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
 from attnexp.report.comparison import Comparison, Variant
@@ -402,7 +403,7 @@ def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         "reviews": sizes,
         "fingerprint": _distinct(d["fingerprint"] for d in data),
         "started": [" to ".join(dict.fromkeys([started[0], started[-1]]))] if started else [],
-        "training time": [_duration(sum(result.wall_seconds for result in results))],
+        "training time": [duration(sum(result.wall_seconds for result in results))],
         "peak memory": [f"{memory:,.0f} MiB"],
         "attnexp": told("version"),
         "commit": [_commit(commit) for commit in told("commit")],
@@ -423,13 +424,6 @@ def _distinct(values: Iterable[Any]) -> list[str]:
 def _commit(commit: str) -> str:
     short = commit[:12]
     return f"{short}, with changes" if commit.endswith("+") else short
-
-
-def _duration(seconds: float) -> str:
-    hours, minutes = divmod(round(seconds / 60), 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
 
 def _downloads(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:

@@ -105,7 +105,7 @@ def curves(comparison: "Comparison", *, width: int, colour: bool, ascii_only: bo
     legend = [
         Text.assemble(
             (letter, f"bold color({shade})" if colour else ""),
-            _short(f" {_printable(_named(variant, not over), ascii_only)}", width - 1),
+            shorten(f" {_printable(_named(variant, not over), ascii_only)}", width - 1),
         )
         for letter, shade, variant in zip("abcdef", COLOURS, drawn, strict=False)
     ]
@@ -139,7 +139,7 @@ def forest(comparison: "Comparison", *, width: int, ascii_only: bool = False) ->
         if found
     }
     start = min(max(map(cell_len, names.values())), max(8, room - 24))
-    short = {label: _short(name, start) for label, name in names.items()}
+    short = {label: shorten(name, start) for label, name in names.items()}
     above = len(set(short.values())) < len(names)
     start = 0 if above else start
     num_columns = room - start
@@ -156,14 +156,14 @@ def forest(comparison: "Comparison", *, width: int, ascii_only: bool = False) ->
     over = f", {_seeds(n.pop())}" if len(n) == 1 else ""
     title = ("Accuracy minus ", f", points, 95 % interval{over}")
     baseline = _printable(comparison.variants[0].label, ascii_only)
-    lines = [Text(_short(baseline, width - len("".join(title))).join(title), "bold")]
+    lines = [Text(shorten(baseline, width - len("".join(title))).join(title), "bold")]
     for point in comparison.points:
         lines += _wrap(f"{point.name}: {point.about}", width, "dim")
         for label, found in comparison.differences.items():
             if point.name in found:
                 difference = found[point.name]
                 verdict = difference.judgement.verdict
-                lines += [Text(_short(names[label], width))] * above
+                lines += [Text(shorten(names[label], width))] * above
                 lines.append(
                     Text.assemble(
                         set_cell_size("" if above else short[label], start) + "  ",
@@ -277,7 +277,7 @@ def _printable(label: str, ascii_only: bool) -> str:
     return "".join(c if c.isprintable() and (c.isascii() or not ascii_only) else "?" for c in label)
 
 
-def _short(label: str, width: int) -> str:
+def shorten(label: str, width: int) -> str:
     """At most that many cells: the middle goes, as variants differ at their ends."""
     if cell_len(label) <= width:
         return label

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnexp.progress import duration
 from attnexp.runs import store
 from attnexp.sweeps import estimate
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, slots, survey
-from attnexp.sweeps.watch import duration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -84,7 +84,7 @@ class Watch:
             return Text("")
         rate = progressed / (time.monotonic() - min(began))
         left = (len(mine) - progressed) / rate
-        return Text(f"{60 * rate:.1f} runs/min, {duration(left)} left")
+        return Text(f"{60 * rate:.1f} runs/min, {progress.duration(left)} left")
 
     def _tell(self, entries: list[Entry], *, alone: bool) -> None:
         """A line for whatever is new. Live, only failures: the table shows the rest."""
@@ -103,7 +103,7 @@ class Watch:
                     final, peak = result.final.val_accuracy, result.best.val_accuracy
                     progress.note(
                         f"[{number}/{len(entries)}] {entry.job}: final {100 * final:.2f}, "
-                        f"peak {100 * peak:.2f}, {duration(result.wall_seconds)}"
+                        f"peak {100 * peak:.2f}, {progress.duration(result.wall_seconds)}"
                     )
 
 
@@ -124,14 +124,6 @@ def best_so_far(entries: list[Entry]) -> str:
         return ""
     accuracy, entry = max(((_peak(entry), entry) for entry in found), key=lambda pair: pair[0])
     return f"best so far: {entry.job}, {100 * accuracy:.2f}"
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _peak(entry: Entry) -> float:

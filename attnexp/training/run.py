@@ -310,6 +310,4 @@ def _split(
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
     if config.model.vectors is None:
         return None
-    return load_vectors(
-        config.model.vectors, dataset.words, config.model.d_model, cache=encode.cache_dir()
-    )
+    return load_vectors(config.model.vectors, dataset.words, config.model.d_model)

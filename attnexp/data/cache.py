@@ -1,0 +1,49 @@
+"""What takes long to make, kept on disk between runs. Losing it costs time and nothing else."""
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TypeVar
+
+from attnexp import progress
+from attnexp.files import atomic_write
+
+T = TypeVar("T")
+
+DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+"""What reading a damaged file raises."""
+
+
+def cache_dir() -> Path:
+    """`$ATTNEXP_CACHE`, or `attnexp` in the user's cache folder."""
+    if given := os.environ.get("ATTNEXP_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
+
+
+def kept(
+    path: Path,
+    *,
+    read: Callable[[Path], T],
+    make: Callable[[], T],
+    write: Callable[[IO[bytes], T], None],
+) -> T:
+    """What was kept under `path`; or, where nothing whole is, what is made and written there now.
+
+    A file that is damaged, or cannot be written, costs a line and not the run.
+    """
+    try:
+        return read(path)
+    except FileNotFoundError:
+        pass
+    except DAMAGED as error:
+        progress.note(f"The cache file {path} is damaged ({error}); making it again.")
+    made = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            write(file, made)
+    except OSError as error:  # a full or read-only disk
+        progress.note(f"Could not keep {path}: {error.strerror}. Going on.")
+    return made
