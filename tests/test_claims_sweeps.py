@@ -8,12 +8,11 @@ from test_report import result
 
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Verdict
-from attnexp.config.schema import PositionKind
 from attnexp.report import kexue
 from attnexp.runs import store
 
-K_NONE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.none]]
-K_PE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.sinusoidal]]
+K_NONE = [row["val_accuracy"] for row in kexue.FIGURES["none"]]
+K_PE = [row["val_accuracy"] for row in kexue.FIGURES["sinusoidal"]]
 
 
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from attnexp import progress
-from attnexp.config.schema import ModelKind, Protocol, RunConfig, to_dict
+from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
@@ -113,7 +113,7 @@ def _train(
             progress.note(line)
             log(line)
 
-        if config.model.kind is ModelKind.tfidf:
+        if not config.is_network:
             trained = _fit_tfidf(config, splits, run_dir, say)
         else:
             trained = _train_network(config, splits, vectors, run_dir, say)
@@ -256,17 +256,17 @@ def _split(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> S
         return train, test, test
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
     rows = torch.randperm(len(train), generator=generator).to(where)
-    num_val = round(len(train) * config.data.holdout)
+    num_val = round(len(train) * config.train.holdout)
     if not 0 < num_val < len(train):
         raise UserError(
-            f"data.holdout={config.data.holdout} of {len(train)} reviews leaves one part empty. "
+            f"train.holdout={config.train.holdout} of {len(train)} reviews leaves one part empty. "
             f"Give another share, or more reviews."
         )
     return train[rows[num_val:]], train[rows[:num_val]], test
 
 
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
-    if config.model.vectors is None:
+    if not config.is_network or config.model.vectors is None:
         return None
     return load_vectors(
         config.model.vectors, dataset.words, config.model.d_model, cache=encode.cache_dir()
