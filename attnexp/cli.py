@@ -54,6 +54,25 @@ app = typer.Typer(
     Settings are words: `position=sinusoidal`, `model.heads=4`. `attnexp config` shows all.""",
 )
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        from attnexp import __version__
+
+        _out(f"attnexp {__version__}\n", end="")
+        raise typer.Exit
+
+
+@app.callback()
+def _options_of_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show it and leave."),
+    ] = False,
+) -> None:
+    pass
+
+
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="OVERRIDES", help="Settings, as key=value.", show_default=False),
@@ -250,11 +269,12 @@ def config(
     """
     import yaml
 
-    from attnexp.config.compose import compose, describe_groups
+    from attnexp.config import options
+    from attnexp.config.compose import compose
     from attnexp.config.schema import to_dict
 
     if groups:
-        shown: dict[str, Any] = describe_groups()
+        shown: dict[str, Any] = options.describe()
         text = _options(shown)
     elif cost:
         from attnexp.model.cost import of_model
@@ -346,6 +366,8 @@ def main() -> None:
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # Anyone's pieces are found beside the caller, as with `python -m`; last: they hide nothing.
+    sys.path.append(os.getcwd())
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
     app(prog_name="attnexp")

@@ -13,7 +13,8 @@ import torch
 from _turns import report, wait
 from torch.utils.data import DataLoader, TensorDataset
 
-from attnexp.config.schema import DataConfig, Device, Precision, RunConfig, TrainConfig
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model
 from attnexp.training import device
 from attnexp.training.loop import Examples, fit
@@ -32,15 +33,15 @@ def main() -> None:
     with np.load(args.data) as arrays:
         ids, labels = torch.from_numpy(arrays["ids"]), torch.from_numpy(arrays["labels"])
     examples = Examples(ids, labels.float())
-    config = RunConfig(
-        data=DataConfig(max_len=ids.shape[1]),
-        train=TrainConfig(
-            epochs=10**9,  # as many as there are turns
-            measure_train=False,
-            device=Device.cpu,
-            precision=Precision(args.precision),
-            threads=args.threads,
-        ),
+    config = compose(
+        [
+            f"data.max_len={ids.shape[1]}",
+            "train.epochs=1_000_000_000",  # as many as there are turns
+            "train.measure_train=false",
+            "train.device=cpu",
+            f"train.precision={args.precision}",
+            f"train.threads={args.threads or 'null'}",
+        ]
     )
     torch.manual_seed(0)
     if args.kind.endswith("ours"):

@@ -16,11 +16,14 @@ from torch import Tensor, nn
 
 from attnexp.model import masks
 from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+from attnexp.model.seams import Score
 from attnexp.model.softmax import attention_weights
 
 Float = NDArray[np.float64]
 
 B, T = 3, 7
+SCORES: dict[str, type[Score]] = {"cosine": Cosine, "additive": Additive, "uniform": Uniform}
 SIZES = [(1, 4), (2, 3), (5, 1)]
 """(H, K)"""
 
@@ -45,8 +48,7 @@ def make(
         num_heads=num_heads,
         d_head=d_head,
         d_output=d_output,
-        scale=scale,
-        score=score,
+        score=partial(DotProduct, scale=scale) if score == "dot" else SCORES[score],
         mask_mode=mask_mode,
     ).double()
     for seed, parameter in enumerate(attention.parameters()):
@@ -62,13 +64,13 @@ def pattern(name: str) -> Tensor | None:
         case "none":
             return None
         case "causal":
-            return masks.causal(*masks.grid(T))
+            return masks.Causal()(*masks.grid(T))
         case "window":
-            return partial(masks.window, radius=1)(*masks.grid(T))
+            return masks.Window(radius=1)(*masks.grid(T))
         case "padding":
             return masks.real_keys(padding)
         case "causal padding":
-            return masks.causal(*masks.grid(T)) & masks.real_keys(padding)
+            return masks.Causal()(*masks.grid(T)) & masks.real_keys(padding)
         case _:
             padding[0] = True
             return masks.real_keys(padding)
@@ -166,7 +168,7 @@ def test_ours_is_torchs_multihead_attention(name: str, num_heads: int, d_head: i
     expected, expected_map = theirs(
         *(other, other, other),
         key_padding_mask=padding if "padding" in name else None,
-        attn_mask=~masks.causal(*masks.grid(T)) if "causal" in name else None,
+        attn_mask=~masks.Causal()(*masks.grid(T)) if "causal" in name else None,
         average_attn_weights=False,
     )
     output, allowed = attention(one, pattern(name)), pattern(name)
@@ -299,7 +301,7 @@ def test_no_later_token_changes_an_earlier_output_under_a_causal_mask() -> None:
         else:  # zeroed after softmax, later keys still stand in its denominator
             assert changed.all()
         assert (attention(x) != attention(other)).any(-1).all()
-        above = ~masks.causal(*masks.grid(T))
+        above = ~masks.Causal()(*masks.grid(T))
         assert (attention.weights(x, pattern("causal"))[..., above] == 0).all()
 
 

@@ -10,6 +10,7 @@ from attnexp.model import masks
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.biases import AlibiBias, RelativeBias
 from attnexp.model.rotary import RotaryPosition
+from attnexp.model.scores import Additive, Cosine, Uniform
 
 B, T, D, H, K = 2, 6, 8, 2, 4
 X = torch.randn(B, T, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -19,10 +20,10 @@ PIECES: dict[str, dict[str, object]] = {
     "rotary": {"rotary": RotaryPosition(K)},
     "relative": {"bias": RelativeBias(H, max_distance=2)},
     "alibi": {"bias": AlibiBias(H)},
-    "cosine": {"score": "cosine"},
-    "additive": {"score": "additive", "d_query": 3, "d_key": 5, "d_value": 2},
-    "uniform": {"score": "uniform"},
-    "additive alibi": {"score": "additive", "bias": AlibiBias(H)},
+    "cosine": {"score": Cosine},
+    "additive": {"score": Additive, "d_query": 3, "d_key": 5, "d_value": 2},
+    "uniform": {"score": Uniform},
+    "additive alibi": {"score": Additive, "bias": AlibiBias(H)},
 }
 
 
@@ -73,8 +74,8 @@ def test_every_piece_is_its_slow_and_obvious_self(name: str, pattern: str) -> No
     query, key = masks.grid(T)
     allowed = {
         "full": torch.ones(T, T, dtype=torch.bool),
-        "causal": masks.causal(query, key),
-        "window": masks.window(query, key, radius=1),
+        "causal": masks.Causal()(query, key),
+        "window": masks.Window(radius=1)(query, key),
     }[pattern]
     attention = build(name)
     with torch.no_grad():

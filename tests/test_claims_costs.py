@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -91,7 +92,7 @@ def whole_map(
     q: Tensor, k: Tensor, v: Tensor, *, radius: int, real_keys: Tensor | None = None
 ) -> Tensor:
     """What the window gives, at the full price."""
-    allowed = masks.window(*masks.grid(q.shape[-2]), radius=radius)
+    allowed = masks.Window(radius=radius)(*masks.grid(q.shape[-2]))
     return attention_weights(q @ k.mT, allowed) @ v
 
 
@@ -116,8 +117,8 @@ def test_c27_reach() -> None:
 
 
 def test_c27_is_refuted_by_a_wider_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wider(d_input: int, d_output: int, *, width: int) -> Convolution:
-        return Convolution(d_input, d_output, width=width + 2)
+    def wider(d_input: int, d_output: int, *, kernel: int) -> Convolution:
+        return Convolution(d_input, d_output, kernel=kernel + 2)
 
     monkeypatch.setattr(reach, "Convolution", wider)
     finding = reach.c27(NOWHERE)
@@ -126,7 +127,7 @@ def test_c27_is_refuted_by_a_wider_convolution(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_c27_is_refuted_by_an_lstm_that_reads_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    def both_ways(d_input: int, d_output: int, *, cell: str) -> Recurrent:
+    def both_ways(d_input: int, d_output: int, *, cell: Literal["lstm", "gru"]) -> Recurrent:
         return Recurrent(d_input, d_output, cell=cell, bidirectional=True)
 
     monkeypatch.setattr(reach, "Recurrent", both_ways)
@@ -135,7 +136,7 @@ def test_c27_is_refuted_by_an_lstm_that_reads_both_ways(monkeypatch: pytest.Monk
 
 def test_c27_is_refuted_by_attention_that_looks_back_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def causal(scores: Tensor, allowed: Tensor | None = None, *, mode: str = "add") -> Tensor:
-        return attention_weights(scores, masks.causal(*masks.grid(scores.shape[-1])), mode=mode)
+        return attention_weights(scores, masks.Causal()(*masks.grid(scores.shape[-1])), mode=mode)
 
     monkeypatch.setattr(attention, "attention_weights", causal)
     finding = reach.c27(NOWHERE)

@@ -9,13 +9,12 @@ from test_report import result
 
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Conclusion
-from attnexp.config.schema import PositionKind
 from attnexp.report import kexue
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
-K_NONE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.none]]
-K_PE = [row["val_accuracy"] for row in kexue.FIGURES[PositionKind.sinusoidal]]
+K_NONE = [row["val_accuracy"] for row in kexue.FIGURES["none"]]
+K_PE = [row["val_accuracy"] for row in kexue.FIGURES["sinusoidal"]]
 
 
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:
@@ -63,7 +62,7 @@ def test_c20_counts_ks_figures_among_our_seeds(
 
 def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
     """Scaled scores, another epsilon, another model and too few seeds do not count."""
-    words = (("model.scale=false",), ("train.eps=1e-8",), (*K, "model.heads=4"))
+    words = (("model.score.scale=false",), ("train.eps=1e-8",), (*K, "model.heads=4"))
     for i, others in enumerate(words):
         folder = tmp_path / str(i)
         runs = [

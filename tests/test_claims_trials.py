@@ -98,7 +98,7 @@ def test_c25_position_does_more_than_ease_it() -> None:
 @pytest.mark.usefixtures("_one_seed")
 def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     def blind() -> trials.Tagger:
-        return trials.Tagger(Convolution(trials.WIDTH, trials.WIDTH, width=1))
+        return trials.Tagger(Convolution(trials.WIDTH, trials.WIDTH, kernel=1))
 
     monkeypatch.setattr(trials, "tagging", partial(trials.tagging, num_steps=20))
     monkeypatch.setattr(trials, "TAGGERS", {**trials.TAGGERS, "CNN": blind})

@@ -142,10 +142,10 @@ def linear(scores: Tensor, allowed: Tensor | None = None, *, mode: str = "add") 
 
 
 def causal_anyway(scores: Tensor, allowed: Tensor | None = None, *, mode: str = "add") -> Tensor:
-    return attention_weights(scores, masks.causal(*masks.grid(scores.shape[-1])))
+    return attention_weights(scores, masks.Causal()(*masks.grid(scores.shape[-1])))
 
 
-def sees_one_ahead(query: Tensor, key: Tensor) -> Tensor:
+def sees_one_ahead(self: masks.Causal, query: Tensor, key: Tensor) -> Tensor:
     return key <= query + 1
 
 
@@ -192,9 +192,13 @@ def without_tanh(self: Additive, q: Tensor, k: Tensor) -> Tensor:
     return (hidden @ self.value[:, None, :, None]).squeeze(-1)
 
 
+def over_width(self: DotProduct, q: Tensor, k: Tensor) -> Tensor:
+    return (q * self.scale**2) @ k.mT
+
+
 WRONG: list[tuple[str, str, Breakage]] = [
     ("C01", "softmax over queries", change_softmax(over_queries)),
-    ("C01", "unscaled", put(values, "DotProduct", lambda scale: DotProduct(1.0))),
+    ("C01", "unscaled", force(DotProduct, scale=False)),
     ("C02", "no W_O", force(MultiHeadSelfAttention, d_output=None, d_head=7)),
     ("C02", "a token lost", change_output(MultiHeadSelfAttention, lambda x: x[:, 1:])),
     ("C02", "no mask", change_softmax(no_mask)),
@@ -217,17 +221,17 @@ WRONG: list[tuple[str, str, Breakage]] = [
     ("C08", "a wave without its partner", change_table(sines_only)),
     ("C09", "slow waves first", change_table(lambda table, _: table.flip(-1))),
     ("C09", "a wave without its partner", change_table(sines_only)),
-    ("C12", "never scaled", force(MultiHeadSelfAttention, scale=False)),
-    ("C12", "always scaled", force(MultiHeadSelfAttention, scale=True)),
-    ("C12", "divided by d_k", put(attention, "DotProduct", lambda s: DotProduct(s**2))),
+    ("C12", "never scaled", force(DotProduct, scale=False)),
+    ("C12", "always scaled", force(DotProduct, scale=True)),
+    ("C12", "divided by d_k", put(DotProduct, "forward", over_width)),
     ("C12", "nothing saturates", change_softmax(linear)),
     ("C13", "no W_O", force(MultiHeadSelfAttention, d_output=None)),
     ("C13", "W_O always", force(MultiHeadSelfAttention, d_output=6)),
-    ("C14", "one ahead", put(masks, "causal", sees_one_ahead)),
+    ("C14", "one ahead", put(masks.Causal, "__call__", sees_one_ahead)),
     ("C14", "no mask", change_softmax(no_mask)),
     ("C14", "masked after softmax", change_softmax(mask_after)),
     ("C14", "nothing attended", change_softmax(lambda s, *_, **__: torch.zeros_like(s))),
-    ("C15", "dot product accepted", force(MultiHeadSelfAttention, score="additive")),
+    ("C15", "dot product accepted", force(MultiHeadSelfAttention, score=Additive)),
     ("C15", "no hidden layer", put(Additive, "forward", without_tanh)),
     ("C16", "heads mixed", put(MultiHeadSelfAttention, "split_heads", mixed_heads)),
     ("C16", "outputs doubled", change_output(MultiHeadSelfAttention, lambda x: 2 * x)),
@@ -236,7 +240,7 @@ WRONG: list[tuple[str, str, Breakage]] = [
     ("C19", "no mask", change_softmax(no_mask)),
     ("C19", "`add` after softmax", change_softmax(mask_after)),
     ("C19", "`mul` before softmax", change_softmax(mask_before)),
-    ("C19", "mean over padding", put(pooling, "masked_mean", pooling.mean)),
+    ("C19", "mean over padding", put(pooling, "MaskedMean", pooling.Mean)),
     ("C24", "neighbours mixed", change_output(FeedForward, later_by_one)),
     ("C24", "neighbours mixed in ours", change_output(Convolution, later_by_one)),
     ("C28", "a token lost a layer", change_output(Block, lambda x: x[:, :79])),

@@ -5,8 +5,7 @@ Shapes: B batch, T tokens, D model width, H heads, K head width.
 
 import itertools
 import math
-from dataclasses import fields
-from enum import StrEnum
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,23 +13,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnexp.config.checks import check
-from attnexp.config.compose import compose
-from attnexp.config.schema import (
-    MaskConfig,
-    ModelConfig,
-    ModelKind,
-    Pattern,
-    PositionConfig,
-    RunConfig,
-)
+from attnexp.config.compose import compose, overlay
+from attnexp.config.options import groups
+from attnexp.config.schema import RunConfig
 from attnexp.errors import UserError
 from attnexp.model import masks, pooling
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import PAD, Classifier, build_model
 
-SMALL = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
-model.d_head=4""".split()
+SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
+NARROW = "model.heads=2 model.d_head=4".split()
+WITHOUT_ATTENTION = {
+    f"model={name}" for name in ("mean", "fasttext", "cnn", "lstm", "bilstm", "gru")
+}
 
 ORDER_BLIND = [
     *("mask=none", "mask=padding", "model.pooling=masked_mean", "model.layers=2"),
@@ -50,7 +45,9 @@ ORDER_AWARE = [
 
 def build(*words: str) -> Classifier:
     """A small model in float64 with dropout off. Each word may hold several."""
-    return build_model(compose([*SMALL, *" ".join(words).split()])).double().eval()
+    chosen = " ".join(words).split()
+    narrow = [] if WITHOUT_ATTENTION & set(chosen) else NARROW
+    return build_model(compose([*SMALL, *narrow, *chosen])).double().eval()
 
 
 def rough(*words: str) -> Classifier:
@@ -72,15 +69,11 @@ def reviews(*lengths: int, max_len: int = 9) -> Tensor:
 
 def entering_the_pool(model: Classifier, ids: Tensor) -> Tensor:
     """What the layers made of the reviews: (B, T, width)."""
-    pool, caught = model.pool, list[Tensor]()
-
-    def spy(x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        caught.append(x)
-        return pool(x, key_padding_mask)
-
-    model.pool = spy
+    caught = list[Tensor]()
+    assert isinstance(model.pool, nn.Module)
+    handle = model.pool.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
     model(ids)
-    model.pool = pool
+    handle.remove()
     return caught[0]
 
 
@@ -138,9 +131,7 @@ def test_any_piece_that_knows_order_makes_order_matter(words: str, pooling: str)
     assert ((model(ids[:, order]) - model(ids)).abs() > 1e-4).all()
 
 
-@pytest.mark.parametrize(
-    "words", ["", *ORDER_AWARE, "mask=padding model.pooling=masked_mean mask.query=true"]
-)
+@pytest.mark.parametrize("words", ["", *ORDER_AWARE, "mask=padding mask.query=true"])
 def test_a_review_in_a_batch_is_a_review_alone(words: str) -> None:
     model, ids = rough(words), reviews(9, 4, 1, 0, 7)
     alone = torch.cat([model(row[None]) for row in ids])
@@ -148,10 +139,10 @@ def test_a_review_in_a_batch_is_a_review_alone(words: str) -> None:
     assert alone.std() > 1e-3
 
 
-@pytest.mark.parametrize("pattern", ["full", "causal", "window mask.radius=2"])
+@pytest.mark.parametrize("pattern", ["none", "causal", "window mask.radius=2"])
 def test_hidden_padding_and_a_masked_mean_make_padding_invisible(pattern: str) -> None:
     """C19: more padding on the left changes nothing."""
-    words = f"mask.padding=true model.pooling=masked_mean mask.pattern={pattern}"
+    words = f"mask={pattern} mask.padding=true model.pooling=masked_mean"
     short = reviews(5, 3, max_len=5)
     longer = torch.cat([torch.zeros(2, 4, dtype=torch.int32), short], dim=1)
     model = rough(words)
@@ -179,8 +170,8 @@ def test_a_mean_counts_padding_and_a_masked_mean_does_not() -> None:
     """A review of padding alone has no masked mean: zeros."""
     x = torch.tensor([[4.0, 1, 2, 5]]).expand(3, 4)[..., None]
     padding = torch.tensor([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]) > 0
-    assert pooling.mean(x, padding).flatten().tolist() == [3, 3, 3]
-    assert pooling.masked_mean(x, padding).flatten().tolist() == [3, 3.5, 0]
+    assert pooling.Mean(1)(x, padding).flatten().tolist() == [3, 3, 3]
+    assert pooling.MaskedMean(1)(x, padding).flatten().tolist() == [3, 3.5, 0]
 
 
 def test_the_query_mask_zeroes_outputs_at_padding_and_nowhere_else() -> None:
@@ -194,14 +185,15 @@ def test_the_query_mask_zeroes_outputs_at_padding_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("mode", ["add", "mul"])
-@pytest.mark.parametrize("pattern", ["full", "causal", "window mask.radius=1"])
-@pytest.mark.parametrize("query", [False, True])
-@pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
+@pytest.mark.parametrize("pattern", ["none", "causal", "window mask.radius=1"])
+@pytest.mark.parametrize(
+    ("query", "pooling"), [("", "mean"), ("mask.query=true", "mean"), ("", "masked_mean")]
+)
 def test_a_review_of_padding_alone_gives_finite_logits_and_gradients(
-    mode: str, pattern: str, query: bool, pooling: str
+    mode: str, pattern: str, query: str, pooling: str
 ) -> None:
     model = rough(
-        f"mask.padding=true mask.mode={mode} mask.pattern={pattern} mask.query={query}",
+        f"mask={pattern} mask.padding=true mask.mode={mode} {query}",
         f"model.pooling={pooling} model.layers=2",
     )
     logits = model(reviews(0, 5))
@@ -216,7 +208,7 @@ def test_a_review_of_padding_alone_gives_finite_logits_and_gradients(
 
 def test_embeddings_are_scaled_by_the_root_of_the_width_before_position_joins() -> None:
     """C06."""
-    words = "position=sinusoidal position.scale_embedding"
+    words = "position=sinusoidal model.scale_embedding"
     scaled, plain, ids = rough(f"{words}=true"), rough(f"{words}=false"), reviews(9)
     with torch.no_grad():
         plain.get_parameter("embedding.weight").mul_(math.sqrt(8))
@@ -230,7 +222,7 @@ def test_layers_stack_and_a_residual_adds_the_input(residual: bool) -> None:
     model = rough(f"model.layers=2 model.residual={residual} mask=padding_causal")
     ids = reviews(9, 5)
     x = model.embedding(ids)
-    allowed = masks.causal(*masks.grid(9)) & masks.real_keys(ids == PAD)
+    allowed = masks.Causal()(*masks.grid(9)) & masks.real_keys(ids == PAD)
     attentions = [piece for piece in model.modules() if isinstance(piece, MultiHeadSelfAttention)]
     assert len(attentions) == 2
     for attention in attentions:
@@ -243,7 +235,7 @@ def test_layers_stack_and_a_residual_adds_the_input(residual: bool) -> None:
 @pytest.mark.parametrize(
     ("context", "one", "other"),
     [
-        ("", "model.scale=true", "model.scale=false"),
+        ("", "model.score.scale=true", "model.score.scale=false"),
         ("", "model.score=dot", "model.score=uniform"),
         ("", "model.pooling=mean", "model.pooling=masked_mean"),
         ("", "model.residual=false", "model.residual=true"),
@@ -334,37 +326,6 @@ def test_weights_start_as_keras_starts_them() -> None:
             assert abs(values.mean()) < 0.05 * bound, name
 
 
-def enum_axes() -> dict[str, list[StrEnum]]:
-    """Every setting of model, position and mask that is a choice, with all its options."""
-    sections: dict[str, Any] = {
-        "model": ModelConfig,
-        "position": PositionConfig,
-        "mask": MaskConfig,
-    }
-    return {
-        f"{section}.{field.name}": list(field.type)
-        for section, schema in sections.items()
-        for field in fields(schema)
-        if isinstance(field.type, type) and issubclass(field.type, StrEnum)
-    }
-
-
-def small_config(chosen: dict[str, Any]) -> RunConfig:
-    """A config of these settings, with the numbers that a pattern asks for."""
-    config = RunConfig()
-    config.data.max_len, config.data.vocab_size = 6, 12
-    config.model.d_model, config.model.heads, config.model.d_head = 4, 2, 2
-    config.model.dropout, config.model.buckets = 0.0, 16
-    for key, value in chosen.items():
-        section, _, name = key.partition(".")
-        setattr(getattr(config, section), name, value)
-    mask = config.mask
-    mask.radius = 1 if mask.pattern in (Pattern.window, Pattern.dilated) else None
-    mask.dilation = 2 if mask.pattern is Pattern.dilated else None
-    mask.block = 2 if mask.pattern is Pattern.block_sparse else None
-    return config
-
-
 def assert_learns(config: RunConfig) -> None:
     """Forward and backward are finite, and the gradient reaches the words."""
     model = build_model(config)
@@ -380,36 +341,51 @@ def assert_learns(config: RunConfig) -> None:
     assert words.abs().max() > 0
 
 
-AXES = enum_axes()
-NEURAL = {"model.kind": [kind for kind in ModelKind if kind is not ModelKind.tfidf]}
-SWITCHES = ["model.output_projection", "position.scale_embedding", "mask.padding", "mask.query"]
+PLACES = ["model", "position", "mask", "model.pooling", "model.score", "model.before"]
+AXES = {place: groups()[place] for place in PLACES} | {"model.norm": ["none", "pre", "post"]}
+NEURAL = [model for model in AXES["model"] if model != "tfidf"]
+SWITCHED = {"model.output_projection": True, "model.scale_embedding": True, "mask.padding": True}
+STACKED = {"model.layers": 2, "model.residual": True}
 
 
-PAIRS = list(itertools.combinations(AXES, 2))
+def chosen_config(chosen: dict[str, Any]) -> RunConfig:
+    """The config of these choices and settings, small. Raises `UserError` where they clash."""
+    tree: dict[str, Any] = {"data": {"name": "contrast", "max_len": 6, "vocab_size": 12}}
+    tree |= {"model": {"kind": "attention"}, "position": {}, "mask": {}}
+    for key, value in sorted(chosen.items()):  # a section before what is in it
+        *sections, name = f"{key}.kind".split(".") if key in PLACES else key.split(".")
+        branch = tree
+        for section in sections:
+            branch = branch.setdefault(section, {})
+        branch[name] = value
+    tree["model"] |= {"d_model": 4}
+    if "attention" in tree["model"]["kind"]:
+        tree["model"] |= {"heads": 2, "d_head": 2}
+    return overlay(tree, [])
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(AXES, 2)))
 def test_every_pair_of_options_builds_and_learns(one: str, other: str) -> None:
-    """All else at its default, then with all switches on, then in two layers with a residual.
+    """In turn with all else at its default, with switches on, and in two layers with a residual.
 
     Pairs that the checks refuse are left out, but no option may be refused with every other.
     """
-    axes = AXES | NEURAL
+    inside = {"model.score", "model.norm"} & {one, other}
+    models = [name for name in NEURAL if "attention" in name or not inside]
+    axes = AXES | {"model": models}
     built = set()
+    more: Iterator[dict[str, Any]] = itertools.cycle([{}, SWITCHED, STACKED])
     for first, second in itertools.product(axes[one], axes[other]):
-        plain = {one: first, other: second}
-        switched = plain | dict.fromkeys(SWITCHES, True)
-        stacked = plain | {"model.layers": 2, "model.residual": True}
-        for chosen in (plain, switched, stacked):
-            config = small_config(chosen)
+        for extra in (next(more), {}):
             try:
-                check(config)
+                config = chosen_config({one: first, other: second, **extra})
             except UserError:
                 continue
             try:
                 assert_learns(config)
             except Exception as error:
-                error.add_note(f"with {chosen}")
+                error.add_note(f"with {one}={first}, {other}={second}, {extra}")
                 raise
-            built |= {first, second}
-    assert built == {*axes[one], *axes[other]}
+            built |= {(one, first), (other, second)}
+            break
+    assert built == {(axis, option) for axis in (one, other) for option in axes[axis]}

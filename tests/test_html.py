@@ -78,7 +78,7 @@ def stored(folder: Path, *words: str) -> Run:
     """A run with a folder: weights as they are at the start, and the words of the corpus."""
     config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
     model = build_model(config)
-    if config.position.kind == "learned":
+    if config.position.name == "learned":
         assert isinstance(model.position, torch.nn.Module)
         with torch.no_grad():
             model.position.weight.normal_()  # type: ignore[operator]
@@ -216,7 +216,7 @@ def test_config_of_the_baseline_and_what_differs() -> None:
     text = page(blog())
     assert "max_len: 80" in text
     parsed = Parsed(text)
-    assert 'pe position.kind: "sinusoidal"' in parsed.text
+    assert 'pe position.kind: "attnexp.model.positions:SinusoidalPosition"' in parsed.text
     assert "seed:" not in parsed.text
     assert "25,000 train, 25,000 val, 25,000 test" in parsed.text
     assert "c" * 12 + ", with changes" in parsed.text

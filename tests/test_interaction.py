@@ -22,7 +22,7 @@ from attnexp.sweeps.plan import plan
 STUDY = """\
 factors:
   position: {none: [position=none], pe: [position=sinusoidal]}
-  scale: {scaled: [], unscaled: [model.scale=false]}
+  scale: {scaled: [], unscaled: [model.score.scale=false]}
 """
 LABELS = ("none_scaled", "none_unscaled", "pe_scaled", "pe_unscaled")
 MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
@@ -40,7 +40,7 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
         accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
                     "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
         for order, label in enumerate(LABELS):
-            words = ["position=sinusoidal"] * ("pe" in label) + ["model.scale=false"] * (
+            words = ["position=sinusoidal"] * ("pe" in label) + ["model.score.scale=false"] * (
                 "_un" in label
             )
             run = result(label, order, seed, [0.7, accuracy[label]], "data=contrast", *words)

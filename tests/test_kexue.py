@@ -18,7 +18,7 @@ from attnexp.report.comparison import Comparison, compare
 from attnexp.report.kexue import Count
 from attnexp.runs.result import Run, RunResult
 
-K = ("model.scale=false", "train.eps=1e-8")
+K = ("model.score.scale=false", "train.eps=1e-8")
 PE = "position=sinusoidal"
 SD = 0.002
 
@@ -121,12 +121,15 @@ def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
     assert [counts[cell].unlike for cell in cells] == [
         [],
         ["train.eps=1e-07"],
-        ["model.scale=true"],
-        ["model.scale=true", "train.eps=1e-07"],
+        ["model.score.scale=true"],
+        ["model.score.scale=true", "train.eps=1e-07"],
     ]
     text = " ".join(printed(found).split())
-    assert "K's run had model.scale=false train.eps=1e-08; others here: none_unscaled_1e-7" in text
-    assert "one seed with model.scale=false train.eps=1e-08" in text
+    assert (
+        "K's run had model.score.scale=false train.eps=1e-08; others here: none_unscaled_1e-7"
+        in text
+    )
+    assert "one seed with model.score.scale=false train.eps=1e-08" in text
 
 
 @pytest.mark.parametrize(
@@ -152,11 +155,11 @@ def test_other_data_under_the_name_of_imdb_are_never_held_against_k() -> None:
 
 
 def test_a_run_from_before_the_key_had_todays_epsilon() -> None:
-    old = result("pe", 1, 0, [0.8] * 5, PE, "model.scale=false")
+    old = result("pe", 1, 0, [0.8] * 5, PE, "model.score.scale=false")
     del old.config["train"]["eps"]
     assert kexue.figures_for(old) is not None
     assert kexue.unlike(old) == ["train.eps=1e-07"]
-    new = [result("pe", 1, seed, [0.8] * 5, PE, "model.scale=false") for seed in (1, 2)]
+    new = [result("pe", 1, seed, [0.8] * 5, PE, "model.score.scale=false") for seed in (1, 2)]
     runs = [Run(path=Path("nowhere"), result=run) for run in (old, *new)]
     assert [variant.label for variant in only(runs).variants] == ["pe"]
     runs[1].result.config["model"]["heads"] = 4

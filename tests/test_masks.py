@@ -1,20 +1,11 @@
 """Masks hide what they say, and a query left with nothing to see gets zeros."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch import Tensor
 
-from attnexp.model.masks import (
-    Predicate,
-    block_sparse,
-    causal,
-    dilated,
-    grid,
-    real_keys,
-    window,
-)
+from attnexp.model.masks import BlockSparse, Causal, Dilated, Window, grid, real_keys
+from attnexp.model.seams import Mask
 from attnexp.model.softmax import attention_weights
 
 CAUSAL = """100000 110000 111000 111100 111110 111111"""
@@ -38,7 +29,7 @@ def drawn(mask: Tensor) -> str:
     return " ".join("".join("01"[int(cell)] for cell in row) for row in mask.tolist())
 
 
-def seen(*predicates: Predicate) -> Tensor:
+def seen(*predicates: Mask) -> Tensor:
     """What six queries see of six keys under all the predicates."""
     allowed = torch.ones(6, 6, dtype=torch.bool)
     for predicate in predicates:
@@ -49,16 +40,16 @@ def seen(*predicates: Predicate) -> Tensor:
 @pytest.mark.parametrize(
     ("predicates", "truth"),
     [
-        ([causal], CAUSAL),
-        ([partial(window, radius=0)], WINDOW_0),
-        ([partial(window, radius=1)], WINDOW_1),
-        ([partial(window, radius=2)], WINDOW_2),
-        ([partial(window, radius=5)], EVERYTHING),
-        ([causal, partial(window, radius=1)], CAUSAL_AND_WINDOW_1),
-        ([partial(window, radius=2), causal], CAUSAL_AND_WINDOW_2),
+        ([Causal()], CAUSAL),
+        ([Window(radius=0)], WINDOW_0),
+        ([Window(radius=1)], WINDOW_1),
+        ([Window(radius=2)], WINDOW_2),
+        ([Window(radius=5)], EVERYTHING),
+        ([Causal(), Window(radius=1)], CAUSAL_AND_WINDOW_1),
+        ([Window(radius=2), Causal()], CAUSAL_AND_WINDOW_2),
     ],
 )
-def test_predicates_have_their_truth_tables(predicates: list[Predicate], truth: str) -> None:
+def test_predicates_have_their_truth_tables(predicates: list[Mask], truth: str) -> None:
     """C14, C23."""
     assert drawn(seen(*predicates)) == truth
 
@@ -67,12 +58,12 @@ def test_predicates_have_their_truth_tables(predicates: list[Predicate], truth: 
     ("predicates", "truth"),
     [
         ([], REAL),
-        ([causal], CAUSAL_AND_REAL),
-        ([partial(window, radius=1)], WINDOW_1_AND_REAL),
-        ([causal, partial(window, radius=1)], CAUSAL_AND_WINDOW_1_AND_REAL),
+        ([Causal()], CAUSAL_AND_REAL),
+        ([Window(radius=1)], WINDOW_1_AND_REAL),
+        ([Causal(), Window(radius=1)], CAUSAL_AND_WINDOW_1_AND_REAL),
     ],
 )
-def test_padding_joins_with_predicates(predicates: list[Predicate], truth: str) -> None:
+def test_padding_joins_with_predicates(predicates: list[Mask], truth: str) -> None:
     """C19. Each review hides its own padding; the other one here has none."""
     padding = torch.stack([PADDING, torch.zeros(6, dtype=torch.bool)])
     allowed = seen(*predicates) & real_keys(padding)
@@ -94,8 +85,8 @@ def scores(*shape: int) -> Tensor:
 
 
 MASKS = {
-    "causal": seen(causal),
-    "window": seen(partial(window, radius=1)),
+    "causal": seen(Causal()),
+    "window": seen(Window(radius=1)),
     "padding": seen() & ~PADDING,
 }
 
@@ -210,26 +201,26 @@ BLOCKS_OF_2_AND_1_GLOBAL_AND_REAL = """000001 000001 001101 001101 000011 001111
 @pytest.mark.parametrize(
     ("predicates", "truth"),
     [
-        ([partial(dilated, radius=1, dilation=2)], DILATED_1_BY_2),
-        ([partial(dilated, radius=2, dilation=2)], DILATED_2_BY_2),
-        ([partial(dilated, radius=1, dilation=3)], DILATED_1_BY_3),
-        ([partial(dilated, radius=2, dilation=1)], WINDOW_2),
-        ([partial(dilated, radius=0, dilation=4)], WINDOW_0),
-        ([causal, partial(dilated, radius=1, dilation=2)], CAUSAL_AND_DILATED_1_BY_2),
-        ([partial(block_sparse, block=2, num_global=0)], BLOCKS_OF_2),
-        ([partial(block_sparse, block=2)], BLOCKS_OF_2_AND_1_GLOBAL),
-        ([partial(block_sparse, block=4)], BLOCKS_OF_4_AND_1_GLOBAL),
-        ([partial(block_sparse, block=3, num_global=2)], BLOCKS_OF_3_AND_2_GLOBAL),
-        ([partial(block_sparse, block=1, num_global=2)], BLOCKS_OF_1_AND_2_GLOBAL),
-        ([partial(block_sparse, block=6)], EVERYTHING),
-        ([partial(block_sparse, block=1, num_global=6)], EVERYTHING),
+        ([Dilated(radius=1, dilation=2)], DILATED_1_BY_2),
+        ([Dilated(radius=2, dilation=2)], DILATED_2_BY_2),
+        ([Dilated(radius=1, dilation=3)], DILATED_1_BY_3),
+        ([Dilated(radius=2, dilation=1)], WINDOW_2),
+        ([Dilated(radius=0, dilation=4)], WINDOW_0),
+        ([Causal(), Dilated(radius=1, dilation=2)], CAUSAL_AND_DILATED_1_BY_2),
+        ([BlockSparse(block=2, num_global=0)], BLOCKS_OF_2),
+        ([BlockSparse(block=2)], BLOCKS_OF_2_AND_1_GLOBAL),
+        ([BlockSparse(block=4)], BLOCKS_OF_4_AND_1_GLOBAL),
+        ([BlockSparse(block=3, num_global=2)], BLOCKS_OF_3_AND_2_GLOBAL),
+        ([BlockSparse(block=1, num_global=2)], BLOCKS_OF_1_AND_2_GLOBAL),
+        ([BlockSparse(block=6)], EVERYTHING),
+        ([BlockSparse(block=1, num_global=6)], EVERYTHING),
     ],
 )
-def test_sparse_predicates_have_their_truth_tables(predicates: list[Predicate], truth: str) -> None:
+def test_sparse_predicates_have_their_truth_tables(predicates: list[Mask], truth: str) -> None:
     assert drawn(seen(*predicates)) == truth
 
 
 def test_global_tokens_are_real_where_padding_stands_in_front() -> None:
     """C19. Even the queries whose own block is padding see something: the global token."""
-    allowed = seen(partial(block_sparse, block=2)) & real_keys(PADDING[None])
+    allowed = seen(BlockSparse(block=2)) & real_keys(PADDING[None])
     assert drawn(allowed[0, 0]) == BLOCKS_OF_2_AND_1_GLOBAL_AND_REAL

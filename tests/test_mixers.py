@@ -4,6 +4,7 @@ Shapes: B batch, T tokens, D input width.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 import torch
@@ -12,17 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attnexp.model.mixers import Convolution, NgramEmbedding, Recurrent
+from attnexp.model.embedding import NgramEmbedding
+from attnexp.model.mixers import GRU, LSTM, BiLSTM, Convolution, Recurrent
 
 B, T, D = 3, 11, 6
 
 MIXERS: dict[str, Callable[[], Convolution | Recurrent]] = {
-    "conv 1": lambda: Convolution(D, 4, width=1),
+    "conv 1": lambda: Convolution(D, 4, kernel=1),
     "conv 3": lambda: Convolution(D, 4),
-    "conv 5": lambda: Convolution(D, 4, width=5),
-    "lstm": lambda: Recurrent(D, 4),
-    "gru": lambda: Recurrent(D, 4, cell="gru"),
-    "bilstm": lambda: Recurrent(D, 4, bidirectional=True),
+    "conv 5": lambda: Convolution(D, 4, kernel=5),
+    "lstm": lambda: LSTM(D, 4),
+    "gru": lambda: GRU(D, 4),
+    "bilstm": lambda: BiLSTM(D, 4),
     "bigru": lambda: Recurrent(D, 4, cell="gru", bidirectional=True),
 }
 
@@ -93,7 +95,7 @@ def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: 
 
 
 def test_c24_a_position_wise_layer_is_a_convolution_of_width_1() -> None:
-    convolution, x = Convolution(D, 4, width=1).double(), draw(B, T, D)
+    convolution, x = Convolution(D, 4, kernel=1).double(), draw(B, T, D)
     linear = nn.Linear(D, 4).double()
     convolution.conv.weight = nn.Parameter(linear.weight[:, :, None])
     convolution.conv.bias = linear.bias
@@ -115,7 +117,7 @@ def test_convolution_moves_with_its_input_away_from_the_ends(width: int) -> None
 def test_c27_convolutions_reach_half_a_width_further_with_each_layer(
     layers: int, width: int
 ) -> None:
-    stack = [Convolution(D, D, width=width).double() for _ in range(layers)]
+    stack = [Convolution(D, D, kernel=width).double() for _ in range(layers)]
     for convolution in stack:
         for parameter in convolution.parameters():
             nn.init.constant_(parameter, 0.1)  # positive throughout, so relu hides no path
@@ -141,7 +143,9 @@ def test_c27_recurrence_reaches_all_earlier_tokens_and_both_ways_all(name: str) 
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(cell: str) -> None:
+def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(
+    cell: Literal["lstm", "gru"],
+) -> None:
     both = make(f"bi{cell}")
     x = draw(B, T, D)
     ways = []
@@ -156,11 +160,9 @@ def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(cell: str) -> 
 
 def test_what_cannot_be_built_is_refused() -> None:
     with pytest.raises(ValueError, match="odd, to have a middle; got 2"):
-        Convolution(D, 4, width=2)
+        Convolution(D, 4, kernel=2)
     with pytest.raises(ValueError, match="must be even; got 5"):
-        Recurrent(D, 5, bidirectional=True)
-    with pytest.raises(ValueError, match="lstm or gru; got rnn"):
-        Recurrent(D, 4, cell="rnn")
+        BiLSTM(D, 5)
 
 
 # N-grams
@@ -171,7 +173,7 @@ ids_of = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8)
 
 
 def ngrams(*, num_buckets: int = 1000, n: int = 2) -> NgramEmbedding:
-    embedding = NgramEmbedding(VOCAB, D, num_buckets=num_buckets, n=n)
+    embedding = NgramEmbedding(VOCAB, D, buckets=num_buckets, n=n)
     redraw(embedding)
     return embedding
 
@@ -180,13 +182,13 @@ def ngrams(*, num_buckets: int = 1000, n: int = 2) -> NgramEmbedding:
 def test_a_bucket_depends_on_the_n_gram_alone_and_lies_in_range(
     ids: list[int], n: int, num_buckets: int
 ) -> None:
-    embedding = NgramEmbedding(VOCAB, 2, num_buckets=num_buckets, n=n)
-    buckets = embedding.buckets(torch.tensor([ids]))[0].tolist()
+    embedding = NgramEmbedding(VOCAB, 2, buckets=num_buckets, n=n)
+    buckets = embedding.rows(torch.tensor([ids]))[0].tolist()
     assert all(0 <= bucket < num_buckets for bucket in buckets)
     padded = [0] * (n - 1) + ids
     for t, bucket in enumerate(buckets):
         ngram = padded[t : t + n]
-        assert embedding.buckets(torch.tensor([ngram]))[0, -1] == bucket
+        assert embedding.rows(torch.tensor([ngram]))[0, -1] == bucket
 
 
 @given(ids_of, st.integers(1, 5), st.integers(1, 4))
@@ -201,7 +203,7 @@ def test_an_embedding_is_a_word_plus_its_n_gram() -> None:
     ids = torch.tensor([[7, 8, 7, 8]], dtype=torch.int32)
     x = embedding(ids)
     torch.testing.assert_close(
-        x - embedding.word(ids), embedding.ngram(embedding.buckets(ids)), rtol=0, atol=1e-12
+        x - embedding.word(ids), embedding.ngram(embedding.rows(ids)), rtol=0, atol=1e-12
     )
     assert torch.equal(x[0, 1], x[0, 3])  # both end "7 8"
     assert not torch.equal(x[0, 0], x[0, 2])  # "7" comes first, then after 8
@@ -217,10 +219,10 @@ def test_one_grams_see_no_order_and_bigrams_do() -> None:
 
 @pytest.mark.parametrize("num_buckets", [10, 1000, 1024, 20_000])
 def test_different_bigrams_meet_no_more_often_than_by_chance(num_buckets: int) -> None:
-    embedding = NgramEmbedding(1, 1, num_buckets=num_buckets)
+    embedding = NgramEmbedding(1, 1, buckets=num_buckets)
     first, second = torch.cartesian_prod(torch.arange(300), torch.arange(300, 600)).unbind(-1)
-    one = embedding.buckets(torch.stack([first, second], dim=-1))[:, 1]
-    other = embedding.buckets(torch.stack([second, first], dim=-1))[:, 1]
+    one = embedding.rows(torch.stack([first, second], dim=-1))[:, 1]
+    other = embedding.rows(torch.stack([second, first], dim=-1))[:, 1]
     pairs = len(one)
     # "a b" meets "b a" in 1 of num_buckets pairs, give or take five standard deviations.
     expected = pairs / num_buckets

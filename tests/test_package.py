@@ -22,7 +22,7 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = (
         "import attnexp.config.compose as c; print(c.conf_dir()); "
-        "print(c.compose(['experiment=blog_pe']).position.kind, *c.load_study('blog').variants)"
+        "print(c.compose(['experiment=blog_pe']).position.name, *c.load_study('blog').variants)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

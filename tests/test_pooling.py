@@ -9,11 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnexp.model.pooling import AttentionPooling, first, last, masked_mean, maximum, mean
+from attnexp.model.pooling import (
+    AttentionPooling,
+    Last,
+    MaskedMean,
+    Maximum,
+    Mean,
+    SummaryToken,
+)
 
 Pool = Callable[[Tensor, Tensor], Tensor]
 
 DENSE = torch.float64
+
+mean, masked_mean, maximum, last, first = (
+    kind(3) for kind in (Mean, MaskedMean, Maximum, Last, SummaryToken)
+)
 
 # Six reviews of five positions, 1 at padding: none, in front, behind, on both sides, all, between.
 PADDING = torch.tensor(

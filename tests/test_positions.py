@@ -13,6 +13,8 @@ from torch import Tensor
 
 from attnexp.model.biases import AlibiBias, RelativeBias
 from attnexp.model.positions import (
+    Combine,
+    Layout,
     LearnedPosition,
     SinusoidalPosition,
     shuffled_positions,
@@ -60,7 +62,7 @@ def test_the_table_is_the_formula_in_both_its_forms(
 
 @pytest.mark.parametrize("d_model", [1, 7, 127])
 @pytest.mark.parametrize("layout", ["split", "interleaved"])
-def test_an_odd_width_cannot_pair(d_model: int, layout: str) -> None:
+def test_an_odd_width_cannot_pair(d_model: int, layout: Layout) -> None:
     """C05."""
     with pytest.raises(ValueError, match=f"even; got {d_model}"):
         sinusoidal_table(10, d_model, layout=layout)
@@ -92,7 +94,7 @@ def test_layouts_differ_by_a_permutation_of_columns_alone(d_model: int) -> None:
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
-def test_layouts_are_equally_expressive_before_a_linear_map(combine: str) -> None:
+def test_layouts_are_equally_expressive_before_a_linear_map(combine: Combine) -> None:
     """C07: whatever weights follow one layout, permuted weights do the same after the other."""
     torch.manual_seed(0)
     d_model = 12
@@ -141,7 +143,7 @@ def test_columns_6_and_7_turn_faster_than_8_and_9_and_a_quarter_period_apart() -
 @pytest.mark.parametrize("layout", ["split", "interleaved"])
 @pytest.mark.parametrize("num_tokens", [1, 5, 9])
 def test_adding_keeps_the_width_and_adds_each_position_its_row(
-    layout: str, num_tokens: int
+    layout: Layout, num_tokens: int
 ) -> None:
     """C11."""
     torch.manual_seed(0)
@@ -179,7 +181,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("combine", ["add", "concat"])
 @pytest.mark.parametrize("kind", [SinusoidalPosition, LearnedPosition])
 def test_no_positions_means_counting_from_zero(
-    kind: type[SinusoidalPosition] | type[LearnedPosition], combine: str
+    kind: type[SinusoidalPosition] | type[LearnedPosition], combine: Combine
 ) -> None:
     x = random(3, 5, 6).float()
     position = kind(9, 6, combine=combine)
@@ -191,7 +193,7 @@ def test_no_positions_means_counting_from_zero(
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
-def test_each_review_can_have_positions_of_its_own(combine: str) -> None:
+def test_each_review_can_have_positions_of_its_own(combine: Combine) -> None:
     x = random(2, 3, 6).float()
     positions = torch.tensor([[2, 0, 8], [5, 5, 1]])
     joined = SinusoidalPosition(9, 6, combine=combine)(x, positions)
@@ -223,7 +225,7 @@ def test_every_row_of_the_sinusoids_has_the_norm_that_the_docstring_says() -> No
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
-def test_a_learned_table_learns_in_the_rows_it_used_alone(combine: str) -> None:
+def test_a_learned_table_learns_in_the_rows_it_used_alone(combine: Combine) -> None:
     """C10."""
     position = LearnedPosition(9, 6, combine=combine, scale=0.5)
     x = random(2, 3, 6).float()
@@ -252,7 +254,7 @@ LAYOUTS = pytest.mark.parametrize("layout", ["interleaved", "split"])
     d_head=st.sampled_from([2, 6, 16]),
 )
 def test_rotated_products_depend_on_the_distance_alone(
-    layout: str, m: int, n: int, shift: int, d_head: int
+    layout: Layout, m: int, n: int, shift: int, d_head: int
 ) -> None:
     q, k = random(1, 1, 1, d_head, seed=1), random(1, 1, 1, d_head, seed=2)
     rotate = RotaryPosition(d_head, layout=layout)
@@ -266,7 +268,7 @@ def test_rotated_products_depend_on_the_distance_alone(
 
 
 @LAYOUTS
-def test_rotated_products_do_depend_on_the_distance(layout: str) -> None:
+def test_rotated_products_do_depend_on_the_distance(layout: Layout) -> None:
     rotate = RotaryPosition(16, layout=layout)
     x = random(1, 1, 1, 16).expand(1, 1, 50, 16)
     products = (rotate(x, torch.arange(50)) @ x[0, 0, 0]).flatten()
@@ -276,7 +278,7 @@ def test_rotated_products_do_depend_on_the_distance(layout: str) -> None:
 
 
 @LAYOUTS
-def test_rotation_keeps_norms_and_leaves_position_zero_alone(layout: str) -> None:
+def test_rotation_keeps_norms_and_leaves_position_zero_alone(layout: Layout) -> None:
     x = random(2, 3, 7, 8)
     turned = RotaryPosition(8, layout=layout)(x, torch.arange(7) * 100)
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
@@ -284,7 +286,7 @@ def test_rotation_keeps_norms_and_leaves_position_zero_alone(layout: str) -> Non
 
 
 @LAYOUTS
-def test_rotation_is_multiplication_by_a_complex_number(layout: str) -> None:
+def test_rotation_is_multiplication_by_a_complex_number(layout: Layout) -> None:
     """Su et al. 2021, section 3.2.1: a pair as a complex number, times exp(i p theta)."""
     x, positions = random(2, 3, 7, 8).numpy(), np.array([0, 1, 2, 5, 79, 80, 10_000])
     pairs = x.reshape(2, 3, 7, 4, 2) if layout == "interleaved" else x.reshape(2, 3, 7, 2, 4)
@@ -315,7 +317,7 @@ def test_rotation_by_positions_of_each_review_is_each_review_rotated_alone() -> 
 
 
 @LAYOUTS
-def test_rotation_computes_in_single_precision_at_least(layout: str) -> None:
+def test_rotation_computes_in_single_precision_at_least(layout: Layout) -> None:
     x, rotate = random(1, 2, 50, 16).bfloat16(), RotaryPosition(16, layout=layout)
     turned = rotate(x, torch.arange(50))
     assert turned.dtype is torch.bfloat16

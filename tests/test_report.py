@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from attnexp.config.compose import compose
-from attnexp.config.schema import PositionKind, to_dict
+from attnexp.config.schema import to_dict
 from attnexp.report import comparison as comparing
 from attnexp.report import formats, kexue, tables
 from attnexp.report.comparison import FIGURES, Comparison
@@ -157,7 +157,7 @@ def test_seeds_apart_make_replicates_of_one_variant() -> None:
 
 def test_ks_figures_stand_beside_ks_experiment_only() -> None:
     no_pe, pe = only(compare(blog())).variants
-    assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES[PositionKind.none]
+    assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES["none"]
     assert pe.k == {"peak": 0.8447, "final": 0.8178}
     for variant in only(compare(blog("model.heads=4"))).variants:
         assert not variant.k

@@ -13,8 +13,8 @@ from attnexp.runs.identity import run_id
 from attnexp.runs.store import run_dir
 
 HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1"]
-TELLING = ["seed=1", "seeds.init=1", "seeds.order=1", "seeds.split=1",
-           "model.heads=4", "data.max_len=81", "train.epochs=4", "mask.mode=mul",
+TELLING = ["seed=1", "seeds.init=1", "seeds.order=1", "train=holdout",
+           "model.heads=4", "data.max_len=81", "train.epochs=4", "mask.query=true",
            "train.precision=bf16", "data.limit_test=10"]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+from attnexp.model.seams import Score
 
 B, H, T, K = 2, 3, 5, 4
 
@@ -18,14 +19,14 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 
 def additive(d_key: int = K) -> Additive:
-    score = Additive(H, d_query=K, d_key=d_key, d_hidden=6).double()
+    score = Additive(H, K, d_key, 6).double()
     for seed, parameter in enumerate(score.parameters()):
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(seed))
     return score
 
 
 def cosine() -> Cosine:
-    score = Cosine(H).double()
+    score = Cosine(H, K, K, K).double()
     score.log_temperature.data = draw(H)
     return score
 
@@ -45,7 +46,9 @@ def test_dot_product_pair_by_pair() -> None:
     def one(_: int, q: Tensor, k: Tensor) -> Tensor:
         return 0.3 * torch.stack([a * b for a, b in zip(q, k, strict=True)]).sum()
 
-    check(DotProduct(0.3), draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
+    score = DotProduct(H, K, K, K)
+    score.scale = 0.3
+    check(score, draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
 
 
 def test_cosine_pair_by_pair() -> None:
@@ -75,22 +78,17 @@ def test_additive_pair_by_pair_and_for_other_widths(d_key: int) -> None:
 
 
 def test_uniform_is_zero() -> None:
-    assert Uniform()(draw(B, H, T, K), draw(B, H, T + 1, K)).shape == (B, H, T, T + 1)
-    assert not Uniform()(draw(B, H, T, K), draw(B, H, T, K)).any()
+    assert Uniform(H, K, K, K)(draw(B, H, T, K), draw(B, H, T + 1, K)).shape == (B, H, T, T + 1)
+    assert not Uniform(H, K, K, K)(draw(B, H, T, K), draw(B, H, T, K)).any()
 
 
-@pytest.mark.parametrize("score", ["dot", "cosine", "uniform"])
-def test_only_additive_scores_join_two_widths(score: str) -> None:
+@pytest.mark.parametrize("score", [DotProduct, Cosine, Uniform])
+def test_only_additive_scores_join_two_widths(score: type[Score]) -> None:
     """C15."""
-    with pytest.raises(ValueError, match="additive do not"):
+    with pytest.raises(ValueError, match="additive ones do not"):
         MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=3, score=score)
-    attention = MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=3, score="additive")
+    attention = MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_query=3, score=Additive)
     assert attention(torch.ones(1, 5, 8)).shape == (1, 5, 8)
-
-
-def test_an_unknown_score_is_told() -> None:
-    with pytest.raises(ValueError, match="score must be"):
-        MultiHeadSelfAttention(8, num_heads=2, d_head=4, score="dott")
 
 
 def test_the_scale_is_that_of_the_keys_width() -> None:

@@ -14,9 +14,7 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
         (label, seed) for seed in range(10) for label in ("no_pe", "pe")
     ]
     assert {job.folder for job in planned.jobs} == {"blog"}
-    assert {str(job.config.position.kind) for job in planned.jobs if job.label == "pe"} == {
-        "sinusoidal"
-    }
+    assert {job.config.position.name for job in planned.jobs if job.label == "pe"} == {"sinusoidal"}
 
 
 def test_the_users_words_win_over_the_studys() -> None:

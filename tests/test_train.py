@@ -141,7 +141,7 @@ def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
 
 def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"nan in epoch 1.*train\.lr"):
-        train_run(small(tmp_path, "train.lr=1e38", "model.scale=false"))
+        train_run(small(tmp_path, "train.lr=1e38", "model.score.scale=false"))
     (log,) = tmp_path.rglob(store.LOG)
     assert "stopped" in log.read_text()
     assert not list(tmp_path.rglob(store.RESULT))

@@ -32,7 +32,7 @@ def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, radius: int, real_keys: Tensor | None = None
 ) -> Tensor:
     """The whole (T, T) map, of which the window leaves a band."""
-    allowed = masks.window(*masks.grid(q.shape[-2]), radius=radius)
+    allowed = masks.Window(radius=radius)(*masks.grid(q.shape[-2]))
     if real_keys is not None:
         allowed = allowed & masks.real_keys(~real_keys)
     return attention_weights(q @ k.mT, allowed) @ v

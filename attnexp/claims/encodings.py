@@ -15,7 +15,9 @@ from attnexp.claims.claim import Claim, Finding
 from attnexp.claims.measure import EXACT, apart, is_refused, normal, rough, worst
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier
+from attnexp.model.embedding import WordEmbedding
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
+from attnexp.model.seams import Layers
 
 ROUNDED = 1e-7
 """Tolerance for an entry of the table against its formula in float64."""
@@ -58,10 +60,10 @@ def c06(_results: Path) -> Finding:
     num_tokens, width = 9, 16
     model = rough(
         Classifier,
-        embedding=rough(nn.Embedding, 20, width),
+        embedding=rough(WordEmbedding, 20, width),
         position=rough(SinusoidalPosition, num_tokens, width, layout="interleaved"),
         mixers=[],
-        layers=[],
+        layers=Layers(),
         pool=lambda x, key_padding_mask: x,  # with `output`: show what would enter the layers
         output=nn.Identity(),
         dropout=0.0,

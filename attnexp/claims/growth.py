@@ -149,7 +149,7 @@ def _flops(attention: MultiHeadSelfAttention, x: Tensor) -> tuple[int, int]:
 
 
 def _convolution_flops(num_tokens: int) -> int:
-    convolution = made(lambda: Convolution(D_MODEL, NUM_HEADS * D_HEAD, width=3))
+    convolution = made(lambda: Convolution(D_MODEL, NUM_HEADS * D_HEAD, kernel=3))
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         convolution(random(1, num_tokens, D_MODEL).float(), padding)

@@ -36,7 +36,7 @@ def c03(_results: Path) -> Finding:
 
 def c14(_results: Path) -> Finding:
     """C14: under a causal mask, put in before softmax, nothing later reaches anything earlier."""
-    x, causal = normal(1, 7, 8), masks.causal(*masks.grid(7))
+    x, causal = normal(1, 7, 8), masks.Causal()(*masks.grid(7))
     later = torch.cat([x[:, :4], normal(1, 3, 8, seed=1)], dim=1)
     earlier_moves = {}
     for mode in ("add", "mul"):
@@ -78,7 +78,9 @@ def _hiding(mode: str) -> Block:
 
 
 def _pooled(layer: Block, x: Tensor, padding: Tensor) -> Tensor:
-    return pooling.masked_mean(layer(x, padding, masks.real_keys(padding)), padding)
+    y = layer(x, padding, masks.real_keys(padding))
+    pooled: Tensor = pooling.MaskedMean(y.shape[-1])(y, padding)
+    return pooled
 
 
 def _as_k_wrote_it(attention: MultiHeadSelfAttention, x: Tensor, padding: Tensor) -> Tensor:

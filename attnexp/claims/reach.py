@@ -74,7 +74,7 @@ def cnn_reach(depth: int, num_tokens: int) -> Tensor:
 
     def stack() -> nn.ModuleList:
         widths = [D_MODEL] + [16] * depth
-        return nn.ModuleList(Convolution(*pair, width=3) for pair in pairwise(widths))
+        return nn.ModuleList(Convolution(*pair, kernel=3) for pair in pairwise(widths))
 
     layers = made(stack).double()
 

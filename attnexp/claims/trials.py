@@ -65,7 +65,7 @@ def _attention() -> Block:
 TAGGERS: dict[str, Callable[[], Tagger]] = {
     "none": lambda: Tagger(_attention()),
     "PE": lambda: Tagger(_attention(), position=SinusoidalPosition(NUM_TOKENS, WIDTH)),
-    "CNN": lambda: Tagger(Convolution(WIDTH, WIDTH, width=3)),
+    "CNN": lambda: Tagger(Convolution(WIDTH, WIDTH, kernel=3)),
     "LSTM": lambda: Tagger(Recurrent(WIDTH, WIDTH, cell="lstm")),
 }
 

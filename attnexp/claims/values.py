@@ -3,7 +3,7 @@
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
 
-import math
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from attnexp.model import masks
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block, FeedForward
 from attnexp.model.mixers import Convolution
-from attnexp.model.scores import DotProduct
+from attnexp.model.scores import Additive, DotProduct
 from attnexp.model.softmax import attention_weights
 
 
@@ -88,7 +88,7 @@ def c13(_results: Path) -> Finding:
             d_key=5,
             d_value=7,
             d_output=6,
-            score="additive",
+            score=Additive,
         ),
         rough(MultiHeadSelfAttention, 512, num_heads=8, d_head=64, d_output=512),
         rough(MultiHeadSelfAttention, 128, num_heads=8, d_head=16),
@@ -107,7 +107,7 @@ def c15(_results: Path) -> Finding:
         lambda: rough(MultiHeadSelfAttention, 6, num_heads=2, d_head=4, d_query=3, d_key=5)
     )
     layer = rough(
-        MultiHeadSelfAttention, 6, num_heads=2, d_head=4, d_query=3, d_key=5, score="additive"
+        MultiHeadSelfAttention, 6, num_heads=2, d_head=4, d_query=3, d_key=5, score=Additive
     )
     x = normal(2, 7, 6)
     q, k = layer.queries_and_keys(x)
@@ -165,7 +165,7 @@ def c24(_results: Path) -> Finding:
     hidden = F.conv1d(x.mT, up.weight[..., None], up.bias).relu()
     gap = apart(layer(x), F.conv1d(hidden, down.weight[..., None], down.bias).mT)
 
-    convolution = rough(Convolution, 8, 16, width=1)
+    convolution = rough(Convolution, 8, 16, kernel=1)
     weight, bias = convolution.conv.weight.squeeze(-1), convolution.conv.bias
     no_padding = torch.zeros(2, 7, dtype=torch.bool)
     first = apart(convolution(x, no_padding), F.linear(x, weight, bias).relu())
@@ -189,7 +189,8 @@ def c28(_results: Path) -> Finding:
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return attention_weights(DotProduct(1 / math.sqrt(q.shape[-1]))(q, k)) @ v
+    width = q.shape[-1]
+    return attention_weights(DotProduct(1, width, width, width)(q, k)) @ v
 
 
 def _shape(x: Tensor) -> str:
@@ -198,7 +199,13 @@ def _shape(x: Tensor) -> str:
 
 def _independent_scores(d_head: int, *, scale: bool) -> Tensor:
     """20,000 scores of a query and a key whose coordinates are independent N(0, 1)."""
-    layer = rough(MultiHeadSelfAttention, 1, num_heads=1, d_head=d_head, scale=scale)
+    layer = rough(
+        MultiHeadSelfAttention,
+        1,
+        num_heads=1,
+        d_head=d_head,
+        score=partial(DotProduct, scale=scale),
+    )
     q, k = normal(20_000, 1, 1, d_head, seed=0), normal(20_000, 1, 1, d_head, seed=1)
     scores: Tensor = layer.score(q, k)
     return scores.flatten()

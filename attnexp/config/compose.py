@@ -1,16 +1,21 @@
 """From words on the command line to a checked `RunConfig`, with Hydra doing the composing.
 
+Hydra composes plain text: it picks the files of the groups and overlays. `_typed` then gives every
+section the spec of the piece that was chosen (`pieces`), lets OmegaConf check types against it, and
+refuses what no chosen piece has. A stored config goes the same way from there. Nothing in words,
+studies or stored configs is executed: `${...}` stays the text it is.
+
 Hydra's own messages speak of its insides, so what a user can get wrong is looked at here first:
 unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
 import itertools
 import os
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +28,21 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from attnexp.config.checks import check, check_executor
+from attnexp.config import pieces
+from attnexp.config.checks import check, check_bounds
+from attnexp.config.options import conf_dir, groups, is_file, read
+from attnexp.config.pieces import Piece
 from attnexp.config.schema import (
+    PLACES,
     DataName,
     ExecutorConfig,
+    ModelConfig,
     RunConfig,
     SweepConfig,
     did_you_mean,
     flatten,
+    walk,
 )
 from attnexp.errors import UserError
 
@@ -42,46 +52,14 @@ OVERLAYS = ("experiment", "study")
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
 
-ConfigStore.instance().store(name="schema", node=RunConfig)
 ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
-
-
-def conf_dir() -> Path:
-    """`conf/`: inside the package when installed, beside it in an editable install."""
-    package = Path(__file__).parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
-def groups() -> dict[str, list[str]]:
-    """Every config group with its options, in alphabetical order."""
-    return {
-        folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
-        for folder in sorted(conf_dir().iterdir())
-        if folder.is_dir() and not folder.name.startswith("__")
-    }
-
-
-def describe_groups() -> dict[str, dict[str, str]]:
-    """Every group's options with the first sentence of what their files say of them."""
-    return {
-        group: {
-            option: _first_sentence(conf_dir() / group / f"{option}.yaml") for option in options
-        }
-        for group, options in groups().items()
-    }
-
-
-def _first_sentence(file: Path) -> str:
-    lines = [line[2:] for line in file.read_text().splitlines() if line.startswith("# ")]
-    text = " ".join(line for line in lines if not line.startswith("@package"))
-    return re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence
 
 
 def compose(words: Sequence[str]) -> RunConfig:
     """The config of one run. Raises `UserError` for anything in `words` that is wrong."""
     with _hydra():
-        for override in parse(words):
+        overrides = parse(words)
+        for override in overrides:
             if override.is_sweep_override():
                 given = shlex.quote(str(override.input_line))
                 raise UserError(
@@ -98,9 +76,7 @@ def compose(words: Sequence[str]) -> RunConfig:
                     f"{override.input_line}: a single run has no executor. For many runs: "
                     f"attnexp sweep {shlex.join(words)}"
                 )
-        config = _hydra_compose("config", words)
-    assert isinstance(config, RunConfig)
-    return _settle(config)
+    return _typed(_composed(overrides), words)
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -109,9 +85,14 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
         for override in parse(words):
             if override.is_sweep_override():
                 raise UserError(f"{override.input_line}: a sweep has one executor.")
-        config = _hydra_compose("sweep", words)
+            if override.key_or_group not in (EXECUTOR, *flatten(asdict(SweepConfig()))):
+                raise _unknown(str(override.key_or_group), asdict(SweepConfig()))
+        try:
+            config = OmegaConf.to_object(hydra_compose("sweep", overrides=list(words)))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(_cause(error)) from error
     assert isinstance(config, SweepConfig)
-    check_executor(config)
+    check_bounds(config)
     return config.executor
 
 
@@ -155,18 +136,9 @@ def load_study(given: str) -> Study:
 
     Raises `UserError` for an unknown name, or a file that is no study.
     """
-    if given.endswith((".yaml", ".yml")):
-        path = Path(given).expanduser()
-    else:
+    if not is_file(given):
         _check_option("study", given)
-        path = conf_dir() / "study" / f"{given}.yaml"
-    try:
-        tree = OmegaConf.to_container(OmegaConf.load(path))
-    except OSError as error:
-        raise UserError(f"study={given} cannot be read: {error.strerror}.") from error
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"study={given} is no YAML: {str(error).splitlines()[0]}.") from error
-    return _study(path.stem, given, tree)
+    return _study(Path(given).stem, given, read("study", given))
 
 
 def _study(name: str, given: str, tree: Any) -> Study:
@@ -222,10 +194,8 @@ def _check_words(words: Any, wrong: str) -> None:
 
 
 def parse(words: Sequence[str]) -> list[Override]:
-    """Hydra's overrides, with keys and options known to exist. Call inside `_hydra()`."""
+    """Hydra's overrides, with options known to exist. Call inside `_hydra()`."""
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    known_groups = groups()
-    known_keys = flatten(asdict(RunConfig())) | flatten(asdict(SweepConfig()))
     overrides = []
     for word in words:
         try:
@@ -235,16 +205,9 @@ def parse(words: Sequence[str]) -> list[Override]:
         key = str(override.key_or_group)
         if override.type is not OverrideType.CHANGE or override.package is not None:
             raise UserError(f"{word}: only key=value is understood here.")
-        if key in known_groups:
+        if key in groups():
             for option in _options(override):
                 _check_option(key, option)
-        elif key not in known_keys:
-            sections = {name.split(".")[0] for name in known_keys if "." in name}
-            near = did_you_mean(key, [*known_keys, *known_groups, *sections])
-            raise UserError(
-                f"There is no key '{key}' (in '{word}').{near} "
-                f"`attnexp config` lists all keys, `attnexp config --groups` all options."
-            )
         elif override.value() == "" and not override.is_sweep_override():
             raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
         overrides.append(override)
@@ -253,15 +216,8 @@ def parse(words: Sequence[str]) -> list[Override]:
 
 def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
-    try:
-        merged = OmegaConf.merge(
-            OmegaConf.structured(RunConfig), tree, OmegaConf.from_dotlist(list(words))
-        )
-        config = OmegaConf.to_object(merged)
-    except OmegaConfBaseException as error:
-        raise UserError(_cause(error)) from error
-    assert isinstance(config, RunConfig)
-    return _settle(config)
+    merged = OmegaConf.merge(tree, OmegaConf.from_dotlist(list(words)))
+    return _typed(OmegaConf.to_container(merged, resolve=False), words)
 
 
 @contextmanager
@@ -270,19 +226,157 @@ def _hydra() -> Iterator[None]:
         yield
 
 
-def _hydra_compose(name: str, words: Sequence[str]) -> Any:
+def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
+    """What the chosen files and the words say together, as plain text."""
+    files, settings = [], []
+    for override in overrides:
+        key = str(override.key_or_group)
+        if "." in key or key not in groups():
+            settings.append((key, override.value()))
+        else:
+            (option,) = _options(override)
+            files.append(f"{key}={_offer(key, option)}")
     try:
-        return OmegaConf.to_object(hydra_compose(name, overrides=list(words)))
+        with _hydra():
+            composed = hydra_compose("config", overrides=files)
+        tree: Any = OmegaConf.to_container(composed, resolve=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_cause(error)) from error
+    for key, value in sorted(settings, key=lambda pair: pair[0].count(".")):  # choices come first
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            if not isinstance(branch.get(section), dict):
+                branch[section] = {"kind": branch[section]} if section in branch else {}
+            branch = branch[section]
+        branch[name] = value
+    return tree  # type: ignore[no-any-return]
 
 
-def _settle(config: RunConfig) -> RunConfig:
-    """Check, and make paths absolute so that the config means the same from anywhere."""
+def _offer(group: str, option: str) -> str:
+    """Let Hydra know what it has no file of: anyone's class, anyone's experiment."""
+    if ":" in option:
+        ConfigStore.instance().store(group=group, name=option, node={"kind": option})
+    elif group == "experiment" and is_file(option):
+        tree = read(group, option)
+        for entry in tree.get("defaults", []) if isinstance(tree, dict) else []:
+            for key, chosen in entry.items() if isinstance(entry, dict) else []:
+                _offer(str(key).rpartition("/")[2], str(chosen))
+        ConfigStore.instance().store(group=group, name="a_file", node=tree, package="_global_")
+        return "a_file"
+    return option
+
+
+def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
+    """A composed tree under the specs of the pieces that it names. words: given by hand."""
+    schema = OmegaConf.structured(RunConfig)
+    for place, seams in PLACES.items():
+        _place(schema, tree, place, seams, option=None)
+    known: Any = OmegaConf.to_container(schema)
+    for key in flatten(tree):
+        if key not in flatten(known):
+            raise _unknown(key, known)
+    try:
+        merged = OmegaConf.merge(schema, _as_text(tree))
+        for key in OmegaConf.missing_keys(merged):
+            raise UserError(f"{key} must be given: write {key}=VALUE.")
+        config = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        raise UserError(_cause(error)) from error
+    assert isinstance(config, RunConfig)
+    return _finish(config, words)
+
+
+def _place(
+    schema: Any, branch: dict[str, Any], key: str, seams: Any, *, option: str | None
+) -> None:
+    """Put the spec of the piece chosen at `key` into the schema, and its `kind` into the tree."""
+    name = key.rpartition(".")[2]
+    given = branch.get(name, option)
+    given = dict(given) if isinstance(given, dict) else {"kind": given}
+    kind = given.setdefault("kind", option)
+    if kind is not None and ":" not in str(kind):
+        _check_option(key, str(kind))
+        given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
+    branch[name] = given
+    chosen = _spec(key, given["kind"], seams)
+    OmegaConf.update(schema, key, OmegaConf.structured(chosen))
+    for f in fields(chosen):
+        if "seam" in f.metadata:
+            within = {f.metadata["seam"]: Piece}
+            if f.metadata["option"] is None:
+                within[None] = Piece
+            _place(schema, given, f"{key}.{f.name}", within, option=f.metadata["option"])
+
+
+def _spec(key: str, kind: str | None, seams: Any) -> type[Piece]:
+    seam = pieces.seam(kind)
+    if seam not in seams or (kind and not seam):
+        wanted = " or ".join(pieces.describe(name) for name in seams if name)
+        raise UserError(
+            f"{key}={kind or 'none'}: a piece for {key} is a subclass of one of "
+            f"{pieces.SEAMS}: {wanted}."
+        )
+    return pieces.spec(kind, seams[seam])
+
+
+@lru_cache
+def _owners() -> dict[str, list[str]]:
+    """The settings of pieces, each with the choices that have it."""
+    found: dict[str, list[str]] = {}
+    for group, options in groups().items():
+        if group.split(".")[0] in PLACES:
+            for option in options:
+                kind = read(group, option)["kind"]
+                frame: Any = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
+                for f in fields(pieces.spec(kind, frame)):
+                    found.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+    return found
+
+
+def _unknown(key: str, known: Any) -> UserError:
+    """For a key that nothing has which was chosen. known: the tree of what was."""
+    section, _, _ = key.rpartition(".")
+    owners = _owners().get(key, [])
+    if owners:
+        here = ", ".join(name for name in OmegaConf.select(OmegaConf.create(known), section) or ())
+        return UserError(f"'{key}' belongs to {', '.join(owners)}. What is chosen here has {here}.")
+    keys = [*flatten(known), *_owners()]
+    near = did_you_mean(key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)])
+    return UserError(
+        f"There is no key '{key}'.{near} `attnexp config` lists the keys of what is chosen, "
+        f"`attnexp config --groups` all there is to choose."
+    )
+
+
+def _as_text(tree: Any) -> Any:
+    """Escape what OmegaConf would execute."""
+    if isinstance(tree, dict):
+        return {key: _as_text(value) for key, value in tree.items()}
+    return tree.replace("${", "\\${") if isinstance(tree, str) else tree
+
+
+def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
+    """Check, and bring what means the same into one form, from wherever attnexp is called."""
+    check_bounds(config)
+    if config.model.fills("Layers"):
+        for width in ("d_query", "d_key", "d_value"):
+            if getattr(config.model, width) == config.model.d_head:
+                setattr(config.model, width, None)
     check(config)
-    if config.data.path is not None and config.data.name is not DataName.hub:
-        config.data.path = _absolute(config.data.path)
-    if config.model.vectors is not None:
+    for key, section, f in walk(config):
+        when = f.metadata.get("when")
+        if when is not None and not when.holds(config):
+            for word in words:
+                if word.startswith((f"{key}=", f"{key}.")):
+                    raise UserError(f"{word} would do nothing: {key} belongs to {when.told}.")
+            setattr(section, f.name, pieces.default(f))
+    data = config.data
+    if data.name is DataName.imdb and data.path is None:
+        data.path = os.environ.get("ATTNEXP_IMDB") or None
+    if data.path is not None and data.name is not DataName.hub:
+        data.path = _absolute(data.path)
+    if isinstance(config.model, ModelConfig) and config.model.vectors is not None:
         config.model.vectors = _absolute(config.model.vectors)
     return config
 
@@ -294,16 +388,19 @@ def _absolute(path: str) -> str:
 def _options(override: Override) -> list[str]:
     if override.is_sweep_override():
         return [str(value) for value in override.sweep_string_iterator()]
-    return [override.get_value_element_as_str()]
+    value = override.value()
+    return ["null" if value is None else str(value)]
 
 
 def _check_option(group: str, option: str) -> None:
-    options = groups()[group]
-    if option in options or (option == "null" and group in OVERLAYS):
+    options = groups().get(group, [])
+    yours = is_file(option) if group in OVERLAYS else ":" in option
+    if option in options or yours or (option == "null" and group in OVERLAYS):
         return
     raise UserError(
-        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} "
-        f"Choose one of: {', '.join(options)}."
+        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose one "
+        f"of: {', '.join(options)}; or give a "
+        f"{'file, as FILE.yaml' if group in OVERLAYS else 'class, as module:Class'}."
     )
 
 

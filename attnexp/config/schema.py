@@ -1,37 +1,25 @@
 """The typed configuration of one run.
 
-Every key of the YAML files under `conf/` has its type and default here; the defaults are those of
-K's script of March 2018 (see README, "How near to K's script"). `compose.py` fills these classes
-from YAML and overrides, and `checks.py` says which values go together.
+Every key of the YAML files under `conf/` that is no setting of a piece has its type, default,
+bounds and meaning here; the defaults are those of K's script of March 2018. The settings of the
+pieces stand in the signatures of their classes, and `pieces` reads them there; `compose`
+fills these classes from YAML and words, and `checks` says which values go together.
 
 Option names are plain values of `StrEnum`, because OmegaConf checks those and rejects `Literal`.
 """
 
-import dataclasses
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any
+
+from attnexp.config.pieces import Piece, setting
 
 # fmt: off
 DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
 Side = StrEnum("Side", ["pre", "post"])
 Tokenizer = StrEnum("Tokenizer", ["keras", "basic_english"])
-ModelKind = StrEnum(
-    "ModelKind",
-    ["attention", "mean", "fasttext", "cnn", "lstm", "bilstm", "gru", "cnn_attention",
-     "lstm_attention", "tfidf"],
-)
-Score = StrEnum("Score", ["dot", "cosine", "additive", "uniform"])
-Norm = StrEnum("Norm", ["none", "pre", "post"])
-Pooling = StrEnum("Pooling", ["mean", "masked_mean", "max", "last", "cls", "attention"])
-PositionKind = StrEnum(
-    "PositionKind", ["none", "sinusoidal", "learned", "rotary", "relative", "alibi"]
-)
-Layout = StrEnum("Layout", ["split", "interleaved"])
-Combine = StrEnum("Combine", ["add", "concat"])
-Pattern = StrEnum("Pattern", ["full", "causal", "window", "dilated", "block_sparse"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
@@ -41,6 +29,14 @@ ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
 
 
+@dataclass(frozen=True, slots=True)
+class When:
+    """Where a setting acts; elsewhere it is neither shown nor taken."""
+
+    told: str
+    holds: Callable[["RunConfig"], Any]
+
+
 class OnError(StrEnum):
     """What a failed run of a sweep means for the others: they go on, or no more are started."""
 
@@ -48,137 +44,135 @@ class OnError(StrEnum):
     stop = "stop"
 
 
+IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
+IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
+IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
+IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
+FROM_FILES = When("data=imdb, files and hub", lambda run: run.data.name is not DataName.contrast)
+WHERE_READ = When(
+    "a model whose pooling, or whose next layer, reads what stands at padding",
+    lambda run: (
+        IN_ATTENTION.holds(run)
+        and (
+            not run.model.pooling.fills("RealTokens")
+            or (run.model.layers > 1 and not run.mask.padding)
+        )
+    ),
+)
+WHERE_HIDDEN = When(
+    "a mask that hides something, other than mask=restricted",
+    lambda run: (run.mask.kind or run.mask.padding) and not run.mask.fills("RestrictedWindow"),
+)
+
+
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
 class DataConfig:
     """Which reviews, and how a review becomes `max_len` token ids."""
 
     name: DataName = DataName.imdb
-    path: str | None = None
+    path: str | None = setting(None, when=FROM_FILES)
     """imdb, files: a folder or file to read instead of downloading. hub: a data set's name."""
-    max_len: int = 80
-    vocab_size: int = 20_000
-    """Ids below this number are in use; rarer words share the out-of-vocabulary id 2."""
+    max_len: int = setting(80, ">= 1")
+    vocab_size: int = setting(20_000, ">= 4")
+    """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
     truncate: Side = Side.pre
     pad: Side = Side.pre
     tokenizer: Tokenizer = Tokenizer.keras
-    limit_train: int | None = None
+    limit_train: int | None = setting(None, ">= 1")
     """Train on this many reviews, drawn once (the same for every seed), balanced by label."""
-    limit_test: int | None = None
-    holdout: float = 0.0
-    """Share of train set aside for choosing the epoch; only with `train.protocol=holdout`."""
-    order_fraction: float | None = None
-    """contrast: share of reviews whose label depends on word order alone."""
+    limit_test: int | None = setting(None, ">= 1")
+    order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
+    """Share of reviews whose label depends on word order alone."""
 
 
-@dataclass(kw_only=True, slots=True)
-class ModelConfig:
-    """The layers between the token ids and the logit."""
+@dataclass(kw_only=True)
+class ModelConfig(Piece):
+    """What every network has besides its own settings."""
 
-    kind: ModelKind = ModelKind.attention
-    d_model: int = 128
-    heads: int = 8
-    d_head: int = 16
-    d_query: int | None = None
-    d_key: int | None = None
-    d_value: int | None = None
-    """Widths of a head's queries, keys and values, where they are not d_head."""
-    layers: int = 1
-    scale: bool = True
-    """Divide the scores by sqrt(d_head)."""
-    score: Score = Score.dot
-    output_projection: bool = False
-    residual: bool = False
-    norm: Norm = Norm.none
-    feed_forward: int | None = None
-    """Hidden width of a feed-forward layer after each attention layer."""
-    layer_dropout: float = 0.0
-    """Dropout within layers, on what attention and feed-forward give."""
-    kernel: int = 3
-    """cnn: width of the convolution."""
-    buckets: int = 20_000
-    """fasttext: number of vectors that pairs of words share."""
+    d_model: int = setting(128, ">= 1")
     vectors: str | None = None
     """A file of pretrained embeddings in GloVe's text format."""
     freeze: bool = False
     """Leave the embeddings as they are at the start."""
-    pooling: Pooling = Pooling.mean
-    dropout: float = 0.5
+    scale_embedding: bool = False
+    """Multiply the embeddings by sqrt(d_model) before positions join."""
+    before: Piece = setting(Piece, seam="Mixer", option=None)
+    """A mixer between position and the rest."""
+    pooling: Piece = setting(Piece, seam="Pooling", option="mean")
+    dropout: float = setting(0.5, ">= 0", "< 1")
     """On the pooled vector."""
-    hidden: int | None = None
+    hidden: int | None = setting(None, ">= 1")
     """Width of a ReLU layer between pooling and logit."""
 
 
-@dataclass(kw_only=True, slots=True)
-class PositionConfig:
-    """How the model learns where a token stands."""
+@dataclass(kw_only=True)
+class PositionConfig(Piece):
+    """What every kind of position has besides its own settings."""
 
-    kind: PositionKind = PositionKind.none
-    layout: Layout = Layout.split
-    combine: Combine = Combine.add
-    scale: float = 1.0
-    """Multiply the table: K's has norm 8 against embeddings of norm 0.33."""
-    scale_embedding: bool = False
-    """Multiply the embeddings by sqrt(d_model) before positions join."""
-    max_distance: int = 16
-    """relative: distances beyond share one weight."""
     shuffled: bool = False
     """The control "right norms, wrong places": positions that depend on the bag of words alone."""
 
-    @property
-    def is_concatenated(self) -> bool:
-        """Whether a table stands in front of the embeddings, which doubles their width."""
-        joins = self.kind in (PositionKind.sinusoidal, PositionKind.learned)
-        return joins and self.combine is Combine.concat
 
-
-@dataclass(kw_only=True, slots=True)
-class MaskConfig:
-    """Which keys a query may see."""
+@dataclass(kw_only=True)
+class MaskConfig(Piece):
+    """What hides a key besides the pattern, which is the piece."""
 
     padding: bool = False
-    pattern: Pattern = Pattern.full
-    radius: int | None = None
-    """window, dilated: how many keys to either side."""
-    dilation: int | None = None
-    """dilated: the step between these keys."""
-    block: int | None = None
-    """block_sparse: tokens of a block; besides it, all see the last token and it sees all."""
-    restricted: bool = False
-    """window: compute only what is seen, in time and memory that grow as tokens x radius."""
-    mode: MaskMode = MaskMode.add
+    """No query sees padding."""
+    mode: MaskMode = setting(MaskMode.add, when=WHERE_HIDDEN)
     """add: a large negative number before softmax. mul: zero after it, not renormalised."""
-    query: bool = False
+    query: bool = setting(False, when=WHERE_READ)
     """Also zero the outputs at padded positions."""
+
+
+PLACES: dict[str, dict[str | None, type[Piece]]] = {
+    "model": {
+        "Layers": ModelConfig,
+        "Mixer": ModelConfig,
+        "Embedding": ModelConfig,
+        "Baseline": Piece,
+    },
+    "position": {
+        "JoinedPosition": PositionConfig,
+        "Rotation": PositionConfig,
+        "ScoreBias": PositionConfig,
+        None: Piece,
+    },
+    "mask": {"Mask": MaskConfig, None: MaskConfig},
+}
+"""Which seams a piece may fill in a section, and what comes with it. None is no piece."""
 
 
 @dataclass(kw_only=True, slots=True)
 class TrainConfig:
     """The training loop."""
 
-    epochs: int = 5
-    batch_size: int = 32
-    optimizer: Optimizer = Optimizer.adam
-    lr: float = 1e-3
-    eps: float = 1e-7
-    """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     protocol: Protocol = Protocol.blog
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
+    holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
+    """Share of train set aside for choosing the epoch."""
+    epochs: int = setting(5, ">= 1", when=IN_NETWORK)
+    batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
+    optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
+    lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
+    eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
+    """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     measure_train: bool = True
     """Measure accuracy on train again after each epoch (one more forward pass over train)."""
     device: Device = Device.auto
-    precision: Precision = Precision.fp32
-    threads: int | None = None
+    precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
+    threads: int | None = setting(None, ">= 1")
 
 
 @dataclass(kw_only=True, slots=True)
 class SeedsConfig:
     """Sources of chance, apart: each follows `seed` unless it is given here."""
 
-    init: int | None = None
+    init: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """Weights at the start."""
-    order: int | None = None
+    order: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """What happens while training: order of the reviews, dropout."""
-    split: int | None = None
+    split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
     """Which part of train is held out."""
 
 
@@ -186,15 +180,20 @@ class SeedsConfig:
 class RunConfig:
     """Everything that decides a run."""
 
-    seed: int = 0
-    seeds: SeedsConfig = field(default_factory=SeedsConfig)
+    seed: int = setting(0, ">= 0")
+    seeds: SeedsConfig = setting(SeedsConfig)
     out: str = "outputs"
     """Root of all results, relative to where the command is called."""
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    position: PositionConfig = field(default_factory=PositionConfig)
-    mask: MaskConfig = field(default_factory=MaskConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
+    data: DataConfig = setting(DataConfig)
+    model: Piece = setting(Piece)
+    position: Piece = setting(Piece, when=IN_NETWORK)
+    mask: MaskConfig = setting(MaskConfig, when=IN_ATTENTION)
+    train: TrainConfig = setting(TrainConfig)
+
+    @property
+    def is_network(self) -> bool:
+        """Whether there are layers to train, rather than a baseline to fit."""
+        return isinstance(self.model, ModelConfig)
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
@@ -207,37 +206,49 @@ class ExecutorConfig:
     """Where the runs of a sweep take place. It changes no result beyond rounding."""
 
     kind: ExecutorKind = ExecutorKind.local
-    workers: int | None = None
+    workers: int | None = setting(None, ">= 1")
     """Runs at a time; null for as many as fit (slurm: all, and the queue decides)."""
-    threads: int = 1
+    threads: int = setting(1, ">= 1")
     """CPU threads of a run that does not set train.threads itself."""
-    gpu: float = 1.0
+    gpu: float = setting(1.0, "> 0", "<= 1")
     """Share of a GPU that a run takes where there is one: 0.5 puts two on each."""
     address: str | None = None
     """ray: an existing cluster; null for $RAY_ADDRESS, or one started here."""
     partition: str | None = None
     """slurm, like account, timeout_min (minutes a run may take) and mem_gb (memory of a run)."""
     account: str | None = None
-    timeout_min: int = 120
-    mem_gb: int = 8
+    timeout_min: int = setting(120, ">= 1")
+    mem_gb: int = setting(8, ">= 1")
 
 
 @dataclass(kw_only=True, slots=True)
 class SweepConfig:
     """What belongs to a sweep as a whole."""
 
-    executor: ExecutorConfig = field(default_factory=ExecutorConfig)
+    executor: ExecutorConfig = setting(ExecutorConfig)
+
+
+def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
+    """Every key of a config as (key, what holds it, field): a section, then what is in it."""
+    for f in fields(config):
+        yield prefix + f.name, config, f
+        value = getattr(config, f.name)
+        if is_dataclass(value):
+            yield from walk(value, f"{prefix}{f.name}.")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """A config as plain containers and scalars, fit for JSON and YAML."""
+    """What acts in a config, as plain containers and scalars, fit for JSON and YAML."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
+        if is_dataclass(value):
+            return {f.name: plain(getattr(value, f.name)) for f in fields(value) if acts(f)}
         return str(value) if isinstance(value, StrEnum) else value
 
-    result: dict[str, Any] = plain(dataclasses.asdict(config))
+    def acts(f: Field[Any]) -> bool:
+        return "when" not in f.metadata or f.metadata["when"].holds(config)
+
+    result: dict[str, Any] = plain(config)
     return result
 
 

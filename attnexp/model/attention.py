@@ -3,12 +3,13 @@
 Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queries and values.
 """
 
-import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+from attnexp.model.scores import DotProduct
+from attnexp.model.seams import Score
 from attnexp.model.softmax import attention_weights
 from attnexp.model.window import window_attention
 
@@ -29,8 +30,7 @@ class MultiHeadSelfAttention(nn.Module):
         d_key: int | None = None,
         d_value: int | None = None,
         d_output: int | None = None,
-        scale: bool = True,
-        score: str = "dot",
+        score: Callable[[int, int, int, int], Score] = DotProduct,
         mask_mode: str = "add",
         rotary: nn.Module | None = None,
         bias: nn.Module | None = None,
@@ -38,34 +38,19 @@ class MultiHeadSelfAttention(nn.Module):
     ) -> None:
         """Widths and pieces.
 
-        d_query, d_key, d_value: widths within a head, `d_head` where None; only additive scores
-        join queries and keys of different widths (`ValueError` otherwise; C15). d_output: width
-        after W_O; None leaves W_O out. rotary: (q or k, positions) -> rotated. bias: positions ->
-        what is added to the scores. window: see only that far, without ever making the whole
-        (T, T) map; dot-product scores without bias only.
+        d_query, d_key, d_value: widths within a head, `d_head` where None. score: the class of
+        scores; only additive ones join queries and keys of different widths (`ValueError`
+        otherwise; C15). d_output: width after W_O; None leaves W_O out. rotary: (q or k, positions)
+        -> rotated. bias: positions -> what is added to the scores. window: see only that far,
+        without ever making the whole (T, T) map; dot-product scores without bias only.
         """
         super().__init__()
         self.num_heads, self.mask_mode, self.window = num_heads, mask_mode, window
         d_query, d_key, d_value = d_query or d_head, d_key or d_head, d_value or d_head
-        if d_query != d_key and score != "additive":
-            raise ValueError(
-                f"{score} scores need d_query = d_key; got {d_query} and {d_key} (additive do not)"
-            )
         self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
         self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
         self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
-        self.score: nn.Module
-        match score:
-            case "dot":
-                self.score = DotProduct(1 / math.sqrt(d_key) if scale else 1.0)
-            case "cosine":
-                self.score = Cosine(num_heads)
-            case "additive":
-                self.score = Additive(num_heads, d_query=d_query, d_key=d_key, d_hidden=d_head)
-            case "uniform":
-                self.score = Uniform()
-            case _:
-                raise ValueError(f"score must be dot, cosine, additive or uniform; got {score}")
+        self.score = score(num_heads, d_query, d_key, d_head)
         self.rotary, self.bias = rotary, bias
         width = num_heads * d_value
         self.d_output = d_output or width

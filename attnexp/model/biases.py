@@ -4,11 +4,15 @@ Shapes: B batch, H heads, T tokens. `positions` (T,) -> (H, T queries, T keys), 
 (B, H, T queries, T keys); both broadcast to scores.
 """
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
+from attnexp.model.seams import ScoreBias
 
-class RelativeBias(nn.Module):
+
+class RelativeBias(ScoreBias):
     """One learned number per head and distance (Raffel et al. 2020, section 2.1).
 
     Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
@@ -16,7 +20,12 @@ class RelativeBias(nn.Module):
     behind it. It starts at zero, which is no bias.
     """
 
-    def __init__(self, num_heads: int, *, max_distance: int) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        max_distance: Annotated[int, ">= 1", "Distances beyond share one weight."] = 16,
+    ) -> None:
         super().__init__()
         if max_distance < 1:
             # One number for all keys is one that softmax cancels.
@@ -31,7 +40,7 @@ class RelativeBias(nn.Module):
         return bias.movedim(0, -3)
 
 
-class AlibiBias(nn.Module):
+class AlibiBias(ScoreBias):
     """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
 
     Head h of H, counted from 1, has slope 2^(-8h / H), the paper's for a power of two, kept for any

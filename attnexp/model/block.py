@@ -4,10 +4,16 @@ Shapes: B batch, T tokens, D width. K's layer is the attention alone; residual, 
 feed-forward are each a choice of their own.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.scores import DotProduct
+from attnexp.model.seams import Layers, Rotation, Score, ScoreBias
 
 
 class FeedForward(nn.Module):
@@ -44,6 +50,8 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         d_output = attention.d_output
+        if residual and d_input != d_output:
+            raise ValueError(f"a residual sum needs one width; got {d_input} and {d_output}")
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
         self.residual, self.norm = residual, norm
@@ -80,3 +88,77 @@ class Block(nn.Module):
         """x, through the part's LayerNorm if this is its place."""
         y: Tensor = self.norms[part](x) if self.norm == place else x
         return y
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Around:
+    """What position and mask ask of every layer."""
+
+    rotation: Callable[[int], Rotation] | None = None
+    """From the width of a head."""
+    bias: Callable[[int], ScoreBias] | None = None
+    """From the number of heads."""
+    mask_mode: str = "add"
+    window: int | None = None
+    hide_padding: bool = False
+    hide_padded_queries: bool = False
+
+
+Width = Annotated[int | None, ">= 1", "Width within a head, where it is not d_head."]
+
+
+class Attention(Layers):
+    """Blocks on top of each other. K's model has one, with nothing around its attention.
+
+    Raises `ValueError` where a residual sum has two widths.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        d_model: int,
+        around: Around,
+        *,
+        heads: Annotated[int, ">= 1", "How many; each is d_head wide, whatever their number."] = 8,
+        d_head: Annotated[int, ">= 1", "Width of a head's queries, keys and values."] = 16,
+        d_query: Width = None,
+        d_key: Width = None,
+        d_value: Width = None,
+        layers: Annotated[int, ">= 1", "How many, on top of each other."] = 1,
+        score: Annotated[type[Score], "How well a query matches a key."] = DotProduct,
+        output_projection: Annotated[bool, "W_O after the heads."] = False,
+        residual: Annotated[bool, "Add a part's input to its output."] = False,
+        norm: Annotated[Literal["none", "pre", "post"], "LayerNorm around each part."] = "none",
+        feed_forward: Annotated[int | None, ">= 1", "Hidden width, after each attention."] = None,
+        layer_dropout: Annotated[float, ">= 0", "< 1", "On what each part gives."] = 0.0,
+    ) -> None:
+        super().__init__()
+        for _ in range(layers):
+            attention = MultiHeadSelfAttention(
+                d_input,
+                num_heads=heads,
+                d_head=d_head,
+                d_query=d_query,
+                d_key=d_key,
+                d_value=d_value,
+                d_output=d_model if output_projection else None,
+                score=score,
+                mask_mode=around.mask_mode,
+                rotary=around.rotation(d_query or d_head) if around.rotation else None,
+                bias=around.bias(heads) if around.bias else None,
+                window=around.window,
+            )
+            self.append(
+                Block(
+                    attention,
+                    d_input=d_input,
+                    d_feed_forward=feed_forward,
+                    residual=residual,
+                    norm=norm,
+                    dropout=layer_dropout,
+                    hide_padding=around.hide_padding,
+                    hide_padded_queries=around.hide_padded_queries,
+                )
+            )
+            d_input = attention.d_output
+        self.d_output = d_input

@@ -5,6 +5,13 @@ import hashlib
 import torch
 from torch import nn
 
+from attnexp.model import seams
+
+SEAMS = (
+    *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias),
+    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers),
+)
+
 
 def init_weights(model: nn.Module, seed: int) -> None:
     """Initialise every parameter, by its name and shape, as Keras does.
@@ -15,8 +22,18 @@ def init_weights(model: nn.Module, seed: int) -> None:
     Each parameter draws from a generator of its own, seeded by `seed` and the parameter's name.
     So two variants with the same seed start from the same weights wherever they share a piece,
     and a comparison between them is paired.
+
+    A piece that is not ours keeps what its constructor made.
     """
+    theirs = {
+        parameter
+        for module in model.modules()
+        if isinstance(module, SEAMS) and not is_ours(type(module))
+        for parameter in module.parameters()
+    }
     for name, parameter in model.named_parameters():
+        if parameter in theirs:
+            continue
         # Words have the same vectors at the start with n-grams beside them and without.
         name = name.replace("embedding.word.", "embedding.")
         generator = torch.Generator().manual_seed(named_seed(seed, name))
@@ -39,6 +56,11 @@ def init_weights(model: nn.Module, seed: int) -> None:
                 if name.startswith("bias_ih"):  # gates stand as input, forget, cell, output
                     _, forget, _, _ = parameter.detach().chunk(4)
                     forget.fill_(1.0)
+
+
+def is_ours(piece: type) -> bool:
+    """Whether a class is part of attnexp."""
+    return piece.__module__.startswith("attnexp.")
 
 
 def named_seed(seed: int, name: str) -> int:

@@ -7,13 +7,14 @@ A causal or one-sided mask makes attention order-aware by itself: cross it with 
 compare across it.
 """
 
-from collections.abc import Callable
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-Predicate = Callable[[Tensor, Tensor], Tensor]
-"""(query positions, key positions) -> True where that query may see that key."""
+from attnexp.model.seams import Mask
+
+Radius = Annotated[int, ">= 0", "How many keys to either side."]
 
 
 def real_keys(key_padding_mask: Tensor) -> Tensor:
@@ -24,38 +25,70 @@ def real_keys(key_padding_mask: Tensor) -> Tensor:
     return ~key_padding_mask[:, None, None, :]
 
 
-def causal(query: Tensor, key: Tensor) -> Tensor:
+class Causal(Mask):
     """See yourself and what stands before you (C14)."""
-    return key <= query
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Nothing above the diagonal."""
+        return key <= query
 
 
-def window(query: Tensor, key: Tensor, *, radius: int) -> Tensor:
+class Window(Mask):
     """See at most `radius` tokens to either side (C23)."""
-    return (query - key).abs() <= radius
+
+    def __init__(self, *, radius: Radius) -> None:
+        self.radius = radius
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """A band around the diagonal."""
+        return (query - key).abs() <= self.radius
 
 
-def dilated(query: Tensor, key: Tensor, *, radius: int, dilation: int) -> Tensor:
+class RestrictedWindow(Window):
+    """The same window, with nothing computed beyond it: see `window.window_attention`."""
+
+
+class Dilated(Mask):
     """See every `dilation`-th token, `radius` of them to either side.
 
     Beltagy et al. 2020 (Longformer), section 3.1: the reach of a window `dilation` times as wide
     at the price of this one.
     """
-    distance = (query - key).abs()
-    return (distance <= radius * dilation) & (distance % dilation == 0)
+
+    def __init__(
+        self, *, radius: Radius, dilation: Annotated[int, ">= 1", "The step between these keys."]
+    ) -> None:
+        self.radius, self.dilation = radius, dilation
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Bands `dilation` apart."""
+        distance = (query - key).abs()
+        return (distance <= self.radius * self.dilation) & (distance % self.dilation == 0)
 
 
-def block_sparse(query: Tensor, key: Tensor, *, block: int, num_global: int = 1) -> Tensor:
+class BlockSparse(Mask):
     """See your own block of `block` tokens; the last `num_global` tokens see, and are seen by, all.
 
     The "fixed" pattern of Child et al. 2019, section 4.3, with the symmetric global tokens of
     Beltagy et al. 2020. Global tokens are the last ones, since padding stands in front.
     """
-    first_global = key.max() + 1 - num_global
-    is_global = (query >= first_global) | (key >= first_global)
-    return (query // block == key // block) | is_global
+
+    def __init__(
+        self,
+        *,
+        block: Annotated[int, ">= 1", "Tokens of a block."],
+        num_global: Annotated[int, ">= 0", "Last tokens that see all and are seen by all."] = 1,
+    ) -> None:
+        self.block, self.num_global = block, num_global
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Squares on the diagonal, and the last rows and columns."""
+        first_global = key.max() + 1 - self.num_global
+        is_global = (query >= first_global) | (key >= first_global)
+        return (query // self.block == key // self.block) | is_global
 
 
 def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """Positions of queries (T, 1) and of keys (1, T), for the predicates above."""
+    """Positions of queries (T, 1) and of keys (1, T), for the masks above."""
     position = torch.arange(num_tokens, device=device)
     return position[:, None], position[None, :]

@@ -1,7 +1,6 @@
 """Pooling: one vector from a review's T.
 
-Shapes: B batch, T tokens, D width. Every function takes x (B, T, D) and `key_padding_mask` (B, T),
-True at padding, and returns (B, D).
+Shapes: B batch, T tokens, D width. `key_padding_mask` is (B, T), True at padding.
 """
 
 import math
@@ -9,48 +8,68 @@ import math
 import torch
 from torch import Tensor, nn
 
+from attnexp.model.seams import Pooling
 from attnexp.model.softmax import attention_weights
 
 
-def mean(x: Tensor, key_padding_mask: Tensor) -> Tensor:
+class Mean(Pooling):
     """Over all T positions, padding included, as K's GlobalAveragePooling1D does."""
-    return x.mean(dim=-2)
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        return x.mean(dim=-2)
 
 
-def masked_mean(x: Tensor, key_padding_mask: Tensor) -> Tensor:
-    """Over real tokens only. A review of padding alone gives zeros."""
-    real = ~key_padding_mask[..., None]
-    return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+class RealTokens(Pooling):
+    """A pooling to which padding is nothing. A review of padding alone gives zeros."""
 
 
-def maximum(x: Tensor, key_padding_mask: Tensor) -> Tensor:
-    """The largest of each column over real tokens. A review of padding alone gives zeros."""
-    highest = x.masked_fill(key_padding_mask[..., None], -math.inf).amax(dim=-2)
-    return highest.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+class MaskedMean(RealTokens):
+    """Over real tokens only."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        real = ~key_padding_mask[..., None]
+        return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
 
 
-def last(x: Tensor, key_padding_mask: Tensor) -> Tensor:
-    """The last real token, as an LSTM is read. A review of padding alone gives zeros."""
-    place = torch.arange(x.shape[-2], device=x.device)
-    index = (place * ~key_padding_mask).amax(dim=-1)
-    chosen = x.take_along_dim(index[..., None, None], dim=-2).squeeze(-2)
-    return chosen.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+class Maximum(RealTokens):
+    """The largest of each column over real tokens."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        highest = x.masked_fill(key_padding_mask[..., None], -math.inf).amax(dim=-2)
+        return highest.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
 
 
-def first(x: Tensor, key_padding_mask: Tensor) -> Tensor:
-    """Position 0, real or not: a summary token that was put there (Devlin et al. 2019)."""
-    return x[..., 0, :]
+class Last(RealTokens):
+    """The last real token, as an LSTM is read."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        place = torch.arange(x.shape[-2], device=x.device)
+        index = (place * ~key_padding_mask).amax(dim=-1)
+        chosen = x.take_along_dim(index[..., None, None], dim=-2).squeeze(-2)
+        return chosen.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
 
 
-class AttentionPooling(nn.Module):
+class SummaryToken(RealTokens):
+    """A learned token that the classifier puts in front of all others (Devlin et al. 2019)."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D): position 0."""
+        return x[..., 0, :]
+
+
+class AttentionPooling(RealTokens):
     """softmax(x u / sqrt(D)) x over real tokens, for one learned query u.
 
     The word attention of Yang et al. 2016, section 2.2, without its hidden layer. u starts at
-    zero, which is the masked mean. A review of padding alone gives zeros.
+    zero, which is the masked mean.
     """
 
     def __init__(self, d_input: int) -> None:
-        super().__init__()
+        super().__init__(d_input)
         self.query = nn.Parameter(torch.zeros(d_input))
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:

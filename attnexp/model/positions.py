@@ -4,9 +4,20 @@ Shapes: B batch, T tokens, D model width. `positions` are whole numbers: (T,), s
 or (B, T), each review's own; None means 0 to T-1.
 """
 
+from typing import Annotated, Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from attnexp.model.seams import JoinedPosition
+
+Even = Annotated[int, "even"]
+Layout = Annotated[
+    Literal["split", "interleaved"], "K's table, all cosines then all sines, or the paper's."
+]
+Combine = Annotated[Literal["add", "concat"], "Concatenation puts the table in front."]
+Scale = Annotated[float, "Multiplies the table: K's has norm 8 against embeddings of norm 0.33."]
 
 
 def angles(positions: Tensor, width: int) -> Tensor:
@@ -38,7 +49,7 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     return table.float()
 
 
-class SinusoidalPosition(nn.Module):
+class SinusoidalPosition(JoinedPosition):
     """Join the fixed table, times `scale`, to embeddings (Vaswani et al. 2017, section 3.5).
 
     By addition, or by concatenation in front (C11). A row of the table has norm sqrt(D/2), some 25
@@ -50,14 +61,15 @@ class SinusoidalPosition(nn.Module):
     def __init__(
         self,
         max_len: int,
-        d_model: int,
+        d_model: Even,
         *,
-        layout: str = "split",
-        combine: str = "add",
-        scale: float = 1.0,
+        layout: Layout = "split",
+        combine: Combine = "add",
+        scale: Scale = 1.0,
     ) -> None:
         super().__init__()
         self.combine = combine
+        self.d_output = d_model * (2 if combine == "concat" else 1)
         table = scale * sinusoidal_table(max_len, d_model, layout=layout)
         self.register_buffer("table", table, persistent=False)
 
@@ -66,17 +78,18 @@ class SinusoidalPosition(nn.Module):
         return join(x, rows(self.table, x, positions), combine=self.combine)
 
 
-class LearnedPosition(nn.Module):
+class LearnedPosition(JoinedPosition):
     """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
 
     It starts at zero: no position at all, until training or another init says otherwise.
     """
 
     def __init__(
-        self, max_len: int, d_model: int, *, combine: str = "add", scale: float = 1.0
+        self, max_len: int, d_model: int, *, combine: Combine = "add", scale: Scale = 1.0
     ) -> None:
         super().__init__()
         self.combine = combine
+        self.d_output = d_model * (2 if combine == "concat" else 1)
         self.scale = scale
         self.weight = nn.Parameter(torch.zeros(max_len, d_model))
 

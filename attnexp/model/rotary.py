@@ -3,13 +3,16 @@
 Shapes: B batch, H heads, T tokens, K head width. `positions`: (T,), or (B, T).
 """
 
+from typing import Annotated, Literal
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnexp.model.positions import angles
+from attnexp.model.positions import Even, angles
+from attnexp.model.seams import Rotation
 
 
-class RotaryPosition(nn.Module):
+class RotaryPosition(Rotation):
     """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
 
     <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
@@ -21,7 +24,14 @@ class RotaryPosition(nn.Module):
     Raises `ValueError` for an odd K, which leaves a column without its partner.
     """
 
-    def __init__(self, d_head: int, *, layout: str = "interleaved") -> None:
+    def __init__(
+        self,
+        d_head: Even,
+        *,
+        layout: Annotated[Literal["interleaved", "split"], "Which columns are a pair."] = (
+            "interleaved"
+        ),
+    ) -> None:
         super().__init__()
         if d_head % 2:
             raise ValueError(f"a rotation turns pairs, so d_head must be even; got {d_head}")

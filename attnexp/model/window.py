@@ -24,7 +24,7 @@ def window_attention(
     real_keys: Tensor | None = None,
     mode: str = "add",
 ) -> Tensor:
-    """What softmax(q k^T) v gives under `masks.window` and real keys, in O(T radius).
+    """What softmax(q k^T) v gives under `masks.Window` and real keys, in O(T radius).
 
     q, already scaled, and k: (B, H, T, K). v: (B, H, T, V). real_keys: (B, T), True at real tokens.
     Returns (B, H, T, V). A query with no real key in its window gets zeros, never NaN, in value
@@ -68,6 +68,6 @@ def window_attention(
 
     # Blocks are alike: the first query stands `reach` after the first key that the block holds.
     query, key = masks.grid(block + 2 * reach, q.device)
-    near = masks.window(query[reach : reach + block], key, radius=radius)  # (C, S)
+    near = masks.Window(radius=radius)(query[reach : reach + block], key)  # (C, S)
     weights = attention_weights(q @ k, near & real_keys[:, None])  # (B, H, N, C, S)
     return (weights @ v).flatten(-3, -2)[..., :num_tokens, :]

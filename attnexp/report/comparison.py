@@ -194,7 +194,7 @@ def _compare(found: list[Run], margin: float) -> Comparison:
     groups = by_variant(found)
     first = found[0].result
     points = POINTS[_protocol(first)]
-    fraction = first.config["data"]["order_fraction"]
+    fraction = first.config["data"].get("order_fraction")
     (_, baseline), *others = groups.items()
     differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
     for point in points:
@@ -239,7 +239,7 @@ def _settings(result: RunResult) -> dict[str, Any]:
 
 def _differing(result: RunResult, others: list[RunResult]) -> str:
     own = _settings(result)
-    keys = [key for key in own if any(_settings(other)[key] != own[key] for other in others)]
+    keys = [key for key in own if any(_settings(other).get(key) != own[key] for other in others)]
     return " ".join(f"{key}={own[key]}" for key in keys)
 
 

@@ -16,7 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.options import name_of
+from attnexp.config.schema import flatten
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
 from attnexp.progress import duration
@@ -321,9 +322,10 @@ def _strongest(weights: "NDArray[Any]", tokens: Sequence[str]) -> str:
 
 def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figure]:
     config = run.result.config["position"]
+    name = name_of(config["kind"])
     positions, width = values.shape
     one, other = _frequencies(positions, width // 2)
-    if config["kind"] == "learned":
+    if name == "learned":
         columns = (-values.var(axis=0)).argsort()[:4].tolist()
         which = "the four that vary most"
     elif config["layout"] == "split":
@@ -338,10 +340,10 @@ def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figur
             svg=figures.table(
                 values,
                 name=next(names),
-                alt=f"Heat map of the {config['kind']} table: {positions} positions, {width} "
+                alt=f"Heat map of the {name} table: {positions} positions, {width} "
                 f"columns, values from {values.min():.2f} to {values.max():.2f}.",
             ),
-            caption=f"The {config['kind']} table: {positions} positions × {width} columns",
+            caption=f"The {name} table: {positions} positions × {width} columns",
         ),
         Figure(
             svg=figures.columns(
@@ -372,12 +374,11 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
-    default = flatten(to_dict(RunConfig()))  # what a run was made with that is too old for a key
-    own, others = default | flatten(config), default | flatten(baseline)
+    own, others = flatten(config), flatten(baseline)
     return [
         f"{key}: {json.dumps(value, ensure_ascii=False)}"
         for key, value in own.items()
-        if value != others[key] and not key.startswith(NOT_SETTINGS)
+        if value != others.get(key) and not key.startswith(NOT_SETTINGS)
     ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.config.options import name_of
 from attnexp.errors import UserError
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 SENTENCE = "the cast was superb but the plot was dreadful"
 """In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
 
-ATTENTION = ("attention", "cnn_attention", "lstm_attention")
 TABLES = ("sinusoidal", "learned")
-"""Kinds of `model.kind` and `position.kind`."""
+"""Positions that are one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,21 +57,21 @@ class Insight:
 
 def has_attention(run: Run) -> bool:
     """Whether there may be a map to show."""
-    return run.result.config["model"]["kind"] in ATTENTION
+    return "score" in run.result.config["model"]
 
 
 def has_table(run: Run) -> bool:
     """Whether positions are a table."""
-    return run.result.config["position"]["kind"] in TABLES
+    return (
+        "position" in run.result.config and name_of(run.result.config["position"]["kind"]) in TABLES
+    )
 
 
 def look(run: Run) -> Insight:
     """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
     if not has_attention(run):
-        kind = run.result.config["model"]["kind"]
-        return Insight(
-            attention=None, table=None, missing=[f"A model of kind {kind} has no attention."]
-        )
+        kind = name_of(run.result.config["model"]["kind"])
+        return Insight(attention=None, table=None, missing=[f"model={kind} has no attention."])
     try:
         config, model = _load(run)
     except UserError as error:
@@ -85,7 +85,7 @@ def look(run: Run) -> Insight:
     if has_table(run):
         table = _table(model)
     else:
-        missing.append(f"There is no table of positions with position={config.position.kind}.")
+        missing.append(f"There is no table of positions with position={config.position.name}.")
     return Insight(attention=attention, table=table, missing=missing)
 
 
@@ -164,7 +164,7 @@ def _read(model: "Classifier", ids: "Tensor") -> tuple[NDArray[np.float32], floa
         x, allowed, positions, real_keys = seen[0]
         if attention.window is not None:  # never makes its map; here it is small
             query, key = masks.grid(x.shape[1], x.device)
-            allowed = masks.window(query, key, radius=attention.window)[None, None]
+            allowed = masks.Window(radius=attention.window)(query, key)[None, None]
             if real_keys is not None:
                 allowed = allowed & real_keys[:, None, None]
         weights = attention.weights(x, allowed, positions)[0]

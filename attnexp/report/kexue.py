@@ -12,9 +12,12 @@ table as well, and say so: it is the table that tells them apart.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from attnexp.config.schema import PositionKind, RunConfig, flatten, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.options import name_of
+from attnexp.config.schema import flatten, to_dict
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import RunResult
 from attnexp.statistics.agreement import Agreement, agreement, leave_one_out
@@ -23,14 +26,14 @@ from attnexp.statistics.paired import Mean
 NAMES = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 
 _TABLE = {
-    PositionKind.none: (
+    "none": (
         (0.4090, 0.8126, 0.3541, 0.8430),
         (0.2528, 0.8976, 0.3962, 0.8284),
         (0.1731, 0.9335, 0.5172, 0.8137),
         (0.1172, 0.9568, 0.6185, 0.8009),
         (0.0750, 0.9730, 0.9310, 0.7925),
     ),
-    PositionKind.sinusoidal: (
+    "sinusoidal": (
         (0.5179, 0.7183, 0.3540, 0.8413),
         (0.2880, 0.8786, 0.3464, 0.8447),
         (0.1584, 0.9404, 0.4398, 0.8313),
@@ -39,12 +42,13 @@ _TABLE = {
     ),
 }
 
-FIGURES: dict[PositionKind, list[dict[str, float]]] = {
-    kind: [dict(zip(NAMES, row, strict=True)) for row in rows] for kind, rows in _TABLE.items()
+FIGURES: dict[str, list[dict[str, float]]] = {
+    position: [dict(zip(NAMES, row, strict=True)) for row in rows]
+    for position, rows in _TABLE.items()
 }
 """By variant, then by epoch."""
 
-SETTINGS = {"model.scale": False, "train.eps": 1e-8}
+SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 """K's, where they are not our defaults, which are those of later code and of later Kerases."""
 
 _FREE = {
@@ -65,7 +69,7 @@ _FREE |= {"train.device", "train.threads", "train.precision"}
 class Held:
     """K's run of a variant beside ours."""
 
-    kind: PositionKind
+    position: str
     n: int
     figures: list[dict[str, float]]
     """K's, by epoch, then by name."""
@@ -99,11 +103,14 @@ class Count:
 
 def figures_for(run: RunResult) -> list[dict[str, float]] | None:
     """K's epochs for a run of K's comparison on the whole of IMDB, None for any other."""
-    given, default = _settings(run), _settings(None)
-    differing = {key for key in default if given[key] != default[key]} - _FREE - {"position.kind"}
-    as_k = {key for key, value in SETTINGS.items() if given[key] == value}
+    given = _settings(run.config)
+    as_default = {key: value for key, value in given.items() if value != SETTINGS.get(key)}
     whole = (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
-    return FIGURES.get(given["position.kind"]) if whole and differing <= as_k else None
+    for position, figures in FIGURES.items():
+        default = _default(position)
+        if whole and given.keys() == default.keys() and as_default.items() <= default.items():
+            return figures
+    return None
 
 
 def is_k(run: RunResult) -> bool:
@@ -114,12 +121,12 @@ def is_k(run: RunResult) -> bool:
 
 def unlike(run: RunResult) -> list[str]:
     """Which of `SETTINGS` a run has otherwise, in words."""
-    given = _settings(run)
+    given = flatten(run.config)
     return words({key: given[key] for key, value in SETTINGS.items() if given[key] != value})
 
 
 def words(settings: Mapping[str, object]) -> list[str]:
-    """Settings as a user writes them: `model.scale=false`."""
+    """Settings as a user writes them: `model.score.scale=false`."""
     return [f"{key}={json.dumps(value)}" for key, value in settings.items()]
 
 
@@ -140,7 +147,7 @@ def hold(runs: Sequence[RunResult]) -> Held | None:
         agreements.append({name: each for name, each in found.items() if each})
     counts = leave_one_out(ours)
     return Held(
-        kind=PositionKind(runs[0].config["position"]["kind"]),
+        position=name_of(runs[0].config["position"]["kind"]),
         n=len(runs),
         figures=k,
         agreements=agreements,
@@ -158,15 +165,18 @@ def counts(variants: Mapping[str, Held]) -> list[Count]:
     found = []
     for group in groups.values():
         found += [_count({label: held}) for label, held in group.items()]
-        if sorted(held.kind for held in group.values()) == sorted(FIGURES):
+        if sorted(held.position for held in group.values()) == sorted(FIGURES):
             found.append(_count(group))
     return found
 
 
-def _settings(run: RunResult | None) -> dict[str, Any]:
-    """A run's settings, the default where the run is too old for a key; the defaults for None."""
-    default = flatten(to_dict(RunConfig()))
-    return default | flatten(run.config) if run else default
+@lru_cache
+def _default(position: str) -> dict[str, Any]:
+    return _settings(to_dict(compose([f"position={position}"])))
+
+
+def _settings(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flatten(config).items() if key not in _FREE}
 
 
 def _count(variants: Mapping[str, Held]) -> Count:

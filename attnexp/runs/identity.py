@@ -15,16 +15,16 @@ def run_id(config: RunConfig, fingerprint: str) -> str:
     device and threads, which move a result by rounding alone.
     """
     tree = to_dict(config)
-    del tree["out"], tree["data"]["path"], tree["train"]["device"], tree["train"]["threads"]
-    del tree["seed"]
-    tree["seeds"] = {source: config.seed_of(source) for source in tree["seeds"]}
+    del tree["out"], tree["seed"], tree["train"]["device"], tree["train"]["threads"]
+    tree["data"].pop("path", None)
+    tree["seeds"] = {source: config.seed_of(source) for source in ("init", "order", "split")}
     text = json.dumps([SCHEMA, fingerprint, tree], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def default_label(config: RunConfig) -> str:
     """What a run is called that is no variant of a sweep."""
-    return f"{config.data.name} {config.model.kind} {config.position.kind}"
+    return f"{config.data.name} {config.model.name} {config.position.name}"
 
 
 def replicate(config: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import torch
 
-from attnexp.config.schema import ModelKind, Protocol, RunConfig, flatten, to_dict
+from attnexp.config.schema import Protocol, RunConfig, flatten, to_dict
 from attnexp.model.classifier import build_model
 from attnexp.runs.result import Run
 from attnexp.sweeps.schedule import Entry
@@ -39,7 +39,7 @@ def seconds(entries: Sequence[Entry], finished: Sequence[Run]) -> dict[str, floa
 
 def trial(config: RunConfig) -> float | None:
     """Train on a few reviews and scale up; the first epoch of two only warms up."""
-    if config.model.kind is ModelKind.tfidf:
+    if not config.is_network:
         return None
     where = device.prepare(config.train)
     dataset = prepare(config).dataset
@@ -52,7 +52,7 @@ def trial(config: RunConfig) -> float | None:
     each_look = row.seconds / len(few) - each_step
     num_train, num_val = len(dataset.train), len(dataset.test)
     if config.train.protocol is Protocol.holdout:
-        num_val = round(num_train * config.data.holdout)
+        num_val = round(num_train * config.train.holdout)
         num_train -= num_val
     looks = num_val + num_train * config.train.measure_train
     return config.train.epochs * (num_train * each_step + looks * each_look)

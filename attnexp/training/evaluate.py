@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnexp.config.compose import overlay
-from attnexp.config.schema import ModelKind
 from attnexp.data import encode
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
@@ -45,7 +44,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    if config.model.kind is ModelKind.tfidf:
+    if not config.is_network:
         baseline = TfidfModel.from_arrays(arrays.load(run_dir / WEIGHTS))
         return result.test, baseline.evaluate(test.ids, test.labels)
     model = build_model(config).to(where)

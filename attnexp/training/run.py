@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attnexp import progress
-from attnexp.config.schema import ModelKind, Protocol, RunConfig, to_dict
+from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
@@ -228,7 +228,7 @@ def train_run(
     with open_run(
         config, folder=folder, label=label, order=order, overrides=overrides, again=again
     ) as run:
-        if config.model.kind is ModelKind.tfidf:
+        if not config.is_network:
             return run.path, _fit_tfidf(run)
         model = run.build()
         for row, logits in fit(model, run.train, run.val, config.train, run.shuffle()):
@@ -298,16 +298,16 @@ def _split(
         return train, test, test
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
     rows = torch.randperm(len(train), generator=generator).to(where)
-    num_val = round(len(train) * config.data.holdout)
+    num_val = round(len(train) * config.train.holdout)
     if not 0 < num_val < len(train):
         raise UserError(
-            f"data.holdout={config.data.holdout} of {len(train)} reviews leaves one part empty. "
+            f"train.holdout={config.train.holdout} of {len(train)} reviews leaves one part empty. "
             f"Give another share, or more reviews."
         )
     return train[rows[num_val:]], train[rows[:num_val]], test
 
 
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
-    if config.model.vectors is None:
+    if not config.is_network or config.model.vectors is None:
         return None
     return load_vectors(config.model.vectors, dataset.words, config.model.d_model)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attnexp.data.text import START
 from attnexp.errors import UserError
+from attnexp.model.seams import Baseline
 from attnexp.runs.result import Evaluation
 from attnexp.training.metrics import measure
 
@@ -26,7 +27,7 @@ Integer = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TfidfModel:
+class TfidfModel(Baseline):
     """The logit of a review is its TF-IDF vector, of length 1, times `coef`, plus `intercept`."""
 
     idf: Float

@@ -1,0 +1,5 @@
+"""`python -m attnexp` is `attnexp`."""
+
+from attnexp.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""What there is to choose: the YAML files of `conf/`, by the place that each is chosen for."""
+
+import re
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from attnexp.errors import UserError
+
+
+def conf_dir() -> Path:
+    """`conf/`: inside the package when installed, beside it in an editable install."""
+    package = Path(__file__).parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+@lru_cache
+def groups() -> dict[str, list[str]]:
+    """Every place for a choice, such as `position` or `model.pooling`, with its options."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(conf_dir().glob("*/**/*.yaml")):
+        found.setdefault(".".join(path.parent.relative_to(conf_dir()).parts), []).append(path.stem)
+    return found
+
+
+def file(group: str, option: str) -> Path:
+    """Where an option is described."""
+    return conf_dir().joinpath(*group.split("."), f"{option}.yaml")
+
+
+def is_file(option: str) -> bool:
+    """Whether an option is a file of the user's, rather than one of ours."""
+    return option.endswith((".yaml", ".yml"))
+
+
+def read(group: str, option: str) -> Any:
+    """What the file of an option holds, as plain text. Raises `UserError` without such a file."""
+    path = Path(option).expanduser() if is_file(option) else file(group, option)
+    try:
+        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except OSError as error:
+        raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
+    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{group}={option} is no YAML: {str(error).splitlines()[0]}.") from error
+
+
+def describe() -> dict[str, dict[str, str]]:
+    """Every group's options with the first sentence of what their files say of them."""
+    return {
+        group: {option: _first_sentence(file(group, option)) for option in options}
+        for group, options in groups().items()
+    }
+
+
+@cache
+def name_of(kind: str | None) -> str:
+    """How a piece is chosen: the option that is this class and little else, or its name."""
+    if kind is None:
+        return "none"
+    named = [
+        (len(tree), option)
+        for group, options in groups().items()
+        for option in options
+        if isinstance(tree := read(group, option), dict) and tree.get("kind") == kind
+    ]
+    return min(named)[1] if named else kind.rpartition(":")[2]
+
+
+def _first_sentence(path: Path) -> str:
+    lines = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    text = " ".join(line for line in lines if not line.startswith("@package"))
+    return re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence

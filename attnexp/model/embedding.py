@@ -1,0 +1,70 @@
+"""Embeddings: from the ids of words to vectors, the only layer that K's model cannot do without.
+
+Shapes: B batch, T tokens, V vocabulary, D model width.
+"""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnexp.model.seams import Embedding
+
+_ODD = 0x2545F4914F6CDD1D
+
+
+class WordEmbedding(nn.Embedding, Embedding):
+    """A vector for each word."""
+
+    @property
+    def words(self) -> Tensor:
+        """(V, D)."""
+        return self.weight
+
+
+class NgramEmbedding(Embedding):
+    """A word's vector plus that of the n-gram it ends (fastText: Joulin et al. 2016, section 2.1).
+
+    Pooled by a mean this is a bag of n-grams: word order without attention or position. N-grams
+    are too many for a table, so they share `buckets` rows by their hash.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        *,
+        buckets: Annotated[int, ">= 1", "Number of vectors that n-grams share."] = 20_000,
+        n: Annotated[int, ">= 1", "Words of an n-gram."] = 2,
+    ) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.n = n
+        self.word = nn.Embedding(vocab_size, d_model)
+        self.ngram = nn.Embedding(buckets, d_model)
+
+    @property
+    def words(self) -> Tensor:
+        """(V, D)."""
+        return self.word.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) integers -> (B, T, D)."""
+        x: Tensor = self.word(ids) + self.ngram(self.rows(ids))
+        return x
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """The row of each token's n-gram, (B, T), below `buckets`.
+
+        What stands before the first token is padding, so padding in front changes no real token.
+        """
+        ids = ids.long()
+        hashed = torch.zeros_like(ids)
+        for back in reversed(range(self.n)):
+            earlier = F.pad(ids, (back, 0))[..., : ids.shape[-1]]
+            hashed = (hashed + earlier) * _ODD  # wraps around at 2^64
+            # Fold the upper half down. A product alone is linear in the ids: under an unlucky
+            # number of buckets "a b" and "b a" would then meet far too often.
+            hashed = hashed ^ ((hashed >> 32) & 0xFFFFFFFF)
+        return hashed % self.buckets

@@ -1,0 +1,77 @@
+"""The seams of the model: what a piece of it is given, and what it must give back.
+
+A piece is a subclass of one of these. What its surroundings know comes as positional arguments, in
+the order below; its own settings are keyword-only arguments of its constructor, with types, bounds
+and meaning in the signature (`config.pieces` reads them there):
+
+    class Decay(ScoreBias):
+        def __init__(self, num_heads: int, *, rate: Annotated[float, "> 0", "Per token."] = 0.1)
+
+`position=my_package.my_module:Decay position.rate=0.3` then trains with it: see docs/extending.md.
+
+Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_mask` is (B, T), True
+at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
+"""
+
+from torch import Tensor, nn
+
+
+class Embedding(nn.Module):
+    """Embeds: ids (B, T) -> (B, T, D). Given vocab_size and d_model."""
+
+    @property
+    def words(self) -> Tensor:
+        """The vectors of single words, (V, D), which pretrained vectors may fill."""
+        raise NotImplementedError(f"{type(self).__name__} has no table of words")
+
+
+class JoinedPosition(nn.Module):
+    """Joins x: (x (B, T, D), positions) -> (B, T, d_output). Given max_len and d_model."""
+
+    d_output: int
+
+
+class Rotation(nn.Module):
+    """Rotates q and k: (x (B, H, T, K), positions) -> (B, H, T, K). Given d_head."""
+
+
+class ScoreBias(nn.Module):
+    """Biases the scores: positions -> (H, T queries, T keys) or (B, H, T, T). Given num_heads."""
+
+
+class Mask:
+    """Masks: (query positions, key positions) -> True where the query may see the key."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Positions (T, 1) and (1, T) -> boolean (T, T)."""
+        raise NotImplementedError
+
+
+class Mixer(nn.Module):
+    """Mixes: (x (B, T, D), key_padding_mask) -> (B, T, d_output). Given d_input and d_model."""
+
+    d_output: int
+
+
+class Pooling(nn.Module):
+    """Pools: (x (B, T, D), key_padding_mask) -> (B, D). Given d_input."""
+
+    def __init__(self, d_input: int) -> None:
+        super().__init__()
+
+
+class Score(nn.Module):
+    """Scores: (q (B, H, T, Kq), k (B, H, T, Kk)) -> (B, H, T queries, T keys).
+
+    Given num_heads, d_query, d_key and d_head.
+    """
+
+
+class Layers(nn.ModuleList):
+    """Attends: layers that are told of masks and positions; `model.block.Attention` is ours."""
+
+    d_output: int
+
+
+class Baseline:
+    """Fits: in one go, without layers or epochs, as TF-IDF with logistic regression does."""
