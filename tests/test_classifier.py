@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, D model width, H heads, K head width.
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -373,7 +374,7 @@ def test_every_pair_of_options_builds_and_learns(one: str, other: str) -> None:
     models = [name for name in NEURAL if "attention" in name or not inside]
     axes = AXES | {"model": models}
     built = set()
-    more = itertools.cycle([{}, SWITCHED, STACKED])
+    more: Iterator[dict[str, Any]] = itertools.cycle([{}, SWITCHED, STACKED])
     for first, second in itertools.product(axes[one], axes[other]):
         for extra in (next(more), {}):
             try:
