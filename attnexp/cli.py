@@ -366,7 +366,7 @@ def main() -> None:
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    # Anyone's pieces are found beside the caller, as with `python -m`; last: they hide nothing.
+    # Pieces of one's own lie beside the caller, as with `python -m`; last, so that they hide none.
     sys.path.append(os.getcwd())
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")

@@ -52,6 +52,15 @@ OVERLAYS = ("experiment", "study")
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
 
+
+class NotChosen(UserError):
+    """A key that other choices have."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
@@ -111,7 +120,7 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
         for override, word in zip(parse(words), words, strict=True):
             key = override.get_key_element()
             if override.is_sweep_override():
-                values = [f"{key}={value}" for value in override.sweep_string_iterator()]
+                values = [f"{key}={value}" for value in _plain(override)]
             else:
                 values = [word]
             axes.append([(str(override.key_or_group), value) for value in values])
@@ -339,8 +348,11 @@ def _unknown(key: str, known: Any) -> UserError:
     section, _, _ = key.rpartition(".")
     owners = _owners().get(key, [])
     if owners:
-        here = ", ".join(name for name in OmegaConf.select(OmegaConf.create(known), section) or ())
-        return UserError(f"'{key}' belongs to {', '.join(owners)}. What is chosen here has {here}.")
+        here = OmegaConf.select(OmegaConf.create(known), section) or {}
+        names = ", ".join(str(name) for name in here if name != "kind") or "no settings"
+        return NotChosen(
+            key, f"'{key}' belongs to {', '.join(owners)}. What is chosen as {section} has {names}."
+        )
     keys = [*flatten(known), *_owners()]
     near = did_you_mean(key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)])
     return UserError(
@@ -369,7 +381,10 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
         if when is not None and not when.holds(config):
             for word in words:
                 if word.startswith((f"{key}=", f"{key}.")):
-                    raise UserError(f"{word} would do nothing: {key} belongs to {when.told}.")
+                    raise NotChosen(
+                        word.partition("=")[0],
+                        f"{word} would do nothing: {key} belongs to {when.told}.",
+                    )
             setattr(section, f.name, pieces.default(f))
     data = config.data
     if data.name is DataName.imdb and data.path is None:
@@ -387,9 +402,14 @@ def _absolute(path: str) -> str:
 
 def _options(override: Override) -> list[str]:
     if override.is_sweep_override():
-        return [str(value) for value in override.sweep_string_iterator()]
+        return _plain(override)
     value = override.value()
     return ["null" if value is None else str(value)]
+
+
+def _plain(override: Override) -> list[str]:
+    """The values of an axis; Hydra escapes the colon of `module:Class`."""
+    return [str(value).replace("\\:", ":") for value in override.sweep_string_iterator()]
 
 
 def _check_option(group: str, option: str) -> None:

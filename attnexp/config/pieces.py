@@ -188,7 +188,9 @@ def _setting(kind: str, owner: str, arg: ast.arg, default: ast.expr | None) -> t
             chosen = f"{found[0]}:{found[1].name}" if isinstance(found[1], ast.ClassDef) else None
         return arg.arg, Piece, setting(Piece, seam=annotation.seam, option=chosen)
     value: Any = "???"  # OmegaConf's word for what must be given
-    if default is not None:
+    if isinstance(default, ast.Attribute) and default.attr in annotation.options:
+        value = annotation.options[default.attr]
+    elif default is not None:
         try:
             value = ast.literal_eval(default)
         except ValueError:
@@ -196,7 +198,7 @@ def _setting(kind: str, owner: str, arg: ast.arg, default: ast.expr | None) -> t
                 f"{kind}: the default of '{arg.arg}' must be a number, a text, a bool or None; got "
                 f"{ast.unparse(default)}."
             ) from None
-    if annotation.options and value in annotation.options:
+    if value in annotation.options.values():
         value = annotation.type(value)
     return (
         arg.arg,
@@ -212,7 +214,8 @@ class _Annotation:
         self.name = arg.arg
         self.type: Any = None
         self.optional = False
-        self.options: list[str] = []
+        self.options: dict[str, str] = {}
+        """Texts by the names of their members."""
         self.seam = ""
         self.bounds: tuple[str, ...] = ()
         self.about = ""
@@ -239,7 +242,8 @@ class _Annotation:
                 value=ast.Name(id="Literal") | ast.Attribute(attr="Literal"), slice=options
             ):
                 given = ast.literal_eval(options)
-                self._offer([given] if isinstance(given, str) else list(given))
+                given = (given,) if isinstance(given, str) else given
+                return self._offer({str(option): option for option in given})
             case ast.Subscript(value=ast.Name(id="type"), slice=seam):
                 where, found = _find(module, seam)
                 if not isinstance(found, ast.ClassDef):
@@ -252,8 +256,10 @@ class _Annotation:
                 where, found = _find(module, node)
                 match found:
                     case ast.ClassDef(bases=[ast.Name(id="StrEnum")]):
-                        self._offer([ast.literal_eval(one.value) for one in found.body
-                                     if isinstance(one, ast.Assign)])  # fmt: skip
+                        return self._offer({
+                            ast.unparse(one.targets[0]): getattr(one.value, "value", None)
+                            for one in found.body if isinstance(one, ast.Assign)
+                        })  # fmt: skip
                     case ast.expr():
                         return self._read(where, found)
                     case _:
@@ -262,10 +268,13 @@ class _Annotation:
                 return False
         return True
 
-    def _offer(self, options: list[str]) -> None:
+    def _offer(self, options: dict[str, Any]) -> bool:
         self.options = options
         make: Any = StrEnum
-        self.type = make(self.name, {option: option for option in options})
+        if not all(isinstance(option, str) for option in options.values()):
+            return False
+        self.type = make(self.name, {option: option for option in options.values()})
+        return True
 
 
 def _constructor(node: ast.ClassDef) -> ast.arguments | None:

@@ -49,16 +49,20 @@ IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layer
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
 FROM_FILES = When("data=imdb, files and hub", lambda run: run.data.name is not DataName.contrast)
-WHERE_READ = When(
-    "a model whose pooling, or whose next layer, reads what stands at padding",
-    lambda run: (
-        IN_ATTENTION.holds(run)
-        and (
-            not run.model.pooling.fills("RealTokens")
-            or (run.model.layers > 1 and not run.mask.padding)
-        )
-    ),
-)
+
+
+def _reads_padding(run: "RunConfig") -> bool:
+    """Whether anything reads what attention puts at padded positions."""
+    if not IN_ATTENTION.holds(run):
+        return False
+    if run.mask.padding and run.mask.fills("Causal") and run.data.pad is Side.pre:
+        return False  # they see padding alone, and so are zero already
+    if run.model.layers > 1 and not run.mask.padding:
+        return True
+    return not run.model.pooling.fills("RealTokens")
+
+
+WHERE_READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
 WHERE_HIDDEN = When(
     "a mask that hides something, other than mask=restricted",
     lambda run: (run.mask.kind or run.mask.padding) and not run.mask.fills("RestrictedWindow"),

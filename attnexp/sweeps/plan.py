@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnexp.config.compose import compose, compose_executor, expand, is_executor, load_study
+from attnexp.config.compose import (
+    NotChosen,
+    compose,
+    compose_executor,
+    expand,
+    is_executor,
+    load_study,
+)
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
 from attnexp.runs.identity import default_label, replicate
@@ -61,13 +68,32 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         words = [*found.overrides, *words]
         levels = {label: found.levels.get(label, {}) for label in variants}
         manifest = Manifest(name=found.name, variants=levels)
-    jobs = [
-        _job(f"{name} {axes_label}".strip(), chosen, folder)
-        for name, variant in variants.items()
-        for axes_label, chosen in _combine([*variant, *words], zipped=zipped)
-    ]
+    jobs, unused = [], dict[str, UserError]()
+    for name, variant in variants.items():
+        for axes_label, chosen in _combine([*variant, *words], zipped=zipped):
+            config, missing = _compose(chosen, shared=words)
+            unused |= missing
+            chosen = [word for word in chosen if word not in missing]
+            jobs.append(_job(f"{name} {axes_label}".strip(), config, chosen, folder))
+    for word, error in unused.items():
+        if not any(word in job.overrides for job in jobs):
+            raise error
     executor = compose_executor(executor_words)
     return Sweep(jobs=_seed_by_seed(jobs), executor=executor, study=manifest)
+
+
+def _compose(words: list[str], *, shared: Sequence[str]) -> tuple[RunConfig, dict[str, UserError]]:
+    """A variant's config. A word for all variants holds for those that have its key: the others
+    are told as missing it."""
+    missing: dict[str, UserError] = {}
+    while True:
+        try:
+            return compose([word for word in words if word not in missing]), missing
+        except NotChosen as error:
+            named = [word for word in shared if word.partition("=")[0] == error.key]
+            if not set(named) & set(words) - set(missing):
+                raise
+            missing |= dict.fromkeys(named, error)
 
 
 def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
@@ -110,8 +136,7 @@ def _is_seed(key: str) -> bool:
     return key == "seed" or key.startswith("seeds.")
 
 
-def _job(label: str, words: list[str], folder: str) -> Job:
-    config = compose(words)
+def _job(label: str, config: RunConfig, words: list[str], folder: str) -> Job:
     return Job(
         config=config,
         label=label or default_label(config),

@@ -1,0 +1,131 @@
+"""Pieces of one's own: the page that shows them, and what is refused."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Command
+
+from attnexp.config.compose import compose
+from attnexp.errors import UserError
+
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_page_works_from_an_empty_file_to_a_verdict(attnexp: Command, tmp_path: Path) -> None:
+    (module,) = [text for language, text in BLOCKS if language == "python"]
+    (study,) = [text for language, text in BLOCKS if language == "yaml"]
+    (tmp_path / "decay.py").write_text(module)
+    (tmp_path / "mine.yaml").write_text(study)
+    said = []
+    for language, text in BLOCKS:
+        for line in text.splitlines() if language == "sh" else []:
+            done = attnexp(*shlex.split(line)[1:])
+            assert done.returncode == 0, done.stderr
+            said.append(done.stdout)
+    config, _, sweep, _, study_sweep = said
+    assert "kind: decay:Decay" in config
+    assert "rate: 0.5" in config
+    assert re.search(r"position=decay:Decay against position=none, final: \w+: ", sweep)
+    assert "fast against none, final: " in study_sweep
+    page = (tmp_path / "page.html").read_text()
+    assert "decay:Decay" in page
+    (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-s0-*")
+    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
+    (tmp_path / "decay.py").unlink()  # tables need nobody's code
+    assert attnexp("report", "results/runs", "--html", "again.html").returncode == 0
+    assert attnexp("report", "results/mine").returncode == 0
+    gone = attnexp("evaluate", str(run_dir))
+    assert gone.returncode == 2
+    assert "no module 'decay'" in " ".join(gone.stderr.split())
+
+
+MODULE = """
+import torch
+from enum import StrEnum
+from typing import Annotated, Literal, Optional
+from torch import Tensor, nn
+from attnexp.model import seams
+from attnexp.model.rotary import RotaryPosition as Base
+from attnexp.model.seams import Mask, Mixer, Pooling, Score
+
+raise ImportError("to compose, nobody imports this")
+
+Rate = Annotated[float, "> 0", "Per token."]
+class Kind(StrEnum):
+    one = "one"
+    other = "other"
+
+class Bias(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
+                 way: Literal["left", "right"] = "left"): ...
+class Faster(Bias): ...
+class Turn(Base): ...
+class Pool(Pooling):
+    def __init__(self, d_input: int, *, power: Annotated[int, ">= 1", "odd"] = 1): ...
+class Mix(Mixer):
+    def __init__(self, d_input: int, d_model: Annotated[int, "even"], *, width: int = 3): ...
+class Clash(Mixer):
+    def __init__(self, d_input: int, d_model: int, *, dropout: float = 0.1): ...
+class Odd(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, table: Tensor): ...
+class Nothing(nn.Module): ...
+"""
+
+
+@pytest.fixture
+def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{tmp_path.name}_pieces.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("_module")
+def test_a_spec_is_read_and_nothing_imported(tmp_path: Path) -> None:
+    name = f"{tmp_path.name}_pieces"
+    words = f"position={name}:Faster position.rate=0.5 position.kind={name}:Faster"
+    config = compose(words.split()[:2])
+    assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
+    assert compose([f"position={name}:Turn"]).position.layout == "interleaved"
+    config = compose([f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3"])
+    assert (config.model.width, config.model.pooling.power) == (3, 3)
+
+
+@pytest.mark.usefixtures("_module")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("position=NAME:Bias", ["position.rate must be given"]),
+        ("position=NAME:Bias position.rate=0", ["position.rate must be above 0; got 0"]),
+        ("position=NAME:Bias position.rate=abc", ["position.rate", "abc", "Float"]),
+        ("position=NAME:Bias position.rate=1 position.way=up", ["up", "left, right"]),
+        ("position=NAME:Bias position.rat=1", ["Did you mean 'position.rate'?"]),
+        ("position=NAME:Bias position.rate=1 position.layout=split", ["position=rotary"]),
+        ("position=NAME:Nothing", ["Rotation (rotates q and k)", "ScoreBias", "JoinedPosition"]),
+        ("position=NAME:Pool", ["subclass of one of attnexp.model.seams"]),
+        ("position=NAME:Nobody", ["has no class 'Nobody'", "Faster"]),
+        ("position=no_such_module:Bias", ["no module 'no_such_module'", "PYTHONPATH"]),
+        ("position=NAME:Odd", ["type of 'table'", "Tensor"]),
+        ("position=NAME:Turn model.d_head=5", ["model.d_head", "even", "5"]),
+        ("model=NAME:Clash", ["'dropout'", "another name"]),
+        ("model=NAME:Mix model.d_model=5", ["model.d_model", "even", "5"]),
+        ("model.pooling=NAME:Pool model.pooling.power=2", ["at least 1 and odd; got 2"]),
+        ("model.score=NAME:Pool", ["Score (scores)"]),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_told(words: str, told: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        compose(words.replace("NAME", f"{tmp_path.name}_pieces").split())
+    for part in told:
+        assert part in str(caught.value)
+
+
+def test_an_experiment_may_be_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "defaults:\n  - override /position: rotary\ntrain:\n  epochs: 3\n"
+    )
+    config = compose([f"experiment={tmp_path}/mine.yaml", "train.lr=0.1"])
+    assert (config.position.name, config.train.epochs, config.train.lr) == ("rotary", 3, 0.1)
+    with pytest.raises(UserError, match="cannot be read"):
+        compose([f"experiment={tmp_path}/yours.yaml"])

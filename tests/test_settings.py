@@ -1,0 +1,188 @@
+"""Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnexp.config.compose import compose, overlay
+from attnexp.config.options import groups
+from attnexp.config.schema import RunConfig, flatten, to_dict, walk
+from attnexp.errors import UserError
+from attnexp.model.classifier import build_model
+from attnexp.training.run import load_data, train_run
+
+PLACES = {"out", "data.path", "model.vectors"}
+"""Files: their content counts, not where it lies."""
+MACHINE = {"train.device", "train.threads"}
+"""They change a result by rounding alone."""
+
+SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
+NARROW = ["model.heads=2", "model.d_head=4"]
+MODELS = [
+    *(f"model={name}" for name in groups()["model"] if "attention" not in name and name != "tfidf"),
+    *(f"model={name}" for name in groups()["model"] if "attention" in name),
+    *(f"position={name}" for name in groups()["position"]),
+    *(f"mask={name}" for name in groups()["mask"]),
+    *(f"model.pooling={name} mask=padding" for name in groups()["model.pooling"]),
+    *(f"model.score={name}" for name in groups()["model.score"]),
+    *("model=mean position=sinusoidal", "model=fasttext position=learned"),
+    *("model=lstm position=learned model.before=cnn", "mask=padding position=shuffled"),
+    *("model=mean position=shuffled model.pooling=max", "model.score=additive position=rotary"),
+    "model.layers=2 model.norm=pre model.residual=true model.feed_forward=3 model.hidden=4",
+    "model.layers=2 model.pooling=masked_mean mask=none position=alibi",
+    "model.layers=2 model.pooling=masked_mean mask=padding position=relative",
+]
+
+
+def composed(words: str) -> RunConfig:
+    """A small config of these words, with few numbers large enough to hide what they do."""
+    numbers = {"window": ["radius=1"], "dilated": ["radius=1"], "restricted": ["radius=1"],
+               "window_padding": ["radius=1"], "block_sparse": ["block=2"]}  # fmt: skip
+    given = words.split()
+    more = [f"mask.{n}" for w in given for n in numbers.get(w.removeprefix("mask="), [])]
+    if "model=fasttext" in given:
+        more.append("model.buckets=16")
+    try:
+        return compose([*SMALL, *NARROW, *more, *given])
+    except UserError:  # without attention
+        return compose([*SMALL, *more, *given])
+
+
+def others(config: RunConfig, key: str) -> Iterator[Any]:
+    """Other values of a setting: every other option, or a number near it."""
+    ((value, kind),) = (
+        (getattr(section, f.name), f.type) for name, section, f in walk(config) if name == key
+    )
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+        yield from (str(option) for option in kind if option != value)
+    elif isinstance(value, float):
+        yield value / 2 + 0.1
+    else:
+        yield 6 if value is None else value + 2
+
+
+def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
+    """The config with another value of one setting, wherever that is accepted."""
+    for value in others(config, key):
+        tree = to_dict(config)
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            branch = branch[section]
+        branch[name] = value
+        try:
+            yield value, overlay(tree, [])
+        except UserError:
+            continue
+
+
+def behaviour(config: RunConfig) -> tuple[dict[str, tuple[Any, ...]], Tensor]:
+    """A model's parameters, and what it says of some reviews with and without dropout."""
+    model = build_model(config).double()
+    for seed, parameter in enumerate(model.parameters()):
+        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
+    ids = torch.randint(1, 12, (6, 9), generator=torch.Generator().manual_seed(0))
+    ids[1:3, :4] = 0
+    model.eval()
+    said = [model(ids)]
+    torch.manual_seed(0)
+    said.append(model.train()(ids))
+    layers = [repr(getattr(layer.attention, "window", None)) for layer in model.layers]
+    shapes = {name: (*p.shape, p.requires_grad) for name, p in model.named_parameters()}
+    return {**shapes, "layers": tuple(layers)}, torch.cat(said).detach()
+
+
+def same(one: RunConfig, other: RunConfig) -> bool:
+    (shapes, said), (other_shapes, other_said) = behaviour(one), behaviour(other)
+    return shapes == other_shapes and torch.allclose(said, other_said, rtol=1e-9, atol=1e-9)
+
+
+def settings(config: RunConfig, *sections: str) -> list[str]:
+    return [
+        key
+        for key in flatten(to_dict(config))
+        if key.startswith(sections) and not key.endswith("kind") and key not in PLACES | MACHINE
+    ]
+
+
+@pytest.mark.parametrize("words", MODELS)
+def test_every_setting_of_a_piece_changes_the_model(words: str) -> None:
+    config = composed(words)
+    idle = [
+        f"{key}={value}"
+        for key in settings(config, "model.", "position.", "mask.")
+        for value, other in changed(config, key)
+        if same(config, other)
+    ]
+    assert not idle
+
+
+@pytest.mark.parametrize("place", ["model", "position", "model.pooling", "model.score"])
+def test_no_two_choices_are_one_model(place: str) -> None:
+    options = [option for option in groups()[place] if option != "tfidf"]
+    masks = [place != "model" or "attention" in option for option in options]
+    configs = [
+        composed(f"{'mask=padding' * masked} {place}={option}")
+        for option, masked in zip(options, masks, strict=True)
+    ]
+    for i, one in enumerate(configs):
+        assert not [options[i] for other in configs[:i] if same(one, other)]
+
+
+REVIEWS = [
+    "Well, it's good! A film that one may see -- again and again, and then again; really.",
+    "bad.",
+    "the good the bad",
+    "It isn't bad, (not) at all: good",
+]
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    for split in ("train", "test"):
+        for label in ("pos", "neg"):
+            folder = tmp_path / "reviews" / split / label
+            folder.mkdir(parents=True)
+            for i in range(8):
+                text = f"{REVIEWS[i % 4]} {label} {i}"
+                (folder / f"{i}_7.txt").write_text(text)
+    return tmp_path / "reviews"
+
+
+@pytest.mark.parametrize("words", ["", "train=holdout", "model=tfidf", "model=tfidf train=holdout"])
+def test_every_setting_of_data_and_training_changes_what_comes_out(
+    words: str, reviews: Path, tmp_path: Path
+) -> None:
+    small = [] if "tfidf" in words else ["train.epochs=1", "train.batch_size=4", "model.d_model=8"]
+    fixed = ["data=files", f"data.path={reviews}", "data.max_len=6", "data.vocab_size=12"]
+    share = ["train.holdout=0.5"] if "holdout" in words else []
+    config = compose([*small, *fixed, *share, f"out={tmp_path}", "train.threads=1", *words.split()])
+
+    def outcome(config: RunConfig) -> object:
+        data = load_data(config.data)
+        _, result = train_run(config)
+        rows = [
+            (row.train_loss, row.train_loss_after, row.val_loss, row.epoch) for row in result.epochs
+        ]
+        ids = [part.ids.tolist() for part in (data.train, data.test)]
+        return ids, rows, result.test, result.parameters
+
+    before = outcome(config)
+    keys = settings(config, "data.", "train.", "seed")
+    if "model=tfidf" in words and "holdout" not in words:
+        keys.remove("seed")  # it draws nothing: the seed is a name
+    idle = [
+        f"{key}={value}"
+        for key in keys
+        if key != "data.name"
+        for value, other in changed(config, key)
+        if outcome(other) == before
+    ]
+    assert not idle
