@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from attnexp.runs.result import Run
 
 
+FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
+"""What a disk says that takes no more."""
+
+
 class _Commands(TyperGroup):
     """Turns what can go wrong into one message and an exit code."""
 
@@ -37,7 +41,7 @@ class _Commands(TyperGroup):
             sys.stderr.close()
             raise SystemExit(0) from None
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            if error.errno not in FULL_OR_CLOSED:
                 raise
             _stop(f"{error.strerror}: {error.filename or 'while writing'}. Free or change it.", 2)
         except KeyboardInterrupt as stop:
@@ -97,10 +101,15 @@ class Format(StrEnum):
 @app.command()
 def train(
     overrides: Overrides = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also where this very run has finished before.")
+    ] = False,
     as_json: AsJson = False,
     multirun: Annotated[bool, typer.Option("--multirun", "-m", hidden=True)] = False,
 ) -> None:
     """Train one model: live progress, a table by epoch, and where the results are.
+
+    A run that has finished before is shown at once.
 
     Example: attnexp train data=contrast position=sinusoidal
     """
@@ -113,7 +122,7 @@ def train(
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
-    run_dir, result = train_run(config, overrides=words)
+    run_dir, result = train_run(config, overrides=words, again=again)
     if as_json:
         _print_json(result.to_json())
     else:
@@ -160,14 +169,15 @@ def sweep(
     from attnexp.sweeps.watch import Watch, totals
 
     with Watch() as watch:
-        entries = carry_out(planned, on_error=on_error, watch=watch)
+        entries = carry_out(planned, on_error=on_error, observe=watch)
     outcomes = [entry.outcome for entry in entries]
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
+    finished.sort(key=lambda run: [*planned.variants].index(run.label))
     if as_json:
         _print_json([comparison.to_json() for comparison in _compare(finished, margin)])
     elif finished:
         _show(finished, margin)
-        _out(f"\nResults: {planned.directory}")
+        _out(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:
         lines = [f"{failure.job}: {failure.reason}" for failure in failures]
@@ -176,7 +186,9 @@ def sweep(
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders with runs.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Studies, or any folders with runs.")
+    ],
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
     html: Annotated[
         Path | None,
@@ -196,11 +208,12 @@ def report(
     Example: attnexp report outputs/blog --html blog.html
     """
     from attnexp.report import formats
-    from attnexp.runs.store import load, load_all
+    from attnexp.runs.manifest import load_runs
+    from attnexp.runs.store import load
 
     if run is not None and html is None:
         raise UserError(f"--run {run} chooses what the page shows; give --html FILE too.")
-    found = load_all(folders)
+    found = load_runs(folders)
     if html is not None:
         from attnexp.progress import note
         from attnexp.report.html import write

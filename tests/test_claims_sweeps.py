@@ -10,7 +10,7 @@ from test_report import result
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Conclusion
 from attnexp.report import kexue
-from attnexp.runs import store
+from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 
 K_NONE = [row["val_accuracy"] for row in kexue.FIGURES["none"]]
@@ -19,19 +19,22 @@ K_PE = [row["val_accuracy"] for row in kexue.FIGURES["sinusoidal"]]
 
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:
     """One run a seed, on what passes for the whole of IMDB."""
-    for seed, epochs in enumerate(accuracies):
-        run = result(label, 0, seed, epochs, *words)
-        folder = root / study / f"{label}-{seed}"
-        folder.mkdir(parents=True)
-        store.save(folder, replace(run, run_id=f"{label}{seed}"))
+    runs = [result(label, seed, epochs, *words) for seed, epochs in enumerate(accuracies)]
+    save(root, runs, study)
 
 
-def save(root: Path, runs: list[Run]) -> None:
-    """Under the study that C20 and C22 read."""
+def save(root: Path, runs: list[Run], study: str = "blog") -> None:
+    """Under the study that C20 and C22 read, if no other is given."""
+    planned = []
     for run in runs:
-        folder = root / "blog" / f"{run.result.label}-{run.result.seed}"
+        seed = str(run.result.seed)
+        entry = manifest.Entry(variant=run.label, seed=seed, run_id=f"{study}{run.label}{seed}-0")
+        folder = store.run_dir(root, entry.run_id)
         folder.mkdir(parents=True)
-        store.save(folder, run.result)
+        store.save(folder, replace(run.result, run_id=entry.run_id))
+        planned.append(entry)
+    variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
+    manifest.record(root / study, manifest.Manifest(name=study, variants=variants, runs=planned))
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:
@@ -66,7 +69,7 @@ def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
     for i, others in enumerate(words):
         folder = tmp_path / str(i)
         runs = [
-            Run(path=folder, result=result(label, 0, seed, [0.8] * 5, f"position={kind}", *others))
+            result(label, seed, [0.8] * 5, f"position={kind}", *others)
             for seed in range(5)
             for label, kind in (("no_pe", "none"), ("pe", "sinusoidal"))
         ]

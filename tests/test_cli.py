@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,9 +37,47 @@ def test_train_says_where_the_results_are_and_they_are_there(
     assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
 
 
+def test_a_finished_run_is_shown_at_once(attnexp: Command) -> None:
+    first, again = attnexp("train", *SMOKE), attnexp("train", *SMOKE)
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert again.stderr == "This run has finished before. To do it once more: --again.\n"
+    assert "epoch 2/2" in attnexp("train", *SMOKE, "--again").stderr
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
+    attnexp: Command, tmp_path: Path
+) -> None:
+    """Interrupted in the middle, and with no room for the weights."""
+    words = ["train", "data=contrast", "train.epochs=2"]
+    assert attnexp(*words).returncode == 0
+    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
+    before = contents(run_dir)
+    program = str(Path(sys.executable).parent / "attnexp")
+    process = subprocess.Popen(
+        [program, *words, "--again"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("epoch 1/2")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert contents(run_dir) == before
+    line = f"ulimit -f 100; exec {shlex.join([program, *words, '--again'])}"  # blocks of 1 kB
+    full = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert full.returncode == 2
+    assert "File too large" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert contents(run_dir) == before
+    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
+
+
 def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) -> None:
     trained = attnexp_json("train", *SMOKE)
-    assert {"schema", "run_id", "seed", "config", "data", "parameters", "flops_per_example",
+    assert {"schema", "run_id", "code", "seed", "config", "data", "parameters", "flops_per_example",
             "epochs", "best", "final", "test", "wall_seconds", "peak_rss_bytes",
             "provenance"} <= trained.keys()  # fmt: skip
     assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
@@ -48,7 +87,9 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
         "position=none",
         "position=sinusoidal",
     ]
-    assert attnexp_json("report", "outputs") == swept
+    assert attnexp_json("report", "outputs/sweep_position") == swept
+    (bare,) = attnexp_json("report", "outputs")
+    assert [*bare["differences"].values()] == [*swept[0]["differences"].values()]
     assert attnexp_json("config", "seed=3")["seed"] == 3
     assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
     assert attnexp_json("config", "--cost")["parameters"] == 2_609_281
@@ -68,7 +109,7 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) 
     assert again.stdout == first.stdout
     assert again.stderr.count("finished before") == 4
     tables, _, results = first.stdout.rpartition("\nResults: ")
-    assert results == "outputs/blog\n"
+    assert results == "outputs/blog\nAgain: attnexp report outputs/blog\n"
     assert attnexp("report", "outputs/blog").stdout == tables
 
 
@@ -126,7 +167,7 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     attnexp: Command, attnexp_json: Json, tmp_path: Path
 ) -> None:
     attnexp("train", *SMOKE, "position=sinusoidal")
-    (run_dir,) = (tmp_path / "outputs/runs").glob("[!.]*")
+    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
     both = attnexp_json("evaluate", str(run_dir))
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout

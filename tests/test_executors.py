@@ -13,7 +13,7 @@ import pytest
 
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
-from attnexp.sweeps.executors.choose import local_slots, open_executor, settle
+from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
 from attnexp.sweeps.plan import Sweep, plan
 
@@ -49,8 +49,8 @@ def test_one_run_at_a_time_needs_no_process_and_keeps_torchs_threads() -> None:
     executor = open_executor(planned.executor, planned.jobs)
     assert isinstance(executor, InThisProcess)
     job = planned.jobs[0]
-    assert settle(job, planned.executor, alone=True).config.train.threads is None
-    assert settle(job, planned.executor, alone=False).config.train.threads == 1
+    assert for_executor(job, planned.executor, alone=True).config.train.threads is None
+    assert for_executor(job, planned.executor, alone=False).config.train.threads == 1
 
 
 def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:

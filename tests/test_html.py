@@ -85,7 +85,7 @@ def stored(folder: Path, *words: str) -> Run:
     folder.mkdir(exist_ok=True)
     save_weights(folder, model.state_dict())
     store.save_vocabulary(folder, WORDS)
-    run = made("a", 0, 0)
+    run = made("a", 0)
     return replace(run, path=folder, result=replace(run.result, config=to_dict(config)))
 
 
@@ -95,10 +95,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     out = tmp_path_factory.mktemp("trained")
     words = ["experiment=smoke", "train.threads=1", "train.epochs=1", "data.limit_train=32"]
     found = []
-    for order, kind in enumerate(("none", "sinusoidal")):
+    for kind in ("none", "sinusoidal"):
         config = compose([*words, "data.limit_test=32", f"position={kind}", f"out={out}"])
-        path, result = train_run(config, label=kind, order=order)
-        found.append(Run(path=path, result=result))
+        path, result = train_run(config)
+        found.append(Run(path=path, result=result, label=kind))
     return found
 
 
@@ -110,8 +110,8 @@ def everything(trained: list[Run]) -> list[Run]:
     for run in (*hostile, *long):
         run.result.config["model"]["heads"] = 4 if run in hostile else 2
     holdout = [
-        *(made("a", 0, seed, "train=holdout", epochs=1) for seed in range(2)),
-        *(made("b", 1, seed, "train=holdout", "position=rotary", epochs=1) for seed in range(2)),
+        *(made("a", seed, "train=holdout", epochs=1) for seed in range(2)),
+        *(made("b", seed, "train=holdout", "position=rotary", epochs=1) for seed in range(2)),
     ]
     return [*many, *hostile, *long, *holdout, *trained]
 
@@ -152,7 +152,7 @@ def test_what_users_write_is_text(full: str) -> None:
     parsed = Parsed(full)
     assert "script" not in parsed.tags
     assert HOSTILE.format("pe").replace("  ", " ") in parsed.text
-    run = made("a", 0, 0)
+    run = made("a", 0)
     argv = {"argv": ["/bin/attnexp", "<b>bold</b>", "two words"], "commit": None}
     other = replace(run, result=replace(run.result, provenance=argv))
     parsed = Parsed(page([other]))
@@ -207,7 +207,9 @@ def test_downloads_hold_all_of_the_data(everything: list[Run], full: str) -> Non
 def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Comparison]) -> None:
     as_json = json.loads(json.dumps([comparison.to_json() for comparison in comparisons]))
     assert json.loads(held["comparison.json"]) == as_json
-    assert json.loads(held["runs.json"]) == [run.result.to_json() for run in found]
+    assert json.loads(held["runs.json"]) == [
+        {"variant": run.label, **run.result.to_json()} for run in found
+    ]
     rows = list(csv.DictReader(io.StringIO(held["figures.csv"])))
     assert {row["variant"] for row in rows} == {v.label for c in comparisons for v in c.variants}
 
@@ -232,16 +234,16 @@ def test_synthetic_data_and_optimistic_peaks_are_named() -> None:
 
 
 def test_one_run_has_no_verdict_and_a_reason() -> None:
-    text = Parsed(page([made("alone", 0, 0)])).text
+    text = Parsed(page([made("alone", 0)])).text
     assert "No verdict: there is one variant, alone" in text
-    text = Parsed(page([made("a", 0, 0), made("b", 1, 1, "model.heads=4")])).text
+    text = Parsed(page([made("a", 0), made("b", 1, "model.heads=4")])).text
     assert "no variant shares a seed with a" in text
     assert "b and a share no seed" in text
 
 
 @pytest.mark.parametrize("words", [["model=tfidf"], ["train.measure_train=false"]])
 def test_runs_of_other_kinds(words: list[str]) -> None:
-    found = [made("a", 0, 0, epochs=1), made("b", 1, 0, *words, epochs=1)]
+    found = [made("a", 0, epochs=1), made("b", 0, *words, epochs=1)]
     for run in found:
         for row in (*run.result.epochs, run.result.best, run.result.final):
             object.__setattr__(row, "train_accuracy_after", None)
@@ -249,7 +251,7 @@ def test_runs_of_other_kinds(words: list[str]) -> None:
 
 
 def test_the_page_is_written_whole_or_the_user_told(tmp_path: Path) -> None:
-    found = [made("a", 0, 0)]
+    found = [made("a", 0)]
     comparisons = compare(found)
     html.write(tmp_path / "report.html", found, comparisons)
     assert (tmp_path / "report.html").read_text("utf-8") == html.page(found, comparisons)
@@ -289,7 +291,7 @@ def luminance(colour: str) -> float:
 def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[Run]) -> None:
     assert html.choose(trained) is trained[1]
     assert html.choose(trained[:1]) is trained[0]
-    assert html.choose([made("a", 0, 0, "model=mean")]) is None
+    assert html.choose([made("a", 0, "model=mean")]) is None
     text = Parsed(page(trained)).text
     assert "sinusoidal, seed 0" in text
     assert insight.SENTENCE in text
@@ -300,9 +302,9 @@ def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[R
 
 
 def test_a_model_that_cannot_be_shown_says_why() -> None:
-    assert "No variant has attention." in page([made("a", 0, 0, "model=mean")])
-    assert "is missing, so there is no model to load." in page([made("a", 0, 0)])
-    mean = made("a", 0, 0, "model=mean")
+    assert "No variant has attention." in page([made("a", 0, "model=mean")])
+    assert "is missing, so there is no model to load." in page([made("a", 0)])
+    mean = made("a", 0, "model=mean")
     assert "A model of kind mean has no attention." in page([mean], chosen=mean)
 
 

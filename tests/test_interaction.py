@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,19 +34,19 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
     """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
     levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
               for label in LABELS}  # fmt: skip
-    manifest.save(folder, Manifest(name="mine", variants=levels))
+    manifest.record(folder, Manifest(name="mine", variants=levels))
     found = []
     for seed, extra in enumerate(more):
         chance = 0.001 * seed
         accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
                     "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
-        for order, label in enumerate(LABELS):
+        for label in LABELS:
             words = ["position=sinusoidal"] * ("pe" in label) + ["model.score.scale=false"] * (
                 "_un" in label
             )
-            run = result(label, order, seed, [0.7, accuracy[label]], "data=contrast", *words)
+            run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
             if label != without:
-                found.append(Run(path=folder / run.run_id, result=run))
+                found.append(replace(run, study=folder))
     return found
 
 
@@ -126,7 +127,7 @@ def test_runs_that_miss_a_variant_or_a_seed_or_lie_elsewhere_have_none(tmp_path:
     for label in LABELS:
         assert only(stored(tmp_path, more=MORE, without=label)).interactions == []
     found = stored(tmp_path, more=MORE)
-    apart = [run for run in found if (run.result.label == "pe_scaled") == (run.result.seed < 3)]
+    apart = [run for run in found if (run.label == "pe_scaled") == (run.result.seed < 3)]
     assert only(apart).interactions == []
     (tmp_path / manifest.FILE).unlink()
     assert only(found).interactions == []
@@ -157,8 +158,7 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
     assert [(str(job.config.position.kind), job.config.model.scale) for job in planned.jobs] == [
         ("none", True), ("none", False), ("sinusoidal", True), ("sinusoidal", False),
     ]  # fmt: skip
-    assert planned.study is not None
-    assert planned.study.variants["pe_scaled"] == {"position": "pe", "scale": "scaled"}
+    assert planned.variants["pe_scaled"] == {"position": "pe", "scale": "scaled"}
 
 
 @pytest.mark.parametrize(

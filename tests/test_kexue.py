@@ -5,47 +5,44 @@ import io
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
-from test_report import result
+from test_report import but, result
 
 from attnexp.config.compose import load_study
 from attnexp.report import formats, html, kexue
 from attnexp.report.comparison import Comparison, compare
 from attnexp.report.kexue import Count
-from attnexp.runs.result import Run, RunResult
+from attnexp.runs.result import Run
 
 K = ("model.score.scale=false", "train.eps=1e-8")
 PE = "position=sinusoidal"
 SD = 0.002
 
 
-def like_k(
-    label: str, order: int, seed: int, *words: str, moved: float = 0.0, epochs: int = 5
-) -> RunResult:
+def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int = 5) -> Run:
     """A run whose figures are K's but for chance; its train losses may be moved."""
-    run = result(label, order, seed, [0.8] * epochs, *words)
-    published = kexue.figures_for(run)
+    run = result(label, seed, [0.8] * epochs, *words)
+    published = kexue.figures_for(run.result)
     assert published is not None
     chance = random.Random(f"{label}{seed}")
     rows = []
-    for row, figures in zip(run.epochs, published, strict=False):
+    for row, figures in zip(run.result.epochs, published, strict=False):
         ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
         ours["train_loss"] += moved
         rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
     best = max(rows, key=lambda row: row.val_accuracy)
-    return replace(run, epochs=rows, best=best, final=rows[-1])
+    return but(run, epochs=rows, best=best, final=rows[-1])
 
 
 def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
     variants = (("no_pe", words), ("pe", (PE, *words)))
     return [
-        Run(path=Path("nowhere"), result=like_k(label, order, seed, *own, moved=moved))
+        like_k(label, seed, *own, moved=moved)
         for seed in range(num_seeds)
-        for order, (label, own) in enumerate(variants)
+        for label, own in variants
     ]
 
 
@@ -90,8 +87,8 @@ def test_our_own_runs_are_held_against_the_others_with_both_variants_of_a_seed()
     assert all(own[seed] == sum(counts[label,].own[seed] for label in ("no_pe", "pe"))
                for seed in own)  # fmt: skip
     strange = [
-        replace(run, result=like_k("pe", 1, 5, PE, *K, moved=1.0))
-        if (run.result.label, run.result.seed) == ("pe", 5) else run
+        like_k("pe", 5, PE, *K, moved=1.0)
+        if (run.label, run.result.seed) == ("pe", 5) else run
         for run in found
     ]  # fmt: skip
     assert counted(strange)["no_pe", "pe"].own["5"] <= own["5"] - 5
@@ -108,9 +105,7 @@ def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
     """Each of the four by itself: variants of different settings are not counted together."""
     study = load_study("blog_cells")
     found = [
-        Run(path=Path("nowhere"), result=like_k(label, order, seed, *words))
-        for order, (label, words) in enumerate(study.variants.items())
-        for seed in range(4)
+        like_k(label, seed, *words) for label, words in study.variants.items() for seed in range(4)
     ]
     counts = counted(found)
     cells = [variants for variants in counts if len(variants) == 2]
@@ -141,13 +136,13 @@ def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
     ],
 )
 def test_another_experiment_is_never_held_against_k(words: list[str]) -> None:
-    run = result("pe", 1, 0, [0.8] * 5, PE, *K, *words)
+    run = result("pe", 0, [0.8] * 5, PE, *K, *words).result
     assert kexue.figures_for(run) is None
     assert not kexue.is_k(run)
 
 
 def test_other_data_under_the_name_of_imdb_are_never_held_against_k() -> None:
-    run = result("pe", 1, 0, [0.8] * 5, PE, *K)
+    run = result("pe", 0, [0.8] * 5, PE, *K).result
     assert kexue.is_k(run)
     for split in ("n_train", "n_test"):
         fewer = replace(run, data={**run.data, split: 1_000})
@@ -156,10 +151,7 @@ def test_other_data_under_the_name_of_imdb_are_never_held_against_k() -> None:
 
 def test_shorter_and_longer_runs_are_held_for_the_epochs_that_both_have() -> None:
     for epochs, num_figures in ((2, 8), (5, 20)):
-        found = [
-            Run(path=Path("nowhere"), result=like_k("a", 0, seed, *K, epochs=epochs))
-            for seed in range(3)
-        ]
+        found = [like_k("a", seed, *K, epochs=epochs) for seed in range(3)]
         assert counted(found)["a",].num_figures == num_figures
 
 
@@ -168,7 +160,7 @@ def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
     comparisons = compare(found)
     first = comparisons[0].variants[0].epochs[0]
     outside = first.agreement["train_loss"]
-    losses = [run.result.epochs[0].train_loss for run in found if run.result.label == "no_pe"]
+    losses = [run.result.epochs[0].train_loss for run in found if run.label == "no_pe"]
     distance = (0.4090 - np.mean(losses)) / np.std(losses, ddof=1)
     assert outside.distance == pytest.approx(distance)
     cell = f".4090 ({distance:+.1f})"

@@ -20,6 +20,7 @@ ROOMS = [
     {"sweeps", "report"},
     {"claims"},
     {"cli"},
+    {"__main__"},
 ]
 """A module imports from its own room and from the rooms above it in this list."""
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from conftest import ROOT
 
+from attnexp.runs.code import ON_DEMAND, reached
+
 
 def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     source = tmp_path / "source"
@@ -22,15 +24,18 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = (
         "import attnexp.config.compose as c; print(c.conf_dir()); "
-        "print(c.compose(['experiment=blog_pe']).position.name, *c.load_study('blog').variants)"
+        "print(c.compose(['experiment=blog_pe']).position.name, *c.load_study('blog').variants); "
+        "from attnexp.runs.code import ON_DEMAND, reached; print(reached(frozenset(ON_DEMAND)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout.split() == [str(site / "attnexp/conf"), "sinusoidal", "no_pe", "pe"], (
-        done.stderr
-    )
+    assert done.stdout.splitlines() == [
+        str(site / "attnexp/conf"),
+        "sinusoidal no_pe pe",
+        str(reached(frozenset(ON_DEMAND))),  # the same code, and so the same ids
+    ], done.stderr
     shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
     assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}
     code = {path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob("*.py")}

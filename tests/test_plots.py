@@ -38,12 +38,12 @@ def row(epoch: int, accuracy: float) -> EpochRow:
                     examples_per_second=1.0)  # fmt: skip
 
 
-def run(label: str, order: int, seed: int, accuracies: list[float], *words: str) -> Run:
+def run(label: str, seed: int, accuracies: list[float], *words: str) -> Run:
     config = settings_of(*words)
     config = {**config, "seed": seed, "train": {**config["train"], "epochs": len(accuracies)}}
     rows = [row(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
     result = RunResult(
-        schema=SCHEMA, run_id=f"{label}{seed}{words}", label=label, order=order, seed=seed,
+        schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
         config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
         data={"name": config["data"]["name"], "fingerprint": "f", "n_train": 25_000,
               "n_val": 25_000, "n_test": 25_000},
@@ -51,7 +51,7 @@ def run(label: str, order: int, seed: int, accuracies: list[float], *words: str)
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0, peak_rss_bytes=1, provenance={},
     )  # fmt: skip
-    return Run(path=Path("nowhere"), result=result)
+    return Run(path=Path("nowhere"), result=result, label=label)
 
 
 def only(runs: list[Run]) -> Comparison:
@@ -63,18 +63,18 @@ def blog(num_seeds: int = 3, *words: str) -> Comparison:
     runs = []
     for seed in range(num_seeds):
         noise = 0.0007 * (seed % 3) + 0.0001 * seed
-        runs.append(run("no_pe", 0, seed, [0.841 + noise, 0.829, 0.815, 0.803, 0.794], *words))
+        runs.append(run("no_pe", seed, [0.841 + noise, 0.829, 0.815, 0.803, 0.794], *words))
         pe = [0.842, 0.844 + 2 * noise, 0.831, 0.824, 0.817 - noise]
-        runs.append(run("pe", 1, seed, pe, *PE, *words))
+        runs.append(run("pe", seed, pe, *PE, *words))
     return only(runs)
 
 
 def contrast(reached: float = 1.0) -> Comparison:
     runs = []
     for seed in range(5):
-        runs.append(run("no_pe", 0, seed, [0.5] * 6, "data=contrast"))
+        runs.append(run("no_pe", seed, [0.5] * 6, "data=contrast"))
         pe = [(0.5 + reached) / 2] + [reached] * 5
-        runs.append(run("pe", 1, seed, pe, "data=contrast", *PE))
+        runs.append(run("pe", seed, pe, "data=contrast", *PE))
     return only(runs)
 
 
@@ -85,7 +85,7 @@ def many(num_epochs: int, num_variants: int = 9, form: str = "variant {}") -> Co
             start = 0.85 - 0.004 * index + 0.001 * seed * (index % 2)
             accuracies = [start - 0.0015 * epoch for epoch in range(num_epochs)]
             words = ("model.heads=4", f"train.lr={0.001 * (index + 1)}")
-            runs.append(run(form.format(index), index, seed, accuracies, *words))
+            runs.append(run(form.format(index), seed, accuracies, *words))
     return only(runs)
 
 
@@ -296,8 +296,8 @@ def test_an_interval_without_width_is_a_point() -> None:
 
 def test_the_zero_line_and_the_margin_are_named() -> None:
     comparison = compare(
-        [run("a", 0, s, [0.84, 0.83]) for s in range(3)]
-        + [run("b", 1, s, [0.84, 0.833 + s / 1000], *PE) for s in range(3)],
+        [run("a", s, [0.84, 0.83]) for s in range(3)]
+        + [run("b", s, [0.84, 0.833 + s / 1000], *PE) for s in range(3)],
         margin=0.005,
     )[0]
     text = plots.forest(comparison, width=80).plain
@@ -306,9 +306,9 @@ def test_the_zero_line_and_the_margin_are_named() -> None:
 
 
 def test_no_shared_seed_no_forest() -> None:
-    apart = only([run("no_pe", 0, 0, [0.8, 0.8]), run("pe", 1, 1, [0.8, 0.8], *PE)])
+    apart = only([run("no_pe", 0, [0.8, 0.8]), run("pe", 1, [0.8, 0.8], *PE)])
     assert not plots.forest(apart, width=80)
-    assert not plots.forest(only([run("no_pe", 0, 0, [0.8, 0.8])]), width=80)
+    assert not plots.forest(only([run("no_pe", 0, [0.8, 0.8])]), width=80)
 
 
 def test_labels_that_shorten_to_the_same_stand_whole_above_their_bars() -> None:
@@ -351,7 +351,7 @@ def test_show_colours_a_terminal() -> None:
 
 def test_show_of_nothing_prints_nothing() -> None:
     console = Console(file=io.StringIO(), width=80)
-    plots.show(only([run("no_pe", 0, 0, [0.8])]), console)
+    plots.show(only([run("no_pe", 0, [0.8])]), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 

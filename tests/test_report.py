@@ -16,9 +16,8 @@ from rich.console import Console
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.report import comparison as comparing
 from attnexp.report import formats, kexue, tables
-from attnexp.report.comparison import FIGURES, Comparison
+from attnexp.report.comparison import FIGURES, Comparison, compare
 from attnexp.runs import predictions
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 from attnexp.statistics.verdict import Verdict
@@ -36,11 +35,12 @@ def settings(*words: str) -> dict[str, Any]:
     return to_dict(compose(list(words)))
 
 
-def result(label: str, order: int, seed: int, accuracies: list[float], *words: str) -> RunResult:
+def result(label: str, seed: int, accuracies: list[float], *words: str) -> Run:
+    """A run that never was."""
     config = {**copy.deepcopy(settings(f"train.epochs={len(accuracies)}", *words)), "seed": seed}
     rows = [row(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
-    return RunResult(
-        schema=SCHEMA, run_id=f"{label}{seed}{words}", label=label, order=order, seed=seed,
+    result = RunResult(
+        schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
         config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
         data={"name": config["data"]["name"], "fingerprint": "f", "n_train": 25_000,
               "n_val": 25_000, "n_test": 25_000},
@@ -48,22 +48,22 @@ def result(label: str, order: int, seed: int, accuracies: list[float], *words: s
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0, peak_rss_bytes=1, provenance={},
     )  # fmt: skip
+    return Run(path=Path("nowhere"), result=result, label=label)
 
 
-def blog(*words: str) -> list[RunResult]:
+def but(run: Run, **figures: Any) -> Run:
+    """The same run with other figures."""
+    return replace(run, result=replace(run.result, **figures))
+
+
+def blog(*words: str) -> list[Run]:
     results = []
     for seed in range(3):
         base = 0.84 + seed / 1000
-        results.append(result("no_pe", 0, seed, [base, 0.83, 0.82, 0.81, 0.79], *words))
+        results.append(result("no_pe", seed, [base, 0.83, 0.82, 0.81, 0.79], *words))
         pe = ["position=sinusoidal", *words]
-        results.append(result("pe", 1, seed, [base - 0.001, base + 0.002, 0.83, 0.82, 0.8], *pe))
+        results.append(result("pe", seed, [base - 0.001, base + 0.002, 0.83, 0.82, 0.8], *pe))
     return results
-
-
-def compare(results: list[RunResult], folder: Path = Path("nowhere")) -> list[Comparison]:
-    return comparing.compare(
-        [Run(path=folder / result.run_id, result=result) for result in results]
-    )
 
 
 def only(comparisons: list[Comparison]) -> Comparison:
@@ -71,7 +71,7 @@ def only(comparisons: list[Comparison]) -> Comparison:
     return comparison
 
 
-def shown(results: list[RunResult]) -> str:
+def shown(results: list[Run]) -> str:
     console = Console(file=io.StringIO(), width=80)
     formats.show(compare(results), console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -96,7 +96,8 @@ def test_points_are_declared_by_protocol() -> None:
     """blog: peak and final on test. holdout: test once at the chosen epoch, then held-out."""
     assert list(only(compare(blog())).variants[0].points) == ["peak", "final"]
     held_out = only(compare([
-        replace(r, test=Evaluation(loss=0.3, accuracy=0.5 + r.seed / 10, brier=0.1, ece=0.1, n=9))
+        but(r, test=Evaluation(
+            loss=0.3, accuracy=0.5 + r.result.seed / 10, brier=0.1, ece=0.1, n=9))
         for r in blog("train=holdout")
     ]))  # fmt: skip
     assert list(held_out.variants[0].points) == ["chosen", "final"]
@@ -105,11 +106,11 @@ def test_points_are_declared_by_protocol() -> None:
 
 
 def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_told() -> None:
-    def results(num_seeds: int) -> list[RunResult]:
+    def results(num_seeds: int) -> list[Run]:
         found = []
         for seed in range(num_seeds):
-            found.append(result("none", 0, seed, [0.5]))
-            found.append(result("pe", 1, seed, [1.0], "position=sinusoidal"))
+            found.append(result("none", seed, [0.5]))
+            found.append(result("pe", seed, [1.0], "position=sinusoidal"))
         return found
 
     enough = only(compare(results(6))).differences["pe"]["final"]
@@ -122,9 +123,7 @@ def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_tol
 
 
 def test_one_variant_under_two_names_is_no_difference() -> None:
-    names = [
-        result(name, order, seed, [0.8]) for seed in range(6) for order, name in enumerate("ab")
-    ]
+    names = [result(name, seed, [0.8]) for seed in range(6) for name in "ab"]
     comparison = only(compare(names))
     assert [variant.label for variant in comparison.variants] == ["a", "b"]
     assert comparison.differences["b"]["final"].judgement.verdict is Verdict.equivalent
@@ -135,22 +134,20 @@ def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
     labels = np.ones(10, np.uint8)
     right = {"no_pe": [1, 0, 0, 0, 0, 0, 0, 0, 1, 0], "pe": [0, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
     results = blog()
-    for run in results[:2]:  # seed 0; the others have lost their predictions
-        folder = tmp_path / run.run_id
-        folder.mkdir()
+    for i, run in enumerate(results[:2]):  # seed 0; the others have lost their predictions
+        results[i] = replace(run, path=tmp_path / run.label)
+        results[i].path.mkdir()
         logits = np.array(right[run.label], np.float32) - 0.5
         stored = {predictions.BEST: logits, predictions.FINAL: logits}
-        predictions.save(folder, {**stored, predictions.VAL_LABELS: labels})
-    found = only(compare(results, tmp_path)).differences["pe"]["final"].mcnemar
+        predictions.save(results[i].path, {**stored, predictions.VAL_LABELS: labels})
+    found = only(compare(results)).differences["pe"]["final"].mcnemar
     assert list(found) == ["0"]
     assert (found["0"].only_variant, found["0"].only_baseline) == (7, 1)
     assert found["0"].p == pytest.approx(2 * (1 + 8) / 2**8)
 
 
 def test_seeds_apart_make_replicates_of_one_variant() -> None:
-    results = [
-        result("a", 0, 0, [0.8], *words) for words in ([], ["seeds.init=1"], ["seeds.init=2"])
-    ]
+    results = [result("a", 0, [0.8], *words) for words in ([], ["seeds.init=1"], ["seeds.init=2"])]
     (variant,) = only(compare(results)).variants
     assert variant.seeds == ["0", "0-init1", "0-init2"]
 
@@ -173,8 +170,8 @@ def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
 
 @pytest.mark.parametrize("words", [[], ["data=contrast"], ["train=holdout"]])
 def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
-    text = shown([replace(r, epochs=[replace(e, train_accuracy=1.0, val_accuracy=1.0)
-                                     for e in r.epochs]) for r in blog(*words)])  # fmt: skip
+    text = shown([but(r, epochs=[replace(e, train_accuracy=1.0, val_accuracy=1.0)
+                                 for e in r.result.epochs]) for r in blog(*words)])  # fmt: skip
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert "100.00 ± 0.00" in text
@@ -221,9 +218,7 @@ def test_csv_and_json_hold_full_precision() -> None:
 def test_latex_compiles_in_the_mind() -> None:
     """Environments close, every row has as many cells as columns, nothing special is bare."""
     label = "50_% & more #1"
-    text = formats.latex(
-        compare([replace(r, label=label) for r in blog() if r.order] + blog()[::2])
-    )
+    text = formats.latex(compare([*blog()[::2], *(replace(r, label=label) for r in blog()[1::2])]))
     for environment in ("table", "tabular"):
         begins = text.count(rf"\begin{{{environment}}}")
         assert begins == text.count(rf"\end{{{environment}}}") > 0
@@ -242,12 +237,46 @@ def test_results_that_must_not_be_compared_get_tables_of_their_own() -> None:
     assert [comparison.protocol for comparison in comparisons] == ["blog", "holdout"]
 
 
+def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_first() -> None:
+    runs = [
+        replace(result("", seed, [0.8], *words), path=Path(f"{seed}"))
+        for seed in range(2)
+        for words in (["position=sinusoidal", "model.heads=4"], ["model.heads=4"], [])
+    ]
+    assert [(variant.label, variant.seeds) for variant in only(compare(runs)).variants] == [
+        ("model.heads=8 position=none", ["0", "1"]),
+        ("model.heads=4 position=none", ["0", "1"]),
+        ("model.heads=4 position=sinusoidal", ["0", "1"]),
+    ]
+    (alone,) = only(compare(runs[2::3])).variants
+    assert alone.label == "imdb attention none"
+
+
+def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said() -> None:
+    old, new = ({"attnexp.model.positions": digest} for digest in ("1", "2"))
+    runs = [
+        but(run, code=code, run_id=f"{i}-{code['attnexp.model.positions']}")
+        for code, pair in ((old, slice(0, 2)), (new, slice(2, 6)))
+        for i, run in enumerate(blog()[pair])
+    ]
+    comparison = only(compare(runs))
+    assert [(variant.label, variant.seeds) for variant in comparison.variants] == [
+        ("no_pe code 1", ["0"]),
+        ("pe code 1", ["0"]),
+        ("no_pe code 2", ["1", "2"]),
+        ("pe code 2", ["1", "2"]),
+    ]
+    assert comparison.differences["pe code 2"] == {}  # never held against the other code
+    assert "model/positions.py changed between these runs" in shown(runs)
+    assert not only(compare(blog())).other_code
+
+
 def test_one_label_with_two_meanings_is_told_apart() -> None:
-    results = [result("a", 0, 0, [0.8]), result("a", 0, 1, [0.8], "model.heads=4")]
+    results = [result("a", 0, [0.8]), result("a", 1, [0.8], "model.heads=4")]
     labels = [variant.label for variant in only(compare(results)).variants]
     assert labels == ["a model.heads=8", "a model.heads=4"]
 
 
 def test_variants_without_a_common_seed_are_not_subtracted() -> None:
-    text = shown([result("a", 0, 0, [0.8]), result("b", 1, 1, [0.9], "model.heads=4")])
+    text = shown([result("a", 0, [0.8]), result("b", 1, [0.9], "model.heads=4")])
     assert "share no seed" in text

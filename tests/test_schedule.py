@@ -2,7 +2,6 @@
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,14 @@ import pytest
 from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed
 from attnexp.runs import store
-from attnexp.runs.result import EpochRow, Run
+from attnexp.runs.manifest import load_runs
+from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.sweeps.executors.local import Processes
 from attnexp.sweeps.executors.task import Failure, do
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, Status, carry_out, survey
 from attnexp.training import run as train
-from attnexp.training.loop import fit
+from attnexp.training.run import OpenRun
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -38,16 +38,28 @@ def figures(entries: list[Entry]) -> list[tuple[str, list[float]]]:
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Labels and seeds of the runs that were really trained, as they come."""
+    """Positions and seeds of the runs that were really trained, as they come."""
     seen: list[str] = []
-    real = train.train_run
+    real = train.work_through
 
-    def watch(config, **more):  # type: ignore[no-untyped-def]
-        seen.append(f"{more['label']} {config.seed}")
-        return real(config, **more)
+    def observe(run: OpenRun) -> RunResult:
+        seen.append(f"{run.config.position.name} {run.config.seed}")
+        return real(run)
 
-    monkeypatch.setattr(train, "train_run", watch)
+    monkeypatch.setattr(train, "work_through", observe)
     return seen
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int) -> None:
+    """Let the run of one seed raise."""
+    real = train.work_through
+
+    def work_through(run: OpenRun) -> RunResult:
+        if run.config.seed == seed:
+            raise error
+        return real(run)
+
+    monkeypatch.setattr(train, "work_through", work_through)
 
 
 def test_finished_runs_are_taken_up_and_missing_ones_done(
@@ -67,45 +79,39 @@ def test_a_survey_changes_nothing_on_disk(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_under_another_label_moves_to_its_new_name(
+def test_sweeps_and_single_runs_share_what_they_have_in_common(
     tmp_path: Path, trained: list[str]
 ) -> None:
-    (old,) = results(carry_out(small(tmp_path, "position=none")))
-    new, _ = results(carry_out(small(tmp_path, "position=none,sinusoidal")))
-    assert trained == ["contrast attention none 0", "position=sinusoidal 0"]
-    assert not old.path.exists()
-    assert new.path.name.startswith("position-none-s0-")
-    assert new.result == replace(old.result, label="position=none")
-    assert store.load(new.path) == new.result
+    """A run keeps its place, whoever asks for it and under which name."""
+    path, result = train.train_run(small(tmp_path, "position=none").jobs[0].config)
+    for words, label in (
+        (["position=none,sinusoidal"], "position=none"),
+        (["study=blog_scaled"], "no_pe"),
+    ):
+        run = results(carry_out(small(tmp_path, *words, "seed=0")))[0]
+        assert run == Run(path=path, result=result, label=label)
+    assert trained == ["none 0", "sinusoidal 0"]
+    assert len(list(tmp_path.rglob("result.json"))) == 2
 
 
-def test_two_names_for_one_variant_are_one_run_and_two_results(
+def test_two_names_for_one_variant_are_one_run_under_two_labels(
     tmp_path: Path, trained: list[str]
 ) -> None:
-    planned = small(tmp_path, "seed=0,1")
-    twins = [replace(job, label="twin", order=1) for job in planned.jobs]
-    sweep = replace(planned, jobs=[*planned.jobs, *twins])
+    study = tmp_path / "mine.yaml"
+    study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
     for _ in range(2):  # done, then taken up
-        found = results(carry_out(sweep))
-        assert len(trained) == 2
-        assert len({run.path for run in found}) == 4
-        assert [run.result.label for run in found[2:]] == ["twin", "twin"]
-        assert found[0].result.epochs == found[2].result.epochs
-    assert len(store.load_all([tmp_path])) == 4
+        found = results(carry_out(small(tmp_path, f"study={study}", "seed=0,1")))
+        assert trained == ["none 0", "none 1"]
+        assert [run.label for run in found] == ["a", "twin"] * 2
+        assert found[0].path == found[1].path
+    assert [run.label for run in load_runs([tmp_path / "mine"])] == ["a", "a", "twin", "twin"]
 
 
 @pytest.mark.parametrize(("on_error", "num_done"), [(OnError.proceed, 2), (OnError.stop, 1)])
 def test_one_failed_run_does_not_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: OnError, num_done: int
 ) -> None:
-    real = train.train_run
-
-    def fail(config, **more):  # type: ignore[no-untyped-def]
-        if config.seed == 1:
-            raise RunFailed("the loss is nan")
-        return real(config, **more)
-
-    monkeypatch.setattr(train, "train_run", fail)
+    fail_with(monkeypatch, RunFailed("the loss is nan"), seed=1)
     entries = carry_out(small(tmp_path, "seed=range(3)"), on_error=on_error)
     assert len(results(entries)) == num_done
     assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
@@ -117,10 +123,7 @@ def test_one_failed_run_does_not_lose_the_others(
 def test_whatever_a_run_raises_is_a_failure_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(config, **more):  # type: ignore[no-untyped-def]
-        raise error
-
-    monkeypatch.setattr(train, "train_run", fail)
+    fail_with(monkeypatch, error, seed=0)
     (job,) = small(tmp_path).jobs
     outcome = do(job)
     assert isinstance(outcome, Failure)
@@ -130,14 +133,7 @@ def test_whatever_a_run_raises_is_a_failure_with_its_reason(
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = train.train_run
-
-    def interrupt(config, **more):  # type: ignore[no-untyped-def]
-        if config.seed == 1:
-            raise KeyboardInterrupt
-        return real(config, **more)
-
-    monkeypatch.setattr(train, "train_run", interrupt)
+    fail_with(monkeypatch, KeyboardInterrupt(), seed=1)
     with pytest.raises(KeyboardInterrupt, match=r"1 of 3 runs are done.*the other 2"):
         carry_out(small(tmp_path, "seed=range(3)"))
 
@@ -151,33 +147,29 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     began, seen = threading.Event(), []
 
     def other_sweep() -> None:
-        job = held.job
-        with train.open_run(job.config, folder=job.folder, label=job.label) as run:
+        with train.open_run(held.job.config) as run:
             began.set()
             time.sleep(1.0)
-            model = run.build()
-            for row, logits in fit(model, run.train, run.val, job.config.train, run.shuffle()):
-                run.add(row, logits, model.state_dict())
-            run.finish(model)
+            train.work_through(run)
 
     other = threading.Thread(target=other_sweep)
     other.start()
     assert began.wait(10)
     entries = carry_out(
-        sweep, watch=lambda entries, _: seen.append([entry.status for entry in entries])
+        sweep, observe=lambda entries, _: seen.append([entry.status for entry in entries])
     )
     other.join()
     assert [entry.status for entry in entries] == [Status.done, Status.done]
-    assert trained == ["contrast attention none 1"]
+    assert sorted(trained) == ["none 0", "none 1"]
     assert entries[0].before
     assert [Status.elsewhere, Status.running] in seen
 
 
 def test_two_processes_cannot_be_at_one_run(tmp_path: Path) -> None:
-    with store.claim(tmp_path, "abc"):
-        assert store.is_claimed(tmp_path, "abc")
-        assert not store.is_claimed(tmp_path, "abd")
-    assert not store.is_claimed(tmp_path, "abc")
+    with store.claim(tmp_path / "abc"):
+        assert store.is_claimed(tmp_path / "abc")
+        assert not store.is_claimed(tmp_path / "abd")
+    assert not store.is_claimed(tmp_path / "abc")
 
 
 def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     assert [(job.label, job.config.seed) for job in planned.jobs] == [
         (label, seed) for seed in range(10) for label in ("no_pe", "pe")
     ]
-    assert {job.folder for job in planned.jobs} == {"blog"}
+    assert (planned.name, [*planned.variants]) == ("blog", ["no_pe", "pe"])
     assert {job.config.position.name for job in planned.jobs if job.label == "pe"} == {"sinusoidal"}
 
 
@@ -29,7 +29,7 @@ def test_axes_multiply_and_name_the_variants() -> None:
         "position=sinusoidal model.heads=1",
         "position=sinusoidal model.heads=8",
     ]
-    assert [job.order for job in planned.jobs] == [0, 1, 2, 3] * 2
+    assert planned.name == "sweep_position_x_model.heads"
     assert len(planned.jobs) == 8
 
 
@@ -46,6 +46,7 @@ def test_an_axis_crosses_a_study() -> None:
         (["model.d_model=64,65", "position=sinusoidal"], "model.d_model=65"),
         (["model.heads=1,0"], "model.heads must be"),
         (["position=none,sinusoid"], "Did you mean 'sinusoidal'"),
+        (["out=a,b"], "one place for its results"),
     ],
 )
 def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told: str) -> None:
@@ -62,14 +63,23 @@ def write_study(folder: Path, text: str) -> str:
 def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     """Its baseline comes first wherever it stands, and its name is the file's."""
     text = "baseline: b\nvariants:\n  a: [model.heads=4]\n  b: []\noverrides: ['seed=range(2)']\n"
-    jobs = plan([write_study(tmp_path, text)]).jobs
-    assert [(job.label, job.config.seed, job.config.model.heads) for job in jobs] == [
+    planned = plan([write_study(tmp_path, text)])
+    assert (planned.name, [*planned.variants]) == ("mine", ["b", "a"])
+    assert [(job.label, job.config.seed, job.config.model.heads) for job in planned.jobs] == [
         ("b", 0, 8),
         ("a", 0, 4),
         ("b", 1, 8),
         ("a", 1, 4),
     ]
-    assert {job.folder for job in jobs} == {"mine"}
+
+
+def test_a_name_is_fit_for_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a=b c.yaml").write_text("baseline: a\nvariants: {a: []}")
+    assert plan([f"study={tmp_path}/a=b c.yaml"]).name == "a-b-c"
+    (tmp_path / "runs.yaml").write_text("baseline: a\nvariants: {a: []}")
+    with pytest.raises(UserError, match="cannot be called runs"):
+        plan([f"study={tmp_path}/runs.yaml"])
+    assert plan(["seed=0,1"]).name == "sweep"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from attnexp.training import loop
 from attnexp.training import run as train
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
-from attnexp.training.run import train_run
+from attnexp.training.run import open_run, train_run
 
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
@@ -149,18 +149,21 @@ def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     run_dir, first = train_run(small(tmp_path))
-    with pytest.raises(Busy, match="just finished"):
-        train_run(small(tmp_path), again=False)
-    assert store.load(run_dir) == first
-    again_dir, again = train_run(small(tmp_path))
+    assert train_run(small(tmp_path)) == (run_dir, first)
+    with pytest.raises(Busy, match="just finished"), open_run(small(tmp_path)):
+        pass
+    again_dir, again = train_run(small(tmp_path), again=True)
     assert again_dir == run_dir
+    assert again.wall_seconds != first.wall_seconds
     assert figures(again.epochs) == figures(first.epochs)
+    assert [path.name for path in run_dir.parent.glob("[!.]*")] == [again.run_id]
 
 
 def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
     config = small(tmp_path)
+    run_id = train.read_inputs(config).identify().run_id
     with (
-        store.claim(tmp_path / "runs", train.prepare(config).run_id),
+        store.claim(store.run_dir(tmp_path, run_id)),
         pytest.raises(Busy, match="Another process"),
     ):
         train_run(config)

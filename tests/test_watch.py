@@ -12,6 +12,7 @@ from test_report import result, row
 from attnexp import progress
 from attnexp.config.schema import to_dict
 from attnexp.runs import store
+from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
 from attnexp.sweeps import estimate, watch
 from attnexp.sweeps.executors.local import InThisProcess, Processes
@@ -24,15 +25,15 @@ from attnexp.sweeps.watch import Watch, best_so_far, totals
 def entries(tmp_path: Path) -> list[Entry]:
     """Of five runs one is done, one failed, two run (one of them unseen yet), one waits."""
     words = ["study=blog", "seed=range(3)", f"out={tmp_path}", "train.epochs=4"]
-    found = [Entry(job, f"{number:012d}") for number, job in enumerate(plan(words).jobs[:5])]
+    found = [Entry(job, identify(job.config, "data")) for job in plan(words).jobs[:5]]
     done, failed, running, unseen, _ = found
     done.status = Status.done
-    done.outcome = Run(path=tmp_path, result=result("no_pe", 0, 0, [0.84, 0.8]))
+    done.outcome = Run(path=tmp_path, result=result("no_pe", 0, [0.84, 0.8]).result)
     failed.status, failed.outcome = Status.failed, Failure(failed.job, "the loss is nan")
     running.status = unseen.status = Status.running
-    running.path.mkdir(parents=True)
+    part = store.create(running.path, running.job.config, [])
     for epoch, accuracy in ((1, 0.81), (2, 0.82)):
-        store.add_epoch(running.path, row(epoch, accuracy))
+        store.add_epoch(part, row(epoch, accuracy))
     return found
 
 
@@ -60,7 +61,7 @@ def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> No
 
 def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
     running = entries(tmp_path)[2]
-    with (running.path / store.METRICS).open("a") as file:
+    with (store.part_of(running.path) / store.METRICS).open("a") as file:
         file.write('{"epoch": 3, "tra')
     assert watch.look(running).accuracy is None
 
@@ -102,11 +103,11 @@ def test_nothing_done_has_no_best() -> None:
 def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
     found = entries(tmp_path)
     config = to_dict(found[0].job.config)
-    earlier = result("no_pe", 0, 7, [0.8])
+    earlier = result("no_pe", 7, [0.8]).result
     earlier.config.clear()
     earlier.config.update({**config, "seed": 7})
     expected = estimate.seconds(found[:1], [Run(path=tmp_path, result=earlier)])
-    assert expected == {found[0].run_id: earlier.wall_seconds}
+    assert expected == {found[0].identity.run_id: earlier.wall_seconds}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.report import kexue
 from attnexp.report.comparison import compare
-from attnexp.runs import store
+from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics.agreement import FEWEST
@@ -123,7 +123,7 @@ def _is_scaled(run: RunResult) -> bool:
         and (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
         and run.config["data"]["max_len"] == 80
         and run.config["train"]["epochs"] == 5
-        and run.config["model"]["scale"]
+        and run.config["model"].get("score", {}).get("scale", True)  # others have no scores
         and run.config["train"].get("eps", 1e-7) == 1e-7  # older runs had no other
     )
 
@@ -140,10 +140,10 @@ def _variants(
     fewest: seeds that there must be.
     """
     folder = results / study
-    found = store.load_all([folder]) if any(folder.rglob(store.RESULT)) else []
+    found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
     groups: list[Group] = []
     for label in labels:
-        chosen = [run for run in found if run.result.label == label and wanted(run.result)]
+        chosen = [run for run in found if run.label == label and wanted(run.result)]
         groups.append({replicate(run.result.config): run for run in chosen})
     shared = set.intersection(*(set(group) for group in groups))
     if len(shared) < fewest:

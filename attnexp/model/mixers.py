@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
-from attnexp.model.positions import Even
-from attnexp.model.seams import Mixer
+from attnexp.model.seams import Even, Mixer
 
 
 class Convolution(Mixer):

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnexp.model.seams import JoinedPosition
+from attnexp.model.seams import Even, JoinedPosition
 
-Even = Annotated[int, "even"]
 Layout = Annotated[
     Literal["split", "interleaved"], "K's table, all cosines then all sines, or the paper's."
 ]

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from attnexp.model.positions import Even, angles
-from attnexp.model.seams import Rotation
+from attnexp.model.positions import angles
+from attnexp.model.seams import Even, Rotation
 
 
 class RotaryPosition(Rotation):

@@ -13,7 +13,12 @@ Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_ma
 at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
 """
 
+from typing import Annotated
+
 from torch import Tensor, nn
+
+Even = Annotated[int, "even"]
+"""A width whose columns come in pairs."""
 
 
 class Embedding(nn.Module):

@@ -1,5 +1,6 @@
 """What a set of finished runs says, in numbers: the tables and files are made from this."""
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.options import name_of
+from attnexp.config.schema import to_dict
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.report import kexue
-from attnexp.runs import manifest, predictions
-from attnexp.runs.identity import replicate
+from attnexp.runs import code, manifest, predictions
+from attnexp.runs.identity import default_label, replicate, settings
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics.agreement import Agreement
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
@@ -133,6 +136,8 @@ class Comparison:
     n_test: int
     order_blind_ceiling: float | None
     """contrast only: what a bag of words can reach."""
+    other_code: str
+    """A line where not all runs were made by the same code, else empty."""
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
     """By variant, then by point; empty for one that shares no seed with the baseline."""
@@ -158,21 +163,69 @@ def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]
 
 
 def by_variant(found: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ in seed alone, in the variants' order, sorted by seed. A label that stands
-    for several configs (made at different times) is told apart by the keys that differ."""
+    """Runs of the same settings and code, which differ in seed alone, sorted by seed.
+
+    They are called what their study calls them, and come in its order. One name for several is
+    told apart by the settings that differ, or by the code; runs of no study have no other name, and
+    the fewest departures from the default settings come first.
+    """
     groups: dict[str, list[Run]] = {}
-    for run in sorted(found, key=lambda run: (run.result.order, run.result.label)):
-        settings = json.dumps([run.result.label, _settings(run.result)], sort_keys=True)
-        groups.setdefault(settings, []).append(run)
-    named = {}
-    for group in groups.values():
-        first = group[0].result
-        label = first.label
-        namesakes = [other[0].result for other in groups.values() if other[0].result.label == label]
-        if len(namesakes) > 1:
-            label = f"{label} {_differing(first, namesakes)}"
-        named[label] = sorted(group, key=_seed_order)
+    for run in sorted(found, key=_departures):
+        made_by = [run.label, settings(run.result.config), run.result.code]
+        groups.setdefault(json.dumps(made_by, sort_keys=True), []).append(run)
+    firsts = [group[0] for group in groups.values()]
+    named: dict[str, list[Run]] = {}
+    for first, group in zip(firsts, groups.values(), strict=True):
+        name = _name(first, [other for other in firsts if other.label == first.label])
+        if name in named:  # a bare run may bear another's label by chance
+            name = f"{name} ({first.path.name})"
+        named[name] = sorted(group, key=_seed_order)
     return named
+
+
+def _departures(run: Run) -> list[str]:
+    """Sorts runs without a label; those with one stay as they are."""
+    if run.label:
+        return []
+    default, given = _default(), settings(run.result.config)
+    differing = [_word(k, v) for k, v in given.items() if default.get(k) != v]
+    return [f"{len(differing):03d}", *differing]
+
+
+@functools.cache
+def _default() -> dict[str, Any]:
+    return settings(to_dict(compose([])))
+
+
+def _name(run: Run, namesakes: Sequence[Run]) -> str:
+    """What a variant is called among those of the same label."""
+    own = settings(run.result.config)
+    others = [settings(other.result.config) for other in namesakes if other is not run]
+    # A setting that another's pieces do not have tells no more than the pieces do.
+    differing = [key for key in own if any(o.get(key, own[key]) != own[key] for o in others)]
+    parts = [run.label, *(_word(key, own[key]) for key in differing)]
+    if any(other == own for other in others):
+        parts.append(f"code {run.result.run_id.rpartition('-')[2]}")
+    return " ".join(filter(None, parts)) or default_label(run.result.config)
+
+
+def _word(key: str, value: Any) -> str:
+    """A setting as a user writes it: `position=rotary`, and not its class."""
+    section, dot, last = key.rpartition(".")
+    return f"{section}={name_of(value)}" if dot and last == "kind" else f"{key}={value}"
+
+
+def _of_other_code(found: Sequence[Run]) -> str:
+    """A line for runs that were not made by the same code; empty where all were."""
+    first, names = dict[str, str](), set[str]()
+    for run in found:
+        for name, digest in run.result.code.items():
+            if first.setdefault(name, digest) != digest:
+                names.add(name)
+    if not names:
+        return ""
+    files = ", ".join(code.files(names))
+    return f"{files} changed between these runs; what differs in code is kept apart."
 
 
 def arena(result: RunResult) -> str:
@@ -216,31 +269,12 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         n_val=first.data["n_val"],
         n_test=first.data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
+        other_code=_of_other_code(found),
         variants=[_variant(label, group, points, held[label]) for label, group in groups.items()],
         differences=differences,
         interactions=_interactions(groups, points, margin),
         agreement=kexue.counts({label: found for label, found in held.items() if found}),
     )
-
-
-def _settings(result: RunResult) -> dict[str, Any]:
-    """Everything that makes a variant: the config without seeds, place and machine.
-
-    Keys that the run is too old to have had what is now their default.
-    """
-    flat = flatten(to_dict(RunConfig())) | flatten(result.config)
-    left_out = ("seed", "out", "data.path", "train.device", "train.threads")
-    return {
-        key: value
-        for key, value in flat.items()
-        if key not in left_out and not key.startswith("seeds.")
-    }
-
-
-def _differing(result: RunResult, others: list[RunResult]) -> str:
-    own = _settings(result)
-    keys = [key for key in own if any(_settings(other).get(key) != own[key] for other in others)]
-    return " ".join(f"{key}={own[key]}" for key in keys)
 
 
 def _differences(
@@ -258,9 +292,9 @@ def _differences(
 def _interactions(
     groups: dict[str, list[Run]], points: tuple[Point, ...], margin: float
 ) -> list[Interaction]:
-    """Of every study in whose folder there are runs, one for each pair of levels, neither being a
-    baseline, of which all four variants are here and share a seed."""
-    folders = dict.fromkeys(run.path.parent for group in groups.values() for run in group)
+    """Of every study that has runs here, one for each pair of levels, neither being a baseline, of
+    which all four variants are here and share a seed."""
+    folders = dict.fromkeys(run.study for group in groups.values() for run in group if run.study)
     found = {
         corners[0]: Interaction(
             levels=study.variants[corners[0]],

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnexp.config.options import name_of
-from attnexp.config.schema import flatten
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
 from attnexp.progress import duration
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
 from attnexp.report.comparison import Comparison, Variant
+from attnexp.runs.identity import default_label, settings
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired
 
@@ -45,9 +45,6 @@ DASHES = ("", "──", "– –", "···", "–·–")
 
 MOST_HEADS = 8
 """Maps of single heads that are drawn."""
-
-NOT_SETTINGS = ("seed", "seeds.", "out", "data.path", "train.device", "train.threads")
-"""Keys by which runs of one variant may differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +96,8 @@ class Inside:
     """One run's model, ready for the template."""
 
     run: Run
+    label: str
+    """Of its variant."""
     look: insight.Insight
     attention: Figure | None
     heads: list[Figure]
@@ -157,7 +156,7 @@ def page(
         title=_title(arenas),
         num_runs=len(runs),
         arenas=arenas,
-        inside=_inside(chosen, names) if chosen else None,
+        inside=_inside(chosen, _label(chosen, groups.values()), names) if chosen else None,
         sentence=insight.SENTENCE,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
@@ -171,6 +170,15 @@ def choose(runs: Sequence[Run]) -> Run | None:
     firsts = [group[0] for group in comparing.by_variant(runs).values()]
     looking = [run for run in firsts if insight.has_attention(run)]
     return next(iter([*filter(insight.has_table, looking), *looking]), None)
+
+
+def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
+    """What the tables call the variant of a run."""
+    for group in groups:
+        for label, runs in comparing.by_variant(group).items():
+            if chosen.result.run_id in (run.result.run_id for run in runs):
+                return label
+    return default_label(chosen.result.config)
 
 
 def _title(arenas: Sequence[Arena]) -> str:
@@ -280,7 +288,7 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def _inside(run: Run, names: Iterator[str]) -> Inside:
+def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
     look = insight.look(run)
     seen, heads = look.attention, []
     overall = None
@@ -308,6 +316,7 @@ def _inside(run: Run, names: Iterator[str]) -> Inside:
         ]
     return Inside(
         run=run,
+        label=label,
         look=look,
         attention=overall,
         heads=heads if len(heads) > 1 else [],
@@ -374,11 +383,11 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
-    own, others = flatten(config), flatten(baseline)
+    others = settings(baseline)
     return [
         f"{key}: {json.dumps(value, ensure_ascii=False)}"
-        for key, value in own.items()
-        if value != others.get(key) and not key.startswith(NOT_SETTINGS)
+        for key, value in settings(config).items()
+        if key not in others or value != others[key]
     ]
 
 
@@ -429,7 +438,7 @@ def _commit(commit: str) -> str:
 
 def _downloads(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """All of the data, as links that carry it."""
-    trees = [run.result.to_json() for run in runs]
+    trees = [{"variant": run.label, **run.result.to_json()} for run in runs]
     files = (
         ("comparison.json", "application/json", formats.as_json(comparisons), "every statistic"),
         ("runs.json", "application/json", json.dumps(trees), "every epoch of every run"),

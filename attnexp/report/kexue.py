@@ -18,7 +18,7 @@ from typing import Any
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.schema import flatten, to_dict
-from attnexp.runs.identity import replicate
+from attnexp.runs.identity import replicate, settings
 from attnexp.runs.result import RunResult
 from attnexp.statistics.agreement import Agreement, agreement, leave_one_out
 from attnexp.statistics.paired import Mean
@@ -51,18 +51,8 @@ FIGURES: dict[str, list[dict[str, float]]] = {
 SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 """K's, where they are not our defaults, which are those of later code and of later Kerases."""
 
-_FREE = {
-    "seed",
-    "seeds.init",
-    "seeds.order",
-    "seeds.split",
-    "out",
-    "data.path",
-    "train.epochs",
-    "train.measure_train",
-}
-_FREE |= {"train.device", "train.threads", "train.precision"}
-"""Keys that may differ from K's run without making it another experiment."""
+_FREE = {"train.epochs", "train.measure_train", "train.precision"}
+"""Settings that may differ from K's run without making it another experiment."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,9 +115,9 @@ def unlike(run: RunResult) -> list[str]:
     return words({key: given[key] for key, value in SETTINGS.items() if given[key] != value})
 
 
-def words(settings: Mapping[str, object]) -> list[str]:
+def words(given: Mapping[str, object]) -> list[str]:
     """Settings as a user writes them: `model.score.scale=false`."""
-    return [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    return [f"{key}={json.dumps(value)}" for key, value in given.items()]
 
 
 def hold(runs: Sequence[RunResult]) -> Held | None:
@@ -176,7 +166,7 @@ def _default(position: str) -> dict[str, Any]:
 
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in flatten(config).items() if key not in _FREE}
+    return {key: value for key, value in settings(config).items() if key not in _FREE}
 
 
 def _count(variants: Mapping[str, Held]) -> Count:

@@ -190,7 +190,7 @@ def summary(comparison: Comparison) -> Table:
             pairs = [found[name].figures["accuracy"].difference for name in points]
             cells = [_points(pair) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].n), *cells])
-    notes = without_pairs(comparison)
+    notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
     notes += [_about(point) for point in comparison.points]
     if comparison.order_blind_ceiling is not None:

@@ -1,30 +1,86 @@
-"""What tells runs apart: the id of a run, its label, its seed."""
+"""What tells runs apart: the id of a run, the settings of its variant, its seed."""
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
-from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.options import name_of
+from attnexp.config.pieces import Piece
+from attnexp.config.schema import RunConfig, flatten, to_dict, walk
+from attnexp.errors import RunFailed
+from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
 
-
-def run_id(config: RunConfig, fingerprint: str) -> str:
-    """Twelve hex digits that change with anything that can change the result.
-
-    Left out: where results go and where data came from (its fingerprint stands for it), and
-    device and threads, which move a result by rounding alone.
-    """
-    tree = to_dict(config)
-    del tree["out"], tree["seed"], tree["train"]["device"], tree["train"]["threads"]
-    tree["data"].pop("path", None)
-    tree["seeds"] = {source: config.seed_of(source) for source in ("init", "order", "split")}
-    text = json.dumps([SCHEMA, fingerprint, tree], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads")
+"""Besides the seeds: where results go, where data came from (their fingerprint stands for it), and
+the machine, which moves a result by rounding alone."""
 
 
-def default_label(config: RunConfig) -> str:
-    """What a run is called that is no variant of a sweep."""
-    return f"{config.data.name} {config.model.name} {config.position.name}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """What a run's id is made of."""
+
+    settings: str
+    """Twelve hex digits that change with any setting that acts, and with the data."""
+    code: dict[str, str]
+    """Digests of the modules that compute it, by name."""
+
+    @property
+    def run_id(self) -> str:
+        """The id, such as `3f2a9c01b7de-5c1e88a0`: settings and data, then the code."""
+        return f"{self.settings}-{_digest(self.code)[:8]}"
+
+    def expect(self, planned: "Identity") -> None:
+        """Raise `RunFailed` where this is not the run that was planned."""
+        code.expect(self.code, planned.code)
+        if self.settings != planned.settings:
+            raise RunFailed(
+                "The data changed after this run had been planned. The same command, given again, "
+                "plans anew."
+            )
+
+
+def identify(config: RunConfig, fingerprint: str) -> Identity:
+    """The identity of a run now. fingerprint: of everything that it reads."""
+    seeds = {source: config.seed_of(source) for source in ("init", "order", "split")}
+    given = settings(to_dict(config))
+    if given.get("model.vectors"):
+        given["model.vectors"] = "given"  # the fingerprint says which
+    return Identity(
+        settings=_digest([SCHEMA, fingerprint, given, seeds])[:12], code=code.reached(_used(config))
+    )
+
+
+def _used(config: RunConfig) -> frozenset[str]:
+    """Modules of the pieces that were chosen, and of what else only some runs use."""
+    found = {
+        piece.kind.partition(":")[0]
+        for _, piece, field in walk(config)
+        if isinstance(piece, Piece) and field.name == "kind" and piece.kind
+    }
+    if config.mask.padding:
+        found.add("attnexp.model.masks")
+    if config.mask.fills("RestrictedWindow"):
+        found.add("attnexp.model.window")
+    if config.position.kind and config.position.shuffled:
+        found.add("attnexp.model.positions")
+    return frozenset(found)
+
+
+def settings(config: dict[str, Any]) -> dict[str, Any]:
+    """What makes a variant, by key: a config as `to_dict` gives it, less seeds, place, machine."""
+    return {
+        key: value
+        for key, value in flatten(config).items()
+        if key not in NOT_OF_A_VARIANT and key.partition(".")[0] not in ("seed", "seeds")
+    }
+
+
+def default_label(config: dict[str, Any]) -> str:
+    """What a run is called that stands alone: `imdb attention none`."""
+    pieces = (name_of(config[key]["kind"]) for key in ("model", "position") if key in config)
+    return " ".join([config["data"]["name"], *pieces])
 
 
 def replicate(config: dict[str, Any]) -> str:
@@ -32,3 +88,7 @@ def replicate(config: dict[str, Any]) -> str:
     seed, seeds = config["seed"], config["seeds"]
     apart = {name: own for name, own in seeds.items() if own not in (None, seed)}
     return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
+
+
+def _digest(tree: Any) -> str:
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()

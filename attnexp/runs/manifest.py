@@ -1,20 +1,38 @@
-"""What a study's folder says of its runs: which variants there are, and how they belong together.
+"""What a study, or any sweep, is made of: `OUT/STUDY/study.json` says which runs are which variant.
 
-A sweep of a study writes it as `OUT/STUDY/study.json` before the first run starts.
+The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from filelock import FileLock
+
+from attnexp import progress
 from attnexp.errors import UserError
 from attnexp.files import atomic_write
-from attnexp.runs.store import writing
+from attnexp.runs import store
+from attnexp.runs.result import Run
 
 FILE = "study.json"
-
 SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A run that was planned."""
+
+    variant: str
+    seed: str
+    """Its name, as `identity.replicate` gives it."""
+    run_id: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What a later run replaces: the same variant, settings and data, of other code."""
+        return self.variant, self.run_id.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +42,10 @@ class Manifest:
     name: str
     variants: dict[str, dict[str, str]]
     """By label, the baseline first: its level of each of two crossed factors, or nothing."""
+    commands: list[str] = field(default_factory=list)
+    """What planned these runs."""
+    runs: list[Entry] = field(default_factory=list)
+    """In the order of the variants."""
 
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
@@ -34,32 +56,84 @@ class Manifest:
         (baseline, baselines), *others = self.variants.items()
         labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
         for label, levels in others:
-            if len(baselines) == 2 and not set(levels.items()) & set(baselines.items()):
+            if len(baselines) == 2 and levels and not set(levels.items()) & set(baselines.items()):
                 (one, other), (base, other_base) = levels.values(), baselines.values()
                 yield label, labels[base, other], labels[one, other_base], baseline
 
 
-def save(folder: Path, manifest: Manifest) -> None:
-    """Write it, whole or not at all. Raises `UserError` without a place."""
-    with writing(folder):
+def record(folder: Path, planned: Manifest) -> None:
+    """Write down what is planned, together with what was planned in this folder before.
+
+    Raises `UserError` without a place.
+    """
+    with store.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with atomic_write(folder / FILE) as file:
-            file.write(json.dumps({"schema": SCHEMA, **asdict(manifest)}, indent=1).encode())
+        with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
+            if earlier := load(folder):
+                planned = _merge(earlier, planned)
+            with atomic_write(folder / FILE) as file:
+                file.write(json.dumps({"schema": SCHEMA, **asdict(planned)}, indent=1).encode())
 
 
 def load(folder: Path) -> Manifest | None:
-    """What `save` wrote, None where it wrote nothing. `UserError` for what cannot be read."""
+    """What `record` wrote, None where it wrote nothing. `UserError` for what cannot be read."""
     file = folder / FILE
     try:
         tree = json.loads(file.read_text())
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        return Manifest(**tree)
+        return Manifest(**{**tree, "runs": [Entry(**entry) for entry in tree["runs"]]})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{file} cannot be used ({error}). Delete it; a sweep of the study writes it again."
+            f"{file} cannot be used ({error}). Delete it and sweep again: finished runs are kept."
         ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def load_runs(folders: Sequence[Path]) -> list[Run]:
+    """The finished runs of studies, under their variants' names, and of bare folders, without.
+
+    Raises `UserError` for a folder without any.
+    """
+    unique: dict[tuple[str, str], Run] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
+        study = load(folder)
+        found = store.load_folder(folder) if study is None else _of_study(folder, study)
+        if not found:
+            raise UserError(f"There is no finished run in {folder}.")
+        for run in found:
+            unique.setdefault((run.result.run_id, run.label), run)
+    return list(unique.values())
+
+
+def _of_study(folder: Path, study: Manifest) -> list[Run]:
+    found = []
+    for entry in study.runs:
+        path = store.run_dir(folder.parent, entry.run_id)
+        if store.has_finished(path):
+            found.append(Run(path=path, result=store.load(path), label=entry.variant, study=folder))
+    if missing := len(study.runs) - len(found):
+        progress.note(
+            f"{folder}: {missing} of {len(study.runs)} runs are missing. This makes them: "
+            f"{study.commands[-1]}"
+        )
+    return found
+
+
+def _merge(old: Manifest, new: Manifest) -> Manifest:
+    """Both, as the new one has it where they differ."""
+    replaced = {entry.place for entry in new.runs}
+    runs = [*new.runs, *(entry for entry in old.runs if entry.place not in replaced)]
+    variants = new.variants | {k: v for k, v in old.variants.items() if k not in new.variants}
+    order = list(variants)
+    return Manifest(
+        name=new.name,
+        variants=variants,
+        commands=list(dict.fromkeys([*old.commands, *new.commands])),
+        runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
+    )

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
 
 
@@ -47,10 +47,8 @@ class RunResult:
 
     schema: int
     run_id: str
-    label: str
-    """Name of the variant within a sweep; the other runs of a variant differ in seed alone."""
-    order: int
-    """Place of the variant in tables; the baseline has 0."""
+    code: dict[str, str]
+    """Digests of the modules that computed it, by name; they enter the id."""
     seed: int
     config: dict[str, Any]
     data: dict[str, Any]
@@ -91,3 +89,7 @@ class Run:
 
     path: Path
     result: RunResult
+    label: str = ""
+    """What its study calls the variant; empty outside of one, where its settings name it."""
+    study: Path | None = None
+    """The folder of that study."""

@@ -1,16 +1,18 @@
-"""A run on disk: its id, its folder, its result and where that came from.
+"""Runs on disk, each once, under its id: `OUT/runs/ID/`.
 
-`RUN/` holds `config.yaml` (resolved), `overrides.yaml`, `metrics.jsonl` (a line an epoch),
-`model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. The
-last is written last and whole: a folder with a `result.json` is a finished run.
+It holds `config.yaml` (resolved), `overrides.yaml`, `metrics.jsonl` (a line an epoch),
+`model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. All
+of it is made in `ID.part/`, which takes the place of `ID/` when it is whole: what has finished is
+never lost to an attempt that has not.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,53 +20,39 @@ from filelock import FileLock, Timeout
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, UserError
 from attnexp.files import atomic_write
-from attnexp.runs.identity import replicate
+from attnexp.runs import code
+from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
 VOCABULARY = "vocabulary.txt"
+RUNS = "runs"
+"""The folder of all runs, under `out`."""
 
 
-def run_dir(config: RunConfig, run_id: str, *, folder: str, label: str) -> Path:
-    """`OUT/FOLDER/LABEL-sSEED-ID`: readable, unique, and without an `=`."""
-    safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in label)
-    return Path(config.out) / folder / f"{safe[:60]}-s{replicate(to_dict(config))}-{run_id[:8]}"
+def run_dir(out: str | Path, run_id: str) -> Path:
+    """Where a run is once it has finished."""
+    return Path(out) / RUNS / run_id
 
 
-def find_finished(folder: Path, run_id: str) -> list[Run]:
-    """The finished runs with this id: one, or one for each label that it goes by."""
-    found = sorted(folder.glob(f"*-{run_id[:8]}/{RESULT}"))
-    loaded = [Run(path=file.parent, result=load(file.parent)) for file in found]
-    return [run for run in loaded if run.result.run_id == run_id]
+def part_of(path: Path) -> Path:
+    """Where a run is while it is under way."""
+    return path.with_name(f"{path.name}.part")
 
 
-def adopt(run: Run, path: Path, *, label: str, order: int, copy: bool) -> Run:
-    """A finished run under another label, in the folder `path` that goes with it.
-
-    copy: leave the old one too, where both labels are wanted.
-    """
-    result = replace(run.result, label=label, order=order)
-    with writing(path):
-        if run.path != path:
-            shutil.rmtree(path, ignore_errors=True)  # of an attempt that did not finish
-            if copy:
-                part = path.with_name(f".{path.name}.{os.getpid()}")
-                shutil.copytree(run.path, part, dirs_exist_ok=True)
-                part.rename(path)
-            else:
-                run.path.rename(path)
-        save(path, result)
-    return Run(path=path, result=result)
+def has_finished(path: Path) -> bool:
+    """Whether a run is there."""
+    return (path / RESULT).exists()
 
 
 @contextmanager
-def claim(folder: Path, run_id: str) -> Iterator[None]:
-    """Nobody else does this run in this folder meanwhile. Raises `Busy` where somebody does.
+def claim(path: Path) -> Iterator[None]:
+    """Nobody else does this run meanwhile. Raises `Busy` where somebody does.
 
     The lock is the operating system's and ends with the process, however that ends.
     """
-    lock = FileLock(folder / ".locks" / f"{run_id}.lock")
-    with writing(folder):
+    lock = FileLock(path.parent / ".locks" / f"{path.name}.lock")
+    with writing(path.parent):
         Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(blocking=False)
@@ -79,25 +67,53 @@ def claim(folder: Path, run_id: str) -> Iterator[None]:
         lock.release()
 
 
-def is_claimed(folder: Path, run_id: str) -> bool:
+def is_claimed(path: Path) -> bool:
     """Whether some process is at this run now."""
     try:
-        with claim(folder, run_id):
+        with claim(path):
             return False
     except Busy:
         return True
 
 
-def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> None:
-    """Make a run's folder and put its configuration there. Raises `UserError` without a place."""
+def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
+    """Make the folder of a run under way, with its configuration, in place of any earlier attempt.
+
+    Call with the run claimed. Raises `UserError` without a place.
+    """
     import yaml
 
+    part = part_of(path)
     with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
-        (path / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
-        for name in (RESULT, METRICS, LOG):  # of an earlier attempt
-            (path / name).unlink(missing_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        (part / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
+        (part / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
+    return part
+
+
+def publish(part: Path) -> Path:
+    """Put a whole run in its place, over any earlier one. Call with the run claimed."""
+    path = part.with_suffix("")
+    with writing(path):
+        if path.exists():
+            path.rename(_replaced(path))
+        part.rename(path)
+        shutil.rmtree(_replaced(path), ignore_errors=True)
+    return path
+
+
+def recover(path: Path) -> None:
+    """Undo a `publish` that was killed half way. Call with the run claimed."""
+    with writing(path):
+        if path.exists():
+            shutil.rmtree(_replaced(path), ignore_errors=True)
+        elif _replaced(path).exists():
+            _replaced(path).rename(path)
+
+
+def _replaced(path: Path) -> Path:
+    return path.with_name(f"{path.name}.replaced")
 
 
 @contextmanager
@@ -110,6 +126,25 @@ def writing(path: Path) -> Iterator[None]:
             f"Results cannot be written to {path}: {error.strerror}. Give another place with "
             f"out=DIR."
         ) from error
+
+
+def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
+    """Why runs that finished once are to be made again: a line for each change of the code."""
+    by_settings: dict[str, list[Path]] = {}
+    folder = Path(out) / RUNS
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if "." not in name:
+            by_settings.setdefault(name.partition("-")[0], []).append(folder / name)
+    reasons: Counter[str] = Counter()
+    for identity in wanted:
+        earlier = filter(has_finished, by_settings.get(identity.settings, []))
+        newest = max(earlier, key=lambda path: (path / RESULT).stat().st_mtime, default=None)
+        if newest is not None and newest.name != identity.run_id:
+            reasons[", ".join(code.changed(load(newest).code, identity.code))] += 1
+    return [
+        f"{names} changed since {count} run{'s were' if count > 1 else ' was'} made."
+        for names, count in reasons.items()
+    ]
 
 
 def add_epoch(path: Path, row: EpochRow) -> None:
@@ -169,19 +204,10 @@ def load(path: Path) -> RunResult:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def load_all(paths: Sequence[Path]) -> list[Run]:
-    """Every finished run in or under the given folders, in order of path.
-
-    A run that is there twice (a folder given twice, a copy) counts once for each of its labels.
-    """
-    unique = {}
-    for path in paths:
-        if not path.is_dir():
-            raise UserError(f"There is no folder {path}. Results are under outputs/, or out=DIR.")
-        found = sorted(file.parent for file in path.rglob(RESULT))
-        if not found:
-            raise UserError(f"There is no finished run in {path} ({RESULT} is nowhere under it).")
-        for folder in found:
-            result = load(folder)
-            unique[result.run_id, result.label] = Run(path=folder, result=result)
+def load_folder(folder: Path) -> list[Run]:
+    """Every finished run in or under a folder, in order of path; a copy does not count again."""
+    unique: dict[str, Run] = {}
+    for file in sorted(folder.rglob(RESULT)):
+        result = load(file.parent)
+        unique.setdefault(result.run_id, Run(path=file.parent, result=result))
     return list(unique.values())

@@ -4,16 +4,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import torch
 
-from attnexp.config.schema import Protocol, RunConfig, flatten, to_dict
+from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.model.classifier import build_model
+from attnexp.runs.identity import settings
 from attnexp.runs.result import Run
 from attnexp.sweeps.schedule import Entry
 from attnexp.training import device
 from attnexp.training.loop import Examples, fit
-from attnexp.training.run import prepare
+from attnexp.training.run import read_inputs
 
 NUM_TRIAL = 320
 """Reviews of a trial epoch: ten batches of K's size."""
@@ -33,7 +35,7 @@ def seconds(entries: Sequence[Entry], finished: Sequence[Run]) -> dict[str, floa
         variant = _variant(to_dict(entry.job.config))
         if variant not in expected:
             expected[variant] = trial(entry.job.config)
-        found[entry.run_id] = expected[variant]
+        found[entry.identity.run_id] = expected[variant]
     return found
 
 
@@ -42,12 +44,12 @@ def trial(config: RunConfig) -> float | None:
     if not config.is_network:
         return None
     where = device.prepare(config.train)
-    dataset = prepare(config).dataset
+    dataset = read_inputs(config).dataset
     few = Examples.of(dataset.train, where)[:NUM_TRIAL]
-    settings = replace(config.train, epochs=2, measure_train=False)
+    short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    *_, (row, _) = fit(build_model(config).to(where), few, few, settings, generator)
+    *_, (row, _) = fit(build_model(config).to(where), few, few, short, generator)
     each_step = 1 / row.examples_per_second
     each_look = row.seconds / len(few) - each_step
     num_train, num_val = len(dataset.train), len(dataset.test)
@@ -58,10 +60,6 @@ def trial(config: RunConfig) -> float | None:
     return config.train.epochs * (num_train * each_step + looks * each_look)
 
 
-def _variant(config: dict[str, object]) -> str:
+def _variant(config: dict[str, Any]) -> str:
     """Everything that decides how long a run takes, and a little more."""
-    left_out = ("seed", "out", "data.path", "train.threads")
-    flat = flatten(config)
-    return json.dumps(
-        {k: v for k, v in flat.items() if k not in left_out and not k.startswith("seeds.")}
-    )
+    return json.dumps([settings(config), config["train"]["device"]])

@@ -5,8 +5,9 @@ from a named study.
 """
 
 import itertools
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from attnexp.config.compose import (
@@ -19,8 +20,8 @@ from attnexp.config.compose import (
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
-from attnexp.runs.identity import default_label, replicate
-from attnexp.runs.manifest import Manifest
+from attnexp.runs.identity import Identity, default_label, replicate
+from attnexp.runs.store import RUNS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,11 +31,9 @@ class Job:
     config: RunConfig
     label: str
     """The variant: runs of one label differ in seed alone."""
-    order: int
-    """Place of the variant in tables; the baseline has 0."""
-    folder: str
-    """Under `out`."""
     overrides: list[str]
+    identity: Identity | None = None
+    """What the run must turn out to be, once that is known."""
 
     def __str__(self) -> str:
         return f"{self.label}, seed {replicate(to_dict(self.config))}"
@@ -44,14 +43,24 @@ class Job:
 class Sweep:
     """Jobs that belong together, seed by seed, so that an interrupted sweep leaves whole pairs."""
 
+    name: str
+    """Of the study, or made of the axes."""
+    variants: dict[str, dict[str, str]]
+    """By label, the baseline first: see `Manifest`."""
     jobs: list[Job]
     executor: ExecutorConfig
-    study: Manifest | None
+    command: str
+    """What a user writes to have it."""
+
+    @property
+    def out(self) -> Path:
+        """Root of all results."""
+        return Path(self.jobs[0].config.out)
 
     @property
     def directory(self) -> Path:
-        """Where the runs' folders are."""
-        return Path(self.jobs[0].config.out) / self.jobs[0].folder
+        """Where it is written down which runs belong to it."""
+        return self.out / self.name
 
 
 def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
@@ -60,26 +69,48 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     zipped: take the axes' values pairwise instead of every combination; seeds are still crossed
     with everything, since each variant needs all of them.
     """
+    command = shlex.join(["attnexp", "sweep", *words, *(["--zip"] if zipped else [])])
     words, executor_words, study = _sort(words)
-    folder, variants, manifest = "runs", {"": list[str]()}, None
-    if study is not None:
+    if study is None:
+        name, variants, levels = _named_by_axes(words), {"": list[str]()}, {}
+    else:
         found = load_study(study)
-        folder, variants = found.name, found.variants
+        name, variants, levels = _safe(found.name), found.variants, found.levels
         words = [*found.overrides, *words]
-        levels = {label: found.levels.get(label, {}) for label in variants}
-        manifest = Manifest(name=found.name, variants=levels)
     jobs, unused = [], dict[str, UserError]()
-    for name, variant in variants.items():
+    for label, variant in variants.items():
         for axes_label, chosen in _combine([*variant, *words], zipped=zipped):
             config, missing = _compose(chosen, shared=words)
             unused |= missing
             chosen = [word for word in chosen if word not in missing]
-            jobs.append(_job(f"{name} {axes_label}".strip(), config, chosen, folder))
+            jobs.append(_job(f"{label} {axes_label}".strip(), config, chosen))
     for word, error in unused.items():
         if not any(word in job.overrides for job in jobs):
             raise error
-    executor = compose_executor(executor_words)
-    return Sweep(jobs=_seed_by_seed(jobs), executor=executor, study=manifest)
+    if len({job.config.out for job in jobs}) > 1:
+        raise UserError("A sweep has one place for its results; give one out=DIR.")
+    labelled = {job.label: levels.get(job.label, {}) for job in jobs}
+    return Sweep(
+        name=name,
+        variants=labelled,
+        jobs=_seed_by_seed(jobs, list(labelled)),
+        executor=compose_executor(executor_words),
+        command=command,
+    )
+
+
+def _named_by_axes(words: Sequence[str]) -> str:
+    """`sweep_position_x_mask`: what varies besides the seed."""
+    axes = {axis[0][0]: axis for axis in expand(words)}
+    varying = [key for key, axis in axes.items() if len(axis) > 1 and not _is_seed(key)]
+    return _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
+
+
+def _safe(name: str) -> str:
+    """A name for a folder, which holds no `=` and is not that of the runs."""
+    if name == RUNS:
+        raise UserError(f"A study cannot be called {RUNS}: that is the folder of all runs.")
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
 
 
 def _compose(words: list[str], *, shared: Sequence[str]) -> tuple[RunConfig, dict[str, UserError]]:
@@ -136,22 +167,17 @@ def _is_seed(key: str) -> bool:
     return key == "seed" or key.startswith("seeds.")
 
 
-def _job(label: str, config: RunConfig, words: list[str], folder: str) -> Job:
-    return Job(
-        config=config,
-        label=label or default_label(config),
-        order=0,
-        folder=folder,
-        overrides=words,
-    )
+def _job(label: str, config: RunConfig, words: list[str]) -> Job:
+    return Job(config=config, label=label or default_label(to_dict(config)), overrides=words)
 
 
-def _seed_by_seed(jobs: list[Job]) -> list[Job]:
-    """Number the variants in order of appearance, then sort by seed."""
-    labels = list(dict.fromkeys(job.label for job in jobs))
-    jobs = [replace(job, order=labels.index(job.label)) for job in jobs]
+def _seed_by_seed(jobs: list[Job], labels: list[str]) -> list[Job]:
+    """Sorted by seed, then by variant."""
     seeds = ("init", "order", "split")
     return sorted(
         jobs,
-        key=lambda job: (job.config.seed, *(job.config.seed_of(s) for s in seeds), job.order),
+        key=lambda job: (
+            *(job.config.seed, *(job.config.seed_of(source) for source in seeds)),
+            labels.index(job.label),
+        ),
     )

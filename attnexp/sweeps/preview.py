@@ -9,11 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnexp.config.schema import to_dict
 from attnexp.progress import duration
 from attnexp.runs import store
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import Run
 from attnexp.sweeps import estimate
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, slots, survey
+from attnexp.sweeps.schedule import Entry, made_again, slots, survey
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +39,8 @@ class Preview:
     executor: str
     slots: int | None
     """Runs at a time; None where the executor decides."""
+    made_again: list[str]
+    """Why runs that finished once are to be done, by change of the code."""
 
     @property
     def seconds(self) -> float:
@@ -51,16 +56,18 @@ def take(sweep: Sweep) -> Preview:
     """Look at a sweep's data and at what has finished; try a few steps of each new variant."""
     entries = survey(sweep)
     missing = [entry for entry in entries if not entry.before]
-    folder = sweep.directory
-    finished = store.load_all([folder]) if any(folder.rglob(store.RESULT)) else []
+    finished = [
+        Run(path=entry.path, result=store.load(entry.path)) for entry in entries if entry.before
+    ]
     threads = sweep.executor.threads
     for entry in missing:
         entry.job.config.train.threads = entry.job.config.train.threads or threads
     expected = estimate.seconds(missing, finished)
     return Preview(
-        runs=[_planned(entry, expected.get(entry.run_id)) for entry in entries],
+        runs=[_planned(entry, expected.get(entry.identity.run_id)) for entry in entries],
         executor=str(sweep.executor.kind),
         slots=slots(sweep, missing) if missing else None,
+        made_again=made_again(sweep, entries),
     )
 
 
@@ -77,6 +84,8 @@ def show(preview: Preview, console: Console) -> None:
             state = "?" if run.seconds is None else f"about {duration(run.seconds)}"
         view.add_row(Text(run.variant), run.seed, state)
     console.print(view)
+    for reason in preview.made_again:
+        console.print(Text(reason))
     counts = Counter(run.finished for run in preview.runs)
     line = f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
     if preview.seconds:
@@ -89,7 +98,7 @@ def show(preview: Preview, console: Console) -> None:
 def _planned(entry: Entry, seconds: float | None) -> Planned:
     return Planned(
         variant=entry.job.label,
-        seed=str(entry.job).rpartition(", seed ")[2],
+        seed=replicate(to_dict(entry.job.config)),
         finished=entry.before,
         seconds=None if entry.before else seconds,
         folder=str(entry.path),

@@ -3,19 +3,22 @@ the rest is started wherever a slot is free."""
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from pathlib import Path
+from typing import Any
 
-from attnexp.config.schema import OnError
-from attnexp.runs import manifest, store
+from attnexp import progress
+from attnexp.config.schema import OnError, to_dict
+from attnexp.runs import code, manifest, store
+from attnexp.runs.identity import Identity, identify, replicate
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors.choose import local_slots, open_executor, settle
+from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.run import prepare
+from attnexp.training.run import read_inputs
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_TRY_AGAIN = 2.0
@@ -37,46 +40,54 @@ class Entry:
     """A job on the list."""
 
     job: Job
-    run_id: str
+    identity: Identity
     status: Status = Status.waiting
     outcome: Run | Failure | None = None
+    study: Path | None = None
+    """The folder of what it belongs to."""
     before: bool = False
     """It had finished before this sweep came to it."""
     not_before: float = 0.0
     """When to look again at what is being done elsewhere."""
 
     @property
-    def folder(self) -> Path:
-        """Where runs of this sweep are."""
-        return Path(self.job.config.out) / self.job.folder
-
-    @property
     def path(self) -> Path:
         """The folder that the run has, or will have."""
-        job = self.job
-        return store.run_dir(job.config, self.run_id, folder=job.folder, label=job.label)
+        return store.run_dir(self.job.config.out, self.identity.run_id)
 
 
-Watch = Callable[[list[Entry], Executor | None], None]
+Observer = Callable[[list[Entry], Executor | None], None]
 """Called whenever something may have changed; without an executor while none is at work."""
 
 
 def survey(sweep: Sweep) -> list[Entry]:
     """Every run with its id, and whether it has finished before. Changes nothing on disk."""
-    entries = []
+    code.read_again()
+    entries, fingerprints = [], dict[Any, str]()
     for job in sweep.jobs:
-        entry = Entry(job, prepare(job.config).run_id)
-        if store.find_finished(entry.folder, entry.run_id):
+        network = job.config.model if job.config.is_network else None
+        reads = (job.config.data, network and (network.vectors, network.d_model))
+        if reads not in fingerprints:
+            fingerprints[reads] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[reads])
+        entry = Entry(replace(job, identity=identity), identity, study=sweep.directory)
+        if store.has_finished(entry.path):
             entry.status, entry.before = Status.done, True
         entries.append(entry)
     return entries
+
+
+def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
+    """Why runs that finished once are missing: a line for each change of the code."""
+    missing = {entry.path: entry.identity for entry in entries if not entry.before}
+    return store.outdated(sweep.out, missing.values())
 
 
 def carry_out(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
-    watch: Watch = lambda entries, executor: None,
+    observe: Observer = lambda entries, executor: None,
 ) -> list[Entry]:
     """Do what is missing; return every entry with its outcome, in the order of the plan.
 
@@ -84,21 +95,21 @@ def carry_out(
     Ctrl-C what runs is stopped, and the `KeyboardInterrupt` says how far the sweep came.
     """
     entries = survey(sweep)
-    if sweep.study is not None:
-        manifest.save(sweep.directory, sweep.study)
-    wanted = {(entry.run_id, entry.job.label) for entry in entries}
+    _write_down(sweep, entries)
+    for reason in made_again(sweep, entries):
+        progress.note(reason)
     for entry in entries:
         if entry.before:
-            entry.outcome = _take_up(entry, wanted)
-    watch(entries, None)
+            _take_up(entry)
+    observe(entries, None)
     missing = [entry for entry in entries if not entry.before]
-    # Variants may differ in name alone: one of them is run, and the others are copies.
-    firsts = {entry.run_id: entry for entry in reversed(missing)}
-    todo = [entry for entry in missing if firsts[entry.run_id] is entry]
+    # Variants may differ in name alone: they share a run.
+    firsts = {entry.path: entry for entry in reversed(missing)}
+    todo = [entry for entry in missing if firsts[entry.path] is entry]
     if todo:
         executor = _open(sweep, todo)
         try:
-            _work_off(entries, deque(todo), executor, wanted, on_error, watch)
+            _work_off(entries, deque(todo), executor, on_error, observe)
         except KeyboardInterrupt:
             num_done = Counter(entry.status for entry in entries)[Status.done]
             raise KeyboardInterrupt(
@@ -108,18 +119,40 @@ def carry_out(
         finally:
             executor.close()
     for entry in missing:
-        first = firsts[entry.run_id]
+        first = firsts[entry.path]
         if entry is not first:
-            _settle(entry, first.outcome, wanted)
-    watch(entries, None)
+            _record(entry, first.outcome)
+    observe(entries, None)
     return entries
+
+
+def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
+    """Which runs are which variant, variant by variant."""
+    order = list(sweep.variants)
+    runs = [
+        manifest.Entry(
+            variant=entry.job.label,
+            seed=replicate(to_dict(entry.job.config)),
+            run_id=entry.identity.run_id,
+        )
+        for entry in entries
+    ]
+    manifest.record(
+        sweep.directory,
+        manifest.Manifest(
+            name=sweep.name,
+            variants=sweep.variants,
+            commands=[sweep.command],
+            runs=sorted(runs, key=lambda run: order.index(run.variant)),
+        ),
+    )
 
 
 def _open(sweep: Sweep, todo: list[Entry]) -> Executor:
     executor = open_executor(sweep.executor, [entry.job for entry in todo])
     for entry in todo:
         alone = isinstance(executor, InThisProcess)
-        entry.job = settle(entry.job, sweep.executor, alone=alone)
+        entry.job = for_executor(entry.job, sweep.executor, alone=alone)
     return executor
 
 
@@ -127,35 +160,32 @@ def _work_off(
     entries: list[Entry],
     todo: deque[Entry],
     executor: Executor,
-    wanted: set[tuple[str, str]],
     on_error: OnError,
-    watch: Watch,
+    observe: Observer,
 ) -> None:
-    running: dict[str, Entry] = {}
+    running: dict[int, Entry] = {}
     while todo or running:
-        starting = _next(todo, executor.slots - len(running), wanted)
+        starting = _next(todo, executor.slots - len(running))
         for entry in starting:
-            entry.status, running[entry.run_id] = Status.running, entry
-        watch(entries, executor)
+            entry.status, running[id(entry.job)] = Status.running, entry
+        observe(entries, executor)
         if starting:
             executor.start([entry.job for entry in starting])
         if not running:
             time.sleep(SECONDS_BETWEEN_LOOKS)
             continue
-        by_job = {id(entry.job): entry for entry in running.values()}
         for job, outcome in executor.wait(SECONDS_BETWEEN_LOOKS):
-            entry = by_job[id(job)]
-            del running[entry.run_id]
+            entry = running.pop(id(job))
             if isinstance(outcome, Elsewhere):
                 _later(entry, todo)
                 continue
-            _settle(entry, outcome, wanted)
+            _record(entry, outcome)
             if entry.status is Status.failed and on_error is OnError.stop:
                 todo.clear()
-    watch(entries, executor)
+    observe(entries, executor)
 
 
-def _next(todo: deque[Entry], free: int, wanted: set[tuple[str, str]]) -> list[Entry]:
+def _next(todo: deque[Entry], free: int) -> list[Entry]:
     """Entries to start now. Those that another sweep is at, or has done, are seen to."""
     chosen: list[Entry] = []
     for _ in range(len(todo)):
@@ -164,11 +194,11 @@ def _next(todo: deque[Entry], free: int, wanted: set[tuple[str, str]]) -> list[E
         entry = todo.popleft()
         if entry.not_before > time.monotonic():
             todo.append(entry)
-        elif store.is_claimed(entry.folder, entry.run_id):
+        elif store.is_claimed(entry.path):
             _later(entry, todo)
-        elif store.find_finished(entry.folder, entry.run_id):
+        elif store.has_finished(entry.path):
             entry.before = True
-            entry.status, entry.outcome = Status.done, _take_up(entry, wanted)
+            _take_up(entry)
         else:
             chosen.append(entry)
     return chosen
@@ -180,26 +210,19 @@ def _later(entry: Entry, todo: deque[Entry]) -> None:
     todo.append(entry)
 
 
-def _settle(entry: Entry, outcome: Outcome | None, wanted: set[tuple[str, str]]) -> None:
+def _take_up(entry: Entry) -> None:
+    """What has finished before."""
+    _record(entry, Run(path=entry.path, result=store.load(entry.path)))
+
+
+def _record(entry: Entry, outcome: Outcome | None) -> None:
+    """What became of an entry, under its own name."""
     match outcome:
         case Run():
-            entry.status, entry.outcome = Status.done, _take_up(entry, wanted)
+            entry.status = Status.done
+            entry.outcome = replace(outcome, label=entry.job.label, study=entry.study)
         case Failure(reason=reason):
             entry.status, entry.outcome = Status.failed, Failure(entry.job, reason)
-
-
-def _take_up(entry: Entry, wanted: set[tuple[str, str]]) -> Run:
-    """A finished run as this sweep's: under its label, in a folder of that name."""
-    found = store.find_finished(entry.folder, entry.run_id)
-    job = entry.job
-    own = [run for run in found if run.result.label == job.label]
-    free = [run for run in found if (entry.run_id, run.result.label) not in wanted]
-    source = (own or free or found)[0]
-    if own and source.result.order == job.order:
-        return source
-    path = source.path if own else entry.path
-    copy = not own and not free
-    return store.adopt(source, path, label=job.label, order=job.order, copy=copy)
 
 
 def slots(sweep: Sweep, todo: list[Entry]) -> int | None:

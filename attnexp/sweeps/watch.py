@@ -140,7 +140,7 @@ def _share_done(entry: Entry) -> float:
 def look(entry: Entry) -> Underway:
     """What the folder of a run shows of it so far."""
     try:
-        lines = (entry.path / store.METRICS).read_text().splitlines()
+        lines = (store.part_of(entry.path) / store.METRICS).read_text().splitlines()
         row = json.loads(lines[-1])
     except (OSError, IndexError, ValueError):  # not begun, or a line half written
         return Underway(0, None, None)

@@ -25,7 +25,8 @@ from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import count_flops, count_parameters
 from attnexp.model.init import named_seed
-from attnexp.runs import arrays, identity, predictions, provenance, store
+from attnexp.runs import arrays, code, predictions, provenance, store
+from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.runs.weights import WEIGHTS, load_weights, save_weights
 from attnexp.training import device
@@ -41,7 +42,7 @@ on_device = functools.lru_cache(maxsize=2)(Examples.of)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class Inputs:
     """A run with everything it reads, which decides its id."""
 
     config: RunConfig
@@ -49,26 +50,29 @@ class Prepared:
     vectors: Vectors | None
 
     @property
-    def run_id(self) -> str:
-        """See `runs.run_id`."""
-        read = self.vectors.fingerprint if self.vectors else ""
-        return identity.run_id(self.config, self.dataset.fingerprint + read)
+    def fingerprint(self) -> str:
+        """Of the content of all that is read."""
+        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
+
+    def identify(self) -> Identity:
+        """What the run is, by the code as it is on disk now."""
+        code.read_again()
+        return identify(self.config, self.fingerprint)
 
 
-def prepare(config: RunConfig) -> Prepared:
+def read_inputs(config: RunConfig) -> Inputs:
     """Read what a run needs. Raises `UserError` where that is not to be had."""
     dataset = load_data(config.data)
-    return Prepared(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
 
 
 @dataclass(kw_only=True, slots=True)
 class OpenRun:
     """A run under way: what it reads, what it has measured so far, and the folder that keeps it."""
 
-    prepared: Prepared
+    inputs: Inputs
+    identity: Identity
     path: Path
-    label: str
-    order: int
     train: Examples
     val: Examples
     test: Examples
@@ -84,11 +88,11 @@ class OpenRun:
     @property
     def config(self) -> RunConfig:
         """What was asked for."""
-        return self.prepared.config
+        return self.inputs.config
 
     def build(self) -> Classifier:
         """The model before training. Dropout goes on with torch's own stream from here."""
-        vectors = self.prepared.vectors
+        vectors = self.inputs.vectors
         torch.manual_seed(named_seed(self.config.seed_of("order"), "dropout"))
         model = build_model(self.config)
         if vectors is not None:
@@ -132,7 +136,7 @@ class OpenRun:
 
     def save(self, test: Evaluation, *, parameters: int, flops_per_example: int) -> RunResult:
         """Write what belongs to a finished run; `result.json` comes last."""
-        config, dataset, vectors = self.config, self.prepared.dataset, self.prepared.vectors
+        config, dataset, vectors = self.config, self.inputs.dataset, self.inputs.vectors
         store.save_vocabulary(self.path, dataset.words)
         truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
         if config.train.protocol is Protocol.holdout:
@@ -140,9 +144,8 @@ class OpenRun:
         predictions.save(self.path, {**self.predicted, **truth})
         result = RunResult(
             schema=SCHEMA,
-            run_id=self.prepared.run_id,
-            label=self.label,
-            order=self.order,
+            run_id=self.identity.run_id,
+            code=self.identity.code,
             seed=config.seed,
             config=to_dict(config),
             data={
@@ -165,7 +168,9 @@ class OpenRun:
             peak_rss_bytes=device.peak_rss_bytes(),
             provenance=self.provenance,
         )
+        self.inputs.identify()  # refuses where code has changed since the start
         store.save(self.path, result)
+        self.path = store.publish(self.path)
         return result
 
 
@@ -173,23 +178,29 @@ class OpenRun:
 def open_run(
     config: RunConfig,
     *,
-    folder: str = "runs",
-    label: str = "",
-    order: int = 0,
     overrides: Sequence[str] = (),
-    again: bool = True,
+    planned: Identity | None = None,
+    again: bool = False,
 ) -> Iterator[OpenRun]:
-    """A run in its folder, which is nobody else's meanwhile; see `train_run`."""
+    """A run under way, which is nobody else's meanwhile.
+
+    overrides: the words that `config` was composed of. planned: what the run must be. again: also
+    where it has finished before. Raises `UserError` for what the user can mend, `Busy` when another
+    process is at this run or (unless `again`) has done it, `RunFailed` when it is not as planned.
+    """
     where = device.prepare(config.train)
-    prepared = prepare(config)
-    label = label or identity.default_label(config)
-    path = store.run_dir(config, prepared.run_id, folder=folder, label=label)
-    with store.claim(path.parent, prepared.run_id):
-        if not again and store.find_finished(path.parent, prepared.run_id):
+    inputs = read_inputs(config)
+    identity = inputs.identify()
+    if planned is not None:
+        identity.expect(planned)
+    path = store.run_dir(config.out, identity.run_id)
+    with store.claim(path):
+        store.recover(path)
+        if not again and store.has_finished(path):
             raise Busy("Another process has just finished this run.")
-        train, val, test = _split(config, prepared.dataset, where)
-        store.create(path, config, overrides)
-        with store.log(path) as log:
+        train, val, test = _split(config, inputs.dataset, where)
+        part = store.create(path, config, overrides)
+        with store.log(part) as log:
             origin = provenance.collect(str(where), torch.get_num_threads())
             log(json.dumps(origin))
 
@@ -198,10 +209,9 @@ def open_run(
                 log(line)
 
             yield OpenRun(
-                prepared=prepared,
-                path=path,
-                label=label,
-                order=order,
+                inputs=inputs,
+                identity=identity,
+                path=part,
                 train=train,
                 val=val,
                 test=test,
@@ -211,29 +221,34 @@ def open_run(
 
 
 def train_run(
-    config: RunConfig,
-    *,
-    folder: str = "runs",
-    label: str = "",
-    order: int = 0,
-    overrides: Sequence[str] = (),
-    again: bool = True,
+    config: RunConfig, *, overrides: Sequence[str] = (), again: bool = False
 ) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result.
 
-    folder, label, order: see `store.run_dir` and `RunResult`. again: also where this very run has
-    finished before. Raises `UserError` for what the user can mend, `Busy` when another process is
-    at this run or (unless `again`) has done it, `RunFailed` when the loss is no longer a number.
+    A run that has finished before is not repeated, unless `again`; then the old one stays until the
+    new one is whole. Raises what `open_run` raises, and `RunFailed` when the loss is no longer a
+    number.
     """
-    with open_run(
-        config, folder=folder, label=label, order=order, overrides=overrides, again=again
-    ) as run:
-        if not config.is_network:
-            return run.path, _fit_tfidf(run)
-        model = run.build()
-        for row, logits in fit(model, run.train, run.val, config.train, run.shuffle()):
-            run.add(row, logits, model.state_dict())
-        return run.path, run.finish(model)
+    identity = read_inputs(config).identify()
+    path = store.run_dir(config.out, identity.run_id)
+    if store.has_finished(path) and not again:
+        progress.note("This run has finished before. To do it once more: --again.")
+        return path, store.load(path)
+    for reason in store.outdated(config.out, [identity]):
+        progress.note(reason)
+    with open_run(config, overrides=overrides, again=again) as run:
+        result = work_through(run)
+        return run.path, result
+
+
+def work_through(run: OpenRun) -> RunResult:
+    """Train and finish an open run."""
+    if not run.config.is_network:
+        return _fit_tfidf(run)
+    model = run.build()
+    for row, logits in fit(model, run.train, run.val, run.config.train, run.shuffle()):
+        run.add(row, logits, model.state_dict())
+    return run.finish(model)
 
 
 def _fit_tfidf(run: OpenRun) -> RunResult:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
+from attnexp.runs.store import RUNS
 from attnexp.sweeps.executors.cluster import Cluster
 from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
 from attnexp.sweeps.executors.queue import Queue
@@ -21,7 +22,7 @@ def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
         case ExecutorKind.submitit | ExecutorKind.slurm:
             local = config.kind is ExecutorKind.submitit
             slots = config.workers or (local_slots(config, jobs) if local else len(jobs))
-            logs = Path(jobs[0].config.out) / jobs[0].folder / ".jobs"
+            logs = Path(jobs[0].config.out) / RUNS / ".jobs"
             # A queue may have no GPUs, so one is asked for where it must be one.
             return Queue(config, slots=slots, logs=logs, gpu=Device.cuda in devices and not local)
         case ExecutorKind.ray:
@@ -39,7 +40,7 @@ def local_slots(config: ExecutorConfig, jobs: list[Job]) -> int:
     return max(1, min(fitting, len(jobs)))
 
 
-def settle(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
+def for_executor(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
     """A job as it is handed over: with its number of threads, and paths that hold anywhere.
 
     alone: it has the machine to itself, and torch may choose the number of threads.

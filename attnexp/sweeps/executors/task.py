@@ -44,21 +44,15 @@ class Executor(Protocol):
 
 def do(job: Job) -> Outcome:
     """Train, and turn whatever happens into an outcome: one run must not end a sweep."""
-    from attnexp.training.run import train_run
+    from attnexp.training.run import open_run, work_through
 
     try:
-        path, result = train_run(
-            job.config,
-            folder=job.folder,
-            label=job.label,
-            order=job.order,
-            overrides=job.overrides,
-            again=False,
-        )
+        with open_run(job.config, overrides=job.overrides, planned=job.identity) as run:
+            result = work_through(run)
     except Busy:
         return Elsewhere(job)
     except (UserError, RunFailed) as error:
         return Failure(job, str(error))
     except Exception as error:  # a full disk, a lack of memory, a mistake of ours: see run.log
         return Failure(job, f"{type(error).__name__}: {error}")
-    return Run(path=path, result=result)
+    return Run(path=run.path, result=result)
