@@ -19,7 +19,7 @@ ROOMS = [
     {"training"},
     {"sweeps", "report"},
     {"claims"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 """A module imports from its own room and from the rooms above it in this list."""
 
