@@ -123,7 +123,7 @@ def _is_scaled(run: RunResult) -> bool:
         and (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
         and run.config["data"]["max_len"] == 80
         and run.config["train"]["epochs"] == 5
-        and run.config["model"]["scale"]
+        and run.config["model"].get("score", {}).get("scale", True)
         and run.config["train"].get("eps", 1e-7) == 1e-7  # older runs had no other
     )
 
