@@ -34,9 +34,10 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(attnexp: Command, tmp_pa
     assert "decay:Decay" in page
     (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-s0-*")
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
-    (tmp_path / "decay.py").unlink()  # tables need nobody's code
-    assert attnexp("report", "results/runs", "--html", "again.html").returncode == 0
+    (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
+    assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0
     assert attnexp("report", "results/mine").returncode == 0
+    (tmp_path / "decay.py").unlink()
     gone = attnexp("evaluate", str(run_dir))
     assert gone.returncode == 2
     assert "no module 'decay'" in " ".join(gone.stderr.split())

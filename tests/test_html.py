@@ -305,7 +305,7 @@ def test_a_model_that_cannot_be_shown_says_why() -> None:
     assert "No variant has attention." in page([made("a", 0, "model=mean")])
     assert "is missing, so there is no model to load." in page([made("a", 0)])
     mean = made("a", 0, "model=mean")
-    assert "A model of kind mean has no attention." in page([mean], chosen=mean)
+    assert "model=mean has no attention." in page([mean], chosen=mean)
 
 
 def test_attention_is_the_models_own(trained: list[Run]) -> None:
@@ -353,9 +353,9 @@ def test_any_model_with_attention_can_be_shown(
 
 
 def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> None:
-    windows = ("mask=window_padding", "mask.radius=2")
-    one = insight.look(stored(tmp_path / "one", *windows)).attention
-    other = insight.look(stored(tmp_path / "other", *windows, "mask.restricted=true")).attention
+    padded = ("mask.padding=true", "mask.radius=2")
+    one = insight.look(stored(tmp_path / "one", "mask=window", *padded)).attention
+    other = insight.look(stored(tmp_path / "other", "mask=restricted", *padded)).attention
     assert one is not None
     assert other is not None
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)

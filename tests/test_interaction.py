@@ -155,7 +155,7 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
     path.write_text(STUDY)
     planned = plan([f"study={path}", "data=contrast"])
     assert [job.label for job in planned.jobs] == [*LABELS]
-    assert [(str(job.config.position.kind), job.config.model.scale) for job in planned.jobs] == [
+    assert [(job.config.position.name, job.config.model.score.scale) for job in planned.jobs] == [
         ("none", True), ("none", False), ("sinusoidal", True), ("sinusoidal", False),
     ]  # fmt: skip
     assert planned.variants["pe_scaled"] == {"position": "pe", "scale": "scaled"}

@@ -280,3 +280,22 @@ def test_one_label_with_two_meanings_is_told_apart() -> None:
 def test_variants_without_a_common_seed_are_not_subtracted() -> None:
     text = shown([result("a", 0, [0.8]), result("b", 1, [0.9], "model.heads=4")])
     assert "share no seed" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        ({"parameters": 2_630_000}, ""),
+        ({"parameters": 2_640_000}, "up to 1.2 % of its parameters and 0.0 % of its FLOPs"),
+        ({"flops_per_example": 980_000}, "up to 0.0 % of its parameters and 2.0 % of its FLOPs"),
+    ],
+)
+def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) -> None:
+    found = [replace(one, flops_per_example=1_000_000) for one in blog()]
+    found = [replace(one, **size) if one.label == "pe" else one for one in found]  # type: ignore[arg-type]
+    table = tables.summary(only(compare(found)))
+    assert ("parameters" in table.columns) == ("FLOPs" in table.columns) == bool(told)
+    assert bool(told) == any("Sizes differ" in note for note in table.notes)
+    assert told in " ".join(table.notes)
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert max(map(len, shown(found).splitlines())) <= 80

@@ -147,7 +147,7 @@ def test_words_for_the_executor_reach_no_run() -> None:
         ("executor=rai", "Did you mean 'ray'"),
         ("executor.worker=2", "Did you mean 'executor.workers'"),
         ("executor.workers=0", "executor.workers must be at least 1; got 0"),
-        ("executor.gpu=2", "executor.gpu must be a share"),
+        ("executor.gpu=2", "executor.gpu must be above 0 and at most 1"),
         ("executor=local,ray", "one executor"),
     ],
 )

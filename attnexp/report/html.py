@@ -166,9 +166,9 @@ def page(
 
 def choose(runs: Sequence[Run]) -> Run | None:
     """The first run of the first variant with attention and a table of positions, else of the
-    first with attention, else None."""
+    first with attention, else None; of runs whose model needs nobody else's code."""
     firsts = [group[0] for group in comparing.by_variant(runs).values()]
-    looking = [run for run in firsts if insight.has_attention(run)]
+    looking = [run for run in firsts if insight.has_attention(run) and insight.is_ours(run)]
     return next(iter([*filter(insight.has_table, looking), *looking]), None)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.config.options import name_of
+from attnexp.config.schema import flatten
 from attnexp.errors import UserError
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -65,6 +66,12 @@ def has_table(run: Run) -> bool:
     return (
         "position" in run.result.config and name_of(run.result.config["position"]["kind"]) in TABLES
     )
+
+
+def is_ours(run: Run) -> bool:
+    """Whether looking imports nobody else's code."""
+    kinds = [value for key, value in flatten(run.result.config).items() if key.endswith(".kind")]
+    return all(kind is None or kind.startswith("attnexp.") for kind in kinds)
 
 
 def look(run: Run) -> Insight:

@@ -27,6 +27,9 @@ HEADINGS = {
 FIGURE_NAMES = {"loss": "NLL", "brier": "Brier", "ece": "ECE", "gap": "gap"}
 """Of a point, besides accuracy."""
 
+TOLERATED = 0.01
+"""Share by which sizes may differ without a word."""
+
 VERDICT_STYLES = {
     Verdict.helps: "bold green",
     Verdict.hurts: "bold red",
@@ -179,10 +182,12 @@ def agreement(comparison: Comparison) -> list[Table]:
 def summary(comparison: Comparison) -> Table:
     """Accuracy of every variant, and its difference from the baseline's."""
     points = [point.name for point in comparison.points]
+    unequal = _unequal(comparison)
     rows = []
     for variant in comparison.variants:
         values = [_percent(variant.points[name]["accuracy"]) for name in points]
-        rows.append([variant.label, str(len(variant.seeds)), *values])
+        size = [f"{variant.parameters:,}", f"{variant.flops_per_example / 1e6:.1f} M"]
+        rows.append([variant.label, str(len(variant.seeds)), *values, *size[: 2 * bool(unequal)]])
         if all(name in variant.k for name in points):
             rows.append(["K", "1", *(f"{100 * variant.k[name]:.2f}" for name in points)])
     for label, found in comparison.differences.items():
@@ -193,15 +198,36 @@ def summary(comparison: Comparison) -> Table:
     notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
     notes += [_about(point) for point in comparison.points]
+    notes += unequal
     if comparison.order_blind_ceiling is not None:
         ceiling = f"{100 * comparison.order_blind_ceiling:.2f}"
         notes.append(f"Synthetic reviews: a model blind to word order reaches {ceiling} at most.")
+    columns = ["variant", "n", *points, *(["parameters", "FLOPs"] if unequal else [])]
     return Table(
         title=f"Accuracy on {where_measured(comparison)}",
-        columns=["variant", "n", *points],
-        rows=rows,
+        columns=columns,
+        rows=[row + [""] * (len(columns) - len(row)) for row in rows],
         notes=notes,
     )
+
+
+def _unequal(comparison: Comparison) -> list[str]:
+    """A line where variants differ from the baseline in size, which may be what is measured."""
+    baseline, *others = comparison.variants
+
+    def apart(one: int, other: int) -> float:
+        return abs(one - other) / max(other, 1)
+
+    parameters = max((apart(v.parameters, baseline.parameters) for v in others), default=0.0)
+    flops = max(
+        (apart(v.flops_per_example, baseline.flops_per_example) for v in others), default=0.0
+    )
+    if max(parameters, flops) <= TOLERATED:
+        return []
+    return [
+        f"Sizes differ from {baseline.label}'s by up to {100 * parameters:.1f} % of its parameters "
+        f"and {100 * flops:.1f} % of its FLOPs a review: a difference may be one of size."
+    ]
 
 
 def beside_accuracy(comparison: Comparison) -> Table:
