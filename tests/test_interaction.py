@@ -10,6 +10,8 @@ from conftest import Command
 from rich.console import Console
 from test_report import result
 
+from attnexp.config.options import name_of
+from attnexp.config.schema import flatten, to_dict
 from attnexp.errors import UserError
 from attnexp.report import formats, html
 from attnexp.report.comparison import Comparison, compare
@@ -154,7 +156,8 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
     path.write_text(STUDY)
     planned = plan([f"study={path}", "data=contrast"])
     assert [job.label for job in planned.jobs] == [*LABELS]
-    assert [(str(job.config.position.kind), job.config.model.scale) for job in planned.jobs] == [
+    given = [flatten(to_dict(job.config)) for job in planned.jobs]
+    assert [(name_of(own["position.kind"]), own["model.score.scale"]) for own in given] == [
         ("none", True), ("none", False), ("sinusoidal", True), ("sinusoidal", False),
     ]  # fmt: skip
     assert planned.study is not None
