@@ -291,8 +291,11 @@ def test_variants_without_a_common_seed_are_not_subtracted() -> None:
     ],
 )
 def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) -> None:
-    found = [replace(one, flops_per_example=1_000_000) for one in blog()]
-    found = [replace(one, **size) if one.label == "pe" else one for one in found]  # type: ignore[arg-type]
+    base = {"flops_per_example": 1_000_000}
+    found = [
+        replace(one, result=replace(one.result, **base | (size if one.label == "pe" else {})))
+        for one in blog()
+    ]
     table = tables.summary(only(compare(found)))
     assert ("parameters" in table.columns) == ("FLOPs" in table.columns) == bool(told)
     assert bool(told) == any("Sizes differ" in note for note in table.notes)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnexp.claims.claim import Claim, Conclusion, Finding
+from attnexp.config.schema import flatten
 from attnexp.report import kexue
 from attnexp.report.comparison import compare
 from attnexp.runs import manifest
@@ -115,16 +116,17 @@ def _close(results: Path, study: str, one: str, other: str) -> Finding:
 
 
 def _is_scaled(run: RunResult) -> bool:
-    """Whether a run had K's data, protocol and epochs, but scaled scores and today's epsilon, as is
-    the default; the rest of its model is the study's business."""
+    """Whether a run had K's data, protocol and epochs, but scaled scores, where it has scores, and
+    today's epsilon, as is the default; the rest of its model is the study's business."""
+    given = flatten(run.config)
     return (
-        run.config["train"]["protocol"] == "blog"
-        and run.data["name"] == "imdb"
+        run.data["name"] == "imdb"
         and (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
-        and run.config["data"]["max_len"] == 80
-        and run.config["train"]["epochs"] == 5
-        and run.config["model"].get("score", {}).get("scale", True)  # others have no scores
-        and run.config["train"].get("eps", 1e-7) == 1e-7  # older runs had no other
+        and given["data.max_len"] == 80
+        and given["train.protocol"] == "blog"
+        and given.get("train.epochs") == 5  # tfidf has none
+        and given.get("train.eps") == 1e-7
+        and given.get("model.score.scale", True)
     )
 
 
