@@ -291,7 +291,7 @@ def test_variants_without_a_common_seed_are_not_subtracted() -> None:
     ],
 )
 def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) -> None:
-    base = {"flops_per_example": 1_000_000}
+    base: dict[str, Any] = {"flops_per_example": 1_000_000}
     found = [
         replace(one, result=replace(one.result, **base | (size if one.label == "pe" else {})))
         for one in blog()
