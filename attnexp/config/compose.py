@@ -354,7 +354,10 @@ def _unknown(key: str, known: Any) -> UserError:
             key, f"'{key}' belongs to {', '.join(owners)}. What is chosen as {section} has {names}."
         )
     keys = [*flatten(known), *_owners()]
-    near = did_you_mean(key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)])
+    last = f".{key.rpartition('.')[2]}"
+    near = did_you_mean(key, [k for k in keys if k.endswith(last)]) or did_you_mean(
+        key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)]
+    )
     return UserError(
         f"There is no key '{key}'.{near} `attnexp config` lists the keys of what is chosen, "
         f"`attnexp config --groups` all there is to choose."
@@ -380,7 +383,7 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
         when = f.metadata.get("when")
         if when is not None and not when.holds(config):
             for word in words:
-                if word.startswith((f"{key}=", f"{key}.")):
+                if word != f"{key}=none" and word.startswith((f"{key}=", f"{key}.")):
                     raise NotChosen(
                         word.partition("=")[0],
                         f"{word} would do nothing: {key} belongs to {when.told}.",
