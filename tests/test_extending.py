@@ -32,7 +32,7 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(attnexp: Command, tmp_pa
     assert "fast against none, final: " in study_sweep
     page = (tmp_path / "page.html").read_text()
     assert "decay:Decay" in page
-    (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-s0-*")
+    (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
     (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
     assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0

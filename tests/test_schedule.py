@@ -89,7 +89,7 @@ def test_sweeps_and_single_runs_share_what_they_have_in_common(
         (["study=blog_scaled"], "no_pe"),
     ):
         run = results(carry_out(small(tmp_path, *words, "seed=0")))[0]
-        assert run == Run(path=path, result=result, label=label)
+        assert (run.path, run.result, run.label) == (path, result, label)
     assert trained == ["none 0", "sinusoidal 0"]
     assert len(list(tmp_path.rglob("result.json"))) == 2
 

@@ -229,6 +229,7 @@ def train_run(
     new one is whole. Raises what `open_run` raises, and `RunFailed` when the loss is no longer a
     number.
     """
+    device.prepare(config.train)  # a device that is not there is told before data are looked for
     identity = read_inputs(config).identify()
     path = store.run_dir(config.out, identity.run_id)
     if store.has_finished(path) and not again:
