@@ -205,6 +205,30 @@ def test_code_of_the_users_own_counts_and_installed_packages_do_not(
     assert "mine.xpos" not in sys.modules  # nothing of it was imported
 
 
+def test_a_piece_of_the_users_own_enters_the_id_by_its_code(tmp_path: Path) -> None:
+    """What it computes counts, what it says of itself does not."""
+    text = (
+        "from attnexp.model.seams import ScoreBias\n\nBASE = {base}\n\n\n"
+        "class Decay(ScoreBias):\n    {said}\n\n"
+        "    def __init__(self, num_heads: int) -> None:\n        super().__init__()\n"
+    )
+    program = (
+        "from attnexp.config.compose import compose; from attnexp.runs.identity import identify; "
+        "print(identify(compose(['position=mine:Decay']), '').run_id)"
+    )
+    ids = []
+    for base, said in ((1, "pass"), (1, "pass  # A comment."), (2, "pass")):
+        (tmp_path / "mine.py").write_text(text.format(base=base, said=said))
+        told = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path,
+            env=environment(ROOT), capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        ids.append(told.stdout.strip().split("-"))
+    assert ids[0] == ids[1]
+    assert ids[0][0] == ids[2][0]  # the same settings
+    assert ids[0][1] != ids[2][1]
+
+
 def test_every_name_in_the_lists_is_a_modules() -> None:
     for name in (code.ROOT, *code.ON_DEMAND, *code.BUILDERS, *code.COMPUTING):
         path = ROOT / name.replace(".", "/")
