@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
-from attnexp.model.classifier import build_model
+from attnexp.model.classifier import build_classifier
 from attnexp.training import device
 from attnexp.training.loop import Examples, fit
 
@@ -53,7 +53,7 @@ def main() -> None:
 def _ours(config: RunConfig, examples: Examples, *, sdpa: bool, prepare: bool) -> None:
     if prepare:
         device.prepare(config.train)
-    model: torch.nn.Module = _sdpa(config, examples) if sdpa else build_model(config)
+    model: torch.nn.Module = _sdpa(config, examples) if sdpa else build_classifier(config)
     rows = fit(model, examples, examples, config.train, torch.Generator().manual_seed(0))
     while True:
         wait()
@@ -86,7 +86,7 @@ def _tutorial(config: RunConfig, examples: Examples, *, sdpa: bool) -> None:
 
 def _sdpa(config: RunConfig, examples: Examples) -> _peers.Sdpa:
     """With our weights, and checked to say what ours says."""
-    ours = build_model(config).eval()
+    ours = build_classifier(config).eval()
     model = _peers.Sdpa(ours, config.model.heads).eval()
     with torch.no_grad():
         torch.testing.assert_close(model(examples.ids[:8]), ours(examples.ids[:8]))

@@ -19,7 +19,7 @@ from attnexp.config.schema import RunConfig
 from attnexp.errors import UserError
 from attnexp.model import masks, pooling
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.classifier import PAD, Classifier, build_model
+from attnexp.model.classifier import PAD, Classifier, build_classifier
 
 SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
 NARROW = "model.heads=2 model.d_head=4".split()
@@ -47,7 +47,7 @@ def build(*words: str) -> Classifier:
     """A small model in float64 with dropout off. Each word may hold several."""
     chosen = " ".join(words).split()
     narrow = [] if WITHOUT_ATTENTION & set(chosen) else NARROW
-    return build_model(compose([*SMALL, *narrow, *chosen])).double().eval()
+    return build_classifier(compose([*SMALL, *narrow, *chosen])).double().eval()
 
 
 def rough(*words: str) -> Classifier:
@@ -88,7 +88,7 @@ def num_parameters(model: nn.Module) -> int:
 def test_the_defaults_have_2_609_281_parameters_with_and_without_position(
     words: list[str],
 ) -> None:
-    assert num_parameters(build_model(compose(words))) == 2_609_281
+    assert num_parameters(build_classifier(compose(words))) == 2_609_281
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -311,7 +311,7 @@ def test_another_seed_and_another_matrix_draw_other_weights() -> None:
 
 def test_weights_start_as_keras_starts_them() -> None:
     """Embedding uniform within 0.05, matrices Glorot uniform, bias 0; the spread fills both."""
-    model = build_model(
+    model = build_classifier(
         compose(["model.output_projection=true", "model.d_model=64", "data.vocab_size=2000"])
     )
     for name, parameter in model.named_parameters():
@@ -330,7 +330,7 @@ def test_weights_start_as_keras_starts_them() -> None:
 
 def assert_learns(config: RunConfig) -> None:
     """Forward and backward are finite, and the gradient reaches the words."""
-    model = build_model(config)
+    model = build_classifier(config)
     ids = torch.tensor([[0, 0, 1, 4, 5, 6], [1, 7, 8, 9, 10, 11], [0] * 6])
     logits = model(ids)
     assert logits.shape == (3,)

@@ -6,7 +6,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp.config.compose import compose
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.model.cost import count_flops, of_model
 
@@ -43,6 +42,6 @@ def test_counting_leaves_the_model_as_it_was() -> None:
     assert model.training
 
 
-def test_what_is_not_built_is_told() -> None:
-    with pytest.raises(UserError, match="tfidf"):
-        of_model(compose(["model=tfidf"]))
+def test_a_baseline_costs_a_weight_a_word_and_a_product_a_token() -> None:
+    expected = {"parameters": 20_000 + 1, "flops_per_example": 2 * T}
+    assert of_model(compose(["model=tfidf"])) == expected

@@ -13,7 +13,7 @@ from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict, walk
 from attnexp.errors import UserError
-from attnexp.model.classifier import build_model
+from attnexp.model.classifier import build_classifier
 from attnexp.training.run import load_data, train_run
 
 PLACES = {"out", "data.path", "model.vectors"}
@@ -85,7 +85,7 @@ def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
 
 def behaviour(config: RunConfig) -> tuple[dict[str, tuple[Any, ...]], Tensor]:
     """A model's parameters, and what it says of some reviews with and without dropout."""
-    model = build_model(config).double()
+    model = build_classifier(config).double()
     for seed, parameter in enumerate(model.parameters()):
         nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
     ids = torch.randint(1, 12, (6, 9), generator=torch.Generator().manual_seed(0))

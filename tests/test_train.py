@@ -11,7 +11,7 @@ from conftest import IMDB, needs_imdb
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, RunFailed, UserError
-from attnexp.model.classifier import build_model
+from attnexp.model.classifier import build_classifier, build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 from attnexp.runs.weights import WEIGHTS, load_weights
@@ -185,7 +185,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     )
     run_dir, result = train_run(config)
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    model = build_model(config)
+    model = build_classifier(config)
     load_weights(run_dir, model)
     table = model.embedding.get_parameter("weight")
     assert table[4 : 4 + len(words) : 2, 0].tolist() == [i + 0.5 for i in range(len(known))]

@@ -199,6 +199,11 @@ class RunConfig:
         """Whether there are layers to train, rather than a baseline to fit."""
         return isinstance(self.model, ModelConfig)
 
+    @property
+    def num_epochs(self) -> int:
+        """How often training goes over its reviews; a baseline is fitted in one go."""
+        return self.train.epochs if self.is_network else 1
+
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
         own: int | None = getattr(self.seeds, source)

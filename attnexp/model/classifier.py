@@ -109,11 +109,22 @@ class Classifier(nn.Module):
         return allowed
 
 
-def build_model(config: RunConfig) -> Classifier:
-    """The model a config asks for, with weights that depend on the seed of `init` alone.
+def build_model(config: RunConfig) -> nn.Module:
+    """The model a config asks for: ids (B, T) -> logits (B,), a network or a baseline.
 
-    Raises `UserError` for a piece that cannot be built.
+    Its weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be
+    built.
     """
+    if config.model.fills("Baseline"):
+        baseline: seams.Baseline = _build(
+            config.model, config.data.vocab_size, seed=config.seed_of("init")
+        )
+        return baseline
+    return build_classifier(config)
+
+
+def build_classifier(config: RunConfig) -> Classifier:
+    """As `build_model`, where the model is known to be a network."""
     model, position, mask = config.model, config.position, config.mask
     build = partial(_build, seed=config.seed_of("init"))
     has_summary = model.pooling.fills("SummaryToken")

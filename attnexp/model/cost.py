@@ -7,16 +7,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp.config.schema import RunConfig
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 
 
 def of_model(config: RunConfig) -> dict[str, int]:
     """Trainable parameters, and FLOPs of one example, of the model a config asks for."""
-    if not config.is_network:
-        raise UserError(
-            f"model={config.model.name} is fitted, not built: train it to see what it costs."
-        )
     model = build_model(config)
     example = torch.ones(1, config.data.max_len, dtype=torch.int32)
     return {"parameters": count_parameters(model), "flops_per_example": count_flops(model, example)}

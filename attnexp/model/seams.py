@@ -78,5 +78,9 @@ class Layers(nn.ModuleList):
     d_output: int
 
 
-class Baseline:
-    """Fits: in one go, without layers or epochs, as TF-IDF with logistic regression does."""
+class Baseline(nn.Module):
+    """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size."""
+
+    def fit(self, ids: Tensor, labels: Tensor) -> None:
+        """Learn from all training reviews: ids (n, T), labels (n,), 0 or 1."""
+        raise NotImplementedError

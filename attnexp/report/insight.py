@@ -98,11 +98,11 @@ def look(run: Run) -> Insight:
 
 def _load(run: Run) -> "tuple[RunConfig, Classifier]":
     from attnexp.config.compose import overlay
-    from attnexp.model.classifier import build_model
+    from attnexp.model.classifier import build_classifier
     from attnexp.runs.weights import load_weights
 
     config = overlay(run.result.config, [])
-    model = build_model(config)
+    model = build_classifier(config)
     load_weights(run.path, model)
     return config, model.eval()
 

@@ -28,7 +28,7 @@ BUILDERS = ("attnexp.training.run", "attnexp.model.classifier", "attnexp.model.a
 
 ON_DEMAND = (
     *("attnexp.model.block", "attnexp.model.masks", "attnexp.model.positions"),
-    *("attnexp.model.window", "attnexp.training.tfidf"),
+    "attnexp.model.window",
 )
 """What they import, and what counts where it is asked for alone."""
 

@@ -7,12 +7,11 @@ from attnexp.config.compose import overlay
 from attnexp.data import encode
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
-from attnexp.runs import arrays, store
+from attnexp.runs import store
 from attnexp.runs.result import Evaluation
-from attnexp.runs.weights import WEIGHTS, load_weights
+from attnexp.runs.weights import load_weights
 from attnexp.training import device
 from attnexp.training.loop import Examples, evaluate
-from attnexp.training.tfidf import TfidfModel
 
 SETTINGS = ("data.path", "data.limit_test", "train.device", "train.threads")
 """What may be set for a measurement; everything else belongs to the model."""
@@ -44,9 +43,6 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    if not config.is_network:
-        baseline = TfidfModel.from_arrays(arrays.load(run_dir / WEIGHTS))
-        return result.test, baseline.evaluate(test.ids, test.labels)
     model = build_model(config).to(where)
     load_weights(run_dir, model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

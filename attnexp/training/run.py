@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnexp import progress
 from attnexp.config.schema import Protocol, RunConfig, to_dict
@@ -25,14 +25,14 @@ from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import count_flops, count_parameters
 from attnexp.model.init import named_seed
-from attnexp.runs import arrays, code, predictions, provenance, store
+from attnexp.model.seams import Baseline
+from attnexp.runs import code, predictions, provenance, store
 from attnexp.runs.identity import Identity, identify
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
-from attnexp.runs.weights import WEIGHTS, load_weights, save_weights
+from attnexp.runs.result import SCHEMA, EpochRow, RunResult
+from attnexp.runs.weights import load_weights, save_weights
 from attnexp.training import device
-from attnexp.training.loop import Examples, Logits, fit, predict
+from attnexp.training.loop import Examples, Logits, fit, fit_in_one_go, predict
 from attnexp.training.metrics import measure
-from attnexp.training.tfidf import fit_tfidf
 
 load_data = functools.lru_cache(maxsize=1)(encode.load)
 """The runs of a sweep mostly share their data: keep the last one read."""
@@ -90,12 +90,13 @@ class OpenRun:
         """What was asked for."""
         return self.inputs.config
 
-    def build(self) -> Classifier:
+    def build(self) -> nn.Module:
         """The model before training. Dropout goes on with torch's own stream from here."""
         vectors = self.inputs.vectors
         torch.manual_seed(named_seed(self.config.seed_of("order"), "dropout"))
         model = build_model(self.config)
         if vectors is not None:
+            assert isinstance(model, Classifier)  # a baseline takes no vectors
             self.say(
                 f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found"
             )
@@ -110,7 +111,7 @@ class OpenRun:
         """Keep an epoch: its figures, what the model says of `val`, and, where it is the model that
         will be tested, its weights."""
         is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in self.epochs)
-        is_last = row.epoch == self.config.train.epochs
+        is_last = row.epoch == self.config.num_epochs
         if is_last if self.config.train.protocol is Protocol.blog else is_best:
             save_weights(self.path, weights)
         if is_best:
@@ -118,24 +119,16 @@ class OpenRun:
         self.predicted[predictions.FINAL] = logits
         self.epochs.append(row)
         store.add_epoch(self.path, row)
-        self.say(epoch_line(row, self.config.train.epochs))
+        self.say(epoch_line(row, self.config.num_epochs))
 
-    def finish(self, model: Classifier) -> RunResult:
-        """Test the network whose weights were kept, and write everything down."""
+    def finish(self, model: nn.Module) -> RunResult:
+        """Test the model whose weights were kept; write everything down, `result.json` last."""
         load_weights(self.path, model)
         if self.config.train.protocol is Protocol.blog:  # the test set was the validation set
             logits = self.predicted[predictions.FINAL]
         else:
             logits = predict(model, self.test, self.config.train.precision)
             self.predicted[predictions.TEST] = logits
-        return self.save(
-            measure(logits, self.test.truth),
-            parameters=count_parameters(model),
-            flops_per_example=count_flops(model, self.test[:1].ids),
-        )
-
-    def save(self, test: Evaluation, *, parameters: int, flops_per_example: int) -> RunResult:
-        """Write what belongs to a finished run; `result.json` comes last."""
         config, dataset, vectors = self.config, self.inputs.dataset, self.inputs.vectors
         store.save_vocabulary(self.path, dataset.words)
         truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
@@ -158,12 +151,12 @@ class OpenRun:
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            parameters=parameters,
-            flops_per_example=flops_per_example,
+            parameters=count_parameters(model),
+            flops_per_example=count_flops(model, self.test[:1].ids),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],
-            test=test,
+            test=measure(logits, self.test.truth),
             wall_seconds=time.perf_counter() - self.started,
             peak_rss_bytes=device.peak_rss_bytes(),
             provenance=self.provenance,
@@ -244,51 +237,14 @@ def train_run(
 
 def work_through(run: OpenRun) -> RunResult:
     """Train and finish an open run."""
-    if not run.config.is_network:
-        return _fit_tfidf(run)
-    model = run.build()
-    for row, logits in fit(model, run.train, run.val, run.config.train, run.shuffle()):
+    model, config = run.build(), run.config.train
+    if isinstance(model, Baseline):
+        epochs = fit_in_one_go(model, run.train, run.val, config)
+    else:
+        epochs = fit(model, run.train, run.val, config, run.shuffle())
+    for row, logits in epochs:
         run.add(row, logits, model.state_dict())
     return run.finish(model)
-
-
-def _fit_tfidf(run: OpenRun) -> RunResult:
-    """One fit, shown as one epoch; there is nothing running to take a mean over."""
-    config = run.config
-    started = time.perf_counter()
-    (ids, labels), (val_ids, val_labels), (test_ids, test_labels) = (
-        (part.ids.cpu().numpy(), part.labels.cpu().numpy())
-        for part in (run.train, run.val, run.test)
-    )
-    model = fit_tfidf(ids, labels, vocab_size=config.data.vocab_size)
-    val_logits = model.logits(val_ids).astype(np.float32)
-    fitted, validated = model.evaluate(ids, labels), measure(val_logits, val_labels)
-    seconds = time.perf_counter() - started
-    row = EpochRow(
-        epoch=1,
-        train_loss=fitted.loss,
-        train_accuracy=fitted.accuracy,
-        train_loss_after=fitted.loss if config.train.measure_train else None,
-        train_accuracy_after=fitted.accuracy if config.train.measure_train else None,
-        val_loss=validated.loss,
-        val_accuracy=validated.accuracy,
-        val_brier=validated.brier,
-        val_ece=validated.ece,
-        seconds=seconds,
-        examples_per_second=len(ids) / seconds,
-    )
-    arrays.save(run.path / WEIGHTS, model.to_arrays())
-    run.epochs = [row]
-    run.predicted = {predictions.BEST: val_logits, predictions.FINAL: val_logits}
-    store.add_epoch(run.path, row)
-    run.say(epoch_line(row, 1))
-    if config.train.protocol is Protocol.holdout:
-        run.predicted[predictions.TEST] = model.logits(test_ids).astype(np.float32)
-    return run.save(
-        model.evaluate(test_ids, test_labels),
-        parameters=model.parameters,
-        flops_per_example=2 * config.data.max_len,  # a product for each word, at most
-    )
 
 
 def epoch_line(row: EpochRow, num_epochs: int) -> str:
@@ -324,6 +280,5 @@ def _split(
 
 
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
-    if not config.is_network or config.model.vectors is None:
-        return None
-    return load_vectors(config.model.vectors, dataset.words, config.model.d_model)
+    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
+    return load_vectors(path, dataset.words, config.model.d_model) if path is not None else None
