@@ -34,6 +34,7 @@ CONFIGS = {
     "lstm": ["model=lstm"],
     "cnn_attention": ["model=cnn_attention"],
     "tfidf": ["model=tfidf"],
+    "vectors": ["model.vectors=glove.txt"],
 }
 
 USERS = {
@@ -49,6 +50,7 @@ USERS = {
     "../training/loop.py": {*CONFIGS},
     "../training/tfidf.py": {"tfidf"},
     "../data/encode.py": {*CONFIGS},
+    "../data/vectors.py": {"vectors"},
     "../runs/store.py": set(),
     "../progress.py": set(),
     "../report/tables.py": set(),

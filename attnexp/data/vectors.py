@@ -19,6 +19,9 @@ from attnexp.data.cache import cache_dir, kept
 from attnexp.data.corpus import as_user_error
 from attnexp.errors import UserError
 
+CACHE_FORMAT = 1
+"""Raised when reading gives something else; what was kept under another is not read."""
+
 FORM = (
     "word vectors as text (GloVe, or fastText's .vec): on every line a word and its numbers, "
     "parted by single spaces. Unpack a .zip first; .gz is read as it is"
@@ -58,7 +61,8 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         raise UserError(f"There is no file {file}. Give {FORM}.")
     with as_user_error(file), file.open("rb") as content:
         fingerprint = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    key = hashlib.sha256(json.dumps([fingerprint, d_model, *words]).encode()).hexdigest()[:16]
+    about = json.dumps([CACHE_FORMAT, fingerprint, d_model, *words])
+    key = hashlib.sha256(about.encode()).hexdigest()[:16]
     rows, found = kept(
         cache_dir() / "vectors" / f"{key}.npz",
         read=_read_cache,

@@ -19,7 +19,10 @@ from attnexp.errors import RunFailed
 ROOT = "attnexp.training.run"
 """Where every run starts; what it imports is followed from here."""
 
-COMPUTING = ("attnexp.model.", "attnexp.training.", "attnexp.data.encode", "attnexp.data.text")
+COMPUTING = (
+    *("attnexp.model.", "attnexp.training."),
+    *("attnexp.data.encode", "attnexp.data.text", "attnexp.data.vectors"),
+)
 """Modules of attnexp that can change a figure. Settings and data enter a run's id by themselves;
 the rest stores and shows."""
 
@@ -28,7 +31,7 @@ BUILDERS = ("attnexp.training.run", "attnexp.model.classifier", "attnexp.model.a
 
 ON_DEMAND = (
     *("attnexp.model.block", "attnexp.model.masks", "attnexp.model.positions"),
-    "attnexp.model.window",
+    *("attnexp.model.window", "attnexp.data.vectors"),
 )
 """What they import, and what counts where it is asked for alone."""
 
