@@ -18,7 +18,7 @@ from attnexp.training.run import load_data, train_run
 
 PLACES = {"out", "data.path", "model.vectors"}
 """Files: their content counts, not where it lies."""
-MACHINE = {"train.device", "train.threads"}
+MACHINE = {"train.device", "train.threads", "train.fast"}
 """They change a result by rounding alone."""
 
 SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()

@@ -114,9 +114,9 @@ def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
     ("words", "expected"),
     [
         # 2,000 reviews trained at 100/s, then 1,000 and 2,000 looked at, at 1,000/s
-        ([], 3 * (2000 / 100 + 3000 / 1000)),
-        (["train.measure_train=false"], 3 * (2000 / 100 + 1000 / 1000)),
-        (["train=holdout", "train.measure_train=false"], 3 * (1800 / 100 + 200 / 1000)),
+        (["train.measure_train=true"], 3 * (2000 / 100 + 3000 / 1000)),
+        ([], 3 * (2000 / 100 + 1000 / 1000)),
+        (["train=holdout"], 3 * (1800 / 100 + 200 / 1000)),
     ],
 )
 def test_a_trial_is_scaled_up(

@@ -161,8 +161,10 @@ class TrainConfig:
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
-    measure_train: bool = True
+    measure_train: bool = False
     """Measure accuracy on train again after each epoch (one more forward pass over train)."""
+    fast: bool = setting(True, when=IN_NETWORK)
+    """Compute the same with less work where the model allows it; false takes the plain code."""
     device: Device = Device.auto
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
     threads: int | None = setting(None, ">= 1")

@@ -85,11 +85,18 @@ class Classifier(nn.Module):
         key_padding_mask = ids == PAD
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
-        allowed = self.allowed(key_padding_mask)
+        review = self.pooled(x, key_padding_mask, self.allowed(key_padding_mask), positions)
+        logit: Tensor = self.output(self.dropout(review))
+        return logit.squeeze(-1)
+
+    def pooled(
+        self, x: Tensor, key_padding_mask: Tensor, allowed: Tensor | None, positions: Tensor
+    ) -> Tensor:
+        """Through all layers to the one vector of a review: (B, T, D) -> (B, width)."""
         for layer in self.layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        logit: Tensor = self.output(self.dropout(self.pool(x, key_padding_mask)))
-        return logit.squeeze(-1)
+        review: Tensor = self.pool(x, key_padding_mask)
+        return review
 
     def positions(self, ids: Tensor) -> Tensor:
         """Where each token stands, (T,), or (B, T) in the shuffled control."""

@@ -12,9 +12,9 @@ from attnexp.errors import RunFailed
 from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
 
-NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads")
+NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads", "train.fast")
 """Besides the seeds: where results go, where data came from (their fingerprint stands for it), and
-the machine, which moves a result by rounding alone."""
+the machine and the fast path, which move a result by rounding alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

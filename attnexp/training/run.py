@@ -23,7 +23,8 @@ from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
-from attnexp.model.cost import count_flops, count_parameters
+from attnexp.model.cost import of_model
+from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import code, predictions, provenance, store
@@ -101,6 +102,7 @@ class OpenRun:
                 f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found"
             )
             set_word_vectors(model, vectors.rows, vectors.found)
+        self.provenance["path"] = take_fast_path(model) if self.config.train.fast else REFERENCE
         return model.to(self.train.device)
 
     def shuffle(self) -> torch.Generator:
@@ -151,8 +153,7 @@ class OpenRun:
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            parameters=count_parameters(model),
-            flops_per_example=count_flops(model, self.test[:1].ids),
+            **of_model(config),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],
