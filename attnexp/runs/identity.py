@@ -59,6 +59,8 @@ def _used(config: RunConfig) -> frozenset[str]:
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
+    if config.model.fills("Layers"):  # whichever path is taken: a run has one id on both
+        found.add("attnexp.model.fast")
     if config.mask.padding:
         found.add("attnexp.model.masks")
     if config.mask.fills("RestrictedWindow"):
