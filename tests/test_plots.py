@@ -2,8 +2,6 @@
 
 import io
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -353,9 +351,3 @@ def test_show_of_nothing_prints_nothing() -> None:
     console = Console(file=io.StringIO(), width=80)
     plots.show(only([run("no_pe", 0, [0.8])]), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
-
-
-def test_importing_is_light() -> None:
-    code = "import attnexp.report.plots, sys; print({'plotext', 'torch'} & {*sys.modules})"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"
