@@ -144,13 +144,6 @@ def test_running_accuracy_is_a_mean_over_the_epoch_and_after_is_measured_after()
     assert second.train_loss == pytest.approx(good)
 
 
-def test_the_first_epochs_running_accuracy_starts_below_what_is_measured_after() -> None:
-    """C29, on a model that learns."""
-    row = train("train.lr=0.03", "model.dropout=0.0", n=200)[0]
-    assert row.train_accuracy_after is not None
-    assert row.train_accuracy < row.train_accuracy_after - 0.02
-
-
 def test_validation_is_of_the_validation_set() -> None:
     stub = Stub(lambda _, ids: torch.ones(len(ids)))  # always "positive"
     data, val = numbered(10), Examples(torch.zeros(8, 1, dtype=torch.int32), torch.zeros(8))

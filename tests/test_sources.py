@@ -640,6 +640,8 @@ def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[
     with serve(Hub("stanfordnlp/imdb", {}, refuse=status)) as served:
         answer = ask_hub(tmp_path, served.endpoint)
     assert all(part in answer["error"] for part in [served.endpoint, *parts, *WAYS])
+    asked = [request for request in served.requests if "/datasets/" in request]
+    assert len(asked) == 1  # the library's own retries take minutes
     assert "Error" not in answer["error"] or status == 503
 
 

@@ -59,12 +59,6 @@ def test_the_folder_holds_what_the_contract_says(tmp_path: Path) -> None:
     assert result.parameters == sum(p.numel() for p in build_model(config).parameters())
 
 
-def test_stored_test_figures_come_back_exactly(tmp_path: Path) -> None:
-    for words in (["position=sinusoidal"], ["train=holdout", "train.epochs=4", "train.lr=0.01"]):
-        run_dir, result = train_run(small(tmp_path, *words))
-        assert evaluate_run(run_dir) == (result.test, result.test)
-
-
 def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,16 +218,6 @@ def test_on_the_embedded_corpus_only_positions_help(tmp_path: Path) -> None:
     _, with_pe = train_run(compose([*words, "position=sinusoidal"]))
     assert abs(without.final.val_accuracy - 0.5) < 0.04
     assert with_pe.final.val_accuracy > 0.97
-
-
-def test_running_accuracy_starts_below_the_measured_one(tmp_path: Path) -> None:
-    """C29: the running mean looks back over the epoch, the measurement does not."""
-    words = ["data=contrast", "position=sinusoidal", "train.measure_train=true"]
-    _, result = train_run(compose([*words, f"out={tmp_path}"]))
-    row = result.epochs[1]  # where it learns fastest
-    assert row.train_accuracy_after is not None
-    assert row.train_accuracy < row.val_accuracy <= 1
-    assert row.train_accuracy_after > row.train_accuracy + 0.02
 
 
 @needs_imdb

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from test_report import result, row
+from samples import result, row
 
 from attnexp import progress
 from attnexp.config.schema import to_dict
