@@ -15,7 +15,7 @@ from attnexp.model.classifier import build_classifier, build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 from attnexp.runs.weights import WEIGHTS, load_weights
-from attnexp.training import loop
+from attnexp.training import inputs, loop
 from attnexp.training import run as train
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
@@ -99,7 +99,7 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
 
     def chance(*words: str) -> tuple[list[float], list[int], list[float]]:
         config = small(tmp_path, "train=holdout", "model.dropout=0", *words)
-        parts = train._split(config, train.load_data(config.data), torch.device("cpu"))
+        parts = train._split(config, inputs.load_data(config.data), torch.device("cpu"))
         _, result = train_run(config)
         weights = build_model(config).state_dict()["embedding.weight"][1]
         return weights.tolist(), parts[1].ids.tolist(), [result.epochs[0].train_loss]
@@ -122,7 +122,7 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
 def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
     def validation(*words: str) -> list[int]:
         config = small(tmp_path, "train=holdout", *words)
-        data = train.load_data(config.data)
+        data = inputs.load_data(config.data)
         parts = train._split(config, data, torch.device("cpu"))
         together = torch.cat([parts[0].ids, parts[1].ids])
         assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
@@ -155,7 +155,7 @@ def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
 
 def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
     config = small(tmp_path)
-    run_id = train.read_inputs(config).identify().run_id
+    run_id = inputs.read_inputs(config).identify().run_id
     with (
         store.claim(store.run_dir(tmp_path, run_id)),
         pytest.raises(Busy, match="Another process"),
@@ -168,7 +168,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     tmp_path: Path,
 ) -> None:
     """Words of the file have its vectors, the others their own start; coverage is told."""
-    words = train.load_data(small(tmp_path).data).words
+    words = inputs.load_data(small(tmp_path).data).words
     file = tmp_path / "vectors.txt"
     known = words[::2]
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))

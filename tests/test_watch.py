@@ -10,7 +10,6 @@ from rich.console import Console
 from samples import result, row
 
 from attnexp import progress
-from attnexp.config.schema import to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
@@ -100,14 +99,10 @@ def test_nothing_done_has_no_best() -> None:
     assert totals([]) == "0 of 0 done"
 
 
-def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
-    found = entries(tmp_path)
-    config = to_dict(found[0].job.config)
+def test_an_estimate_takes_what_the_variant_took_before() -> None:
+    config = plan(["study=blog"]).jobs[0].config
     earlier = result("no_pe", 7, [0.8]).result
-    earlier.config.clear()
-    earlier.config.update({**config, "seed": 7})
-    expected = estimate.seconds(found[:1], [Run(path=tmp_path, result=earlier)])
-    assert expected == {found[0].identity.run_id: earlier.wall_seconds}
+    assert estimate.seconds(config, [earlier]) == earlier.wall_seconds
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ unknown keys, unknown options, values of the wrong type, sweeps where one run is
 import itertools
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,42 @@ def compose(words: Sequence[str]) -> RunConfig:
                     f"attnexp sweep {shlex.join(words)}"
                 )
     return _typed(_composed(overrides), words)
+
+
+def compose_each(runs: Iterable[Sequence[str]]) -> Iterator[RunConfig]:
+    """The configs of runs whose words differ in seeds alone: `compose` gives each the same.
+
+    Hydra composes the first; the others share its sections, but for `seeds`.
+    """
+    first: RunConfig | None = None
+    for words in runs:
+        seeds = None if first is None else _seeds(words)
+        if first is None or seeds is None:
+            first = compose(words)
+            yield first
+        else:
+            own = {key.removeprefix("seeds."): seed for key, seed in seeds.items() if "." in key}
+            seed = seeds.get("seed", first.seed)
+            yield replace(first, seed=seed, seeds=replace(first.seeds, **own))
+
+
+def is_seed(key: str) -> bool:
+    """Whether runs that differ in this key are still of one variant."""
+    return key == "seed" or key.startswith("seeds.")
+
+
+def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
+    """Every seed among the words, where all are as plain as a sweep makes them."""
+    found: dict[str, int | None] = {}
+    for key, _, value in (word.partition("=") for word in words):
+        if is_seed(key):
+            if value.isascii() and value.isdecimal():
+                found[key] = int(value)
+            elif value == "null" and key != "seed":
+                found[key] = None
+            else:
+                return None
+    return found
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -282,8 +318,9 @@ def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
     for place, seams in PLACES.items():
         _place(schema, tree, place, seams, option=None)
     known: Any = OmegaConf.to_container(schema)
+    keys = flatten(known)
     for key in flatten(tree):
-        if key not in flatten(known):
+        if key not in keys:
             raise _unknown(key, known)
     try:
         merged = OmegaConf.merge(schema, _as_text(tree))

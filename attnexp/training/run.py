@@ -20,51 +20,23 @@ from torch import Tensor, nn
 from attnexp import progress
 from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
-from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import of_model
 from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
-from attnexp.runs import code, predictions, provenance, store
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs import predictions, provenance, store
+from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
 from attnexp.runs.weights import load_weights, save_weights
 from attnexp.training import device
+from attnexp.training.inputs import Inputs, read_inputs
 from attnexp.training.loop import Examples, Logits, fit, fit_in_one_go, predict
 from attnexp.training.metrics import measure
 
-load_data = functools.lru_cache(maxsize=1)(encode.load)
-"""The runs of a sweep mostly share their data: keep the last one read."""
-
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
-"""Likewise its two splits where they are trained on."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inputs:
-    """A run with everything it reads, which decides its id."""
-
-    config: RunConfig
-    dataset: encode.Dataset
-    vectors: Vectors | None
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the content of all that is read."""
-        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
-
-    def identify(self) -> Identity:
-        """What the run is, by the code as it is on disk now."""
-        code.read_again()
-        return identify(self.config, self.fingerprint)
-
-
-def read_inputs(config: RunConfig) -> Inputs:
-    """Read what a run needs. Raises `UserError` where that is not to be had."""
-    dataset = load_data(config.data)
-    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+"""The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -278,8 +250,3 @@ def _split(
             f"Give another share, or more reviews."
         )
     return train[rows[num_val:]], train[rows[:num_val]], test
-
-
-def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
-    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
-    return load_vectors(path, dataset.words, config.model.d_model) if path is not None else None

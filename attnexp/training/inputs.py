@@ -1,0 +1,46 @@
+"""What a run reads, which decides its id. Without torch: a sweep is planned before any training."""
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attnexp.config.schema import RunConfig
+from attnexp.data import encode
+from attnexp.runs import code
+from attnexp.runs.identity import Identity, identify
+
+if TYPE_CHECKING:
+    from attnexp.data.vectors import Vectors
+
+load_data = functools.lru_cache(maxsize=1)(encode.load)
+"""The runs of a sweep mostly share their data: keep the last one read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """A run with everything it reads, which decides its id."""
+
+    config: RunConfig
+    dataset: encode.Dataset
+    vectors: "Vectors | None"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the content of all that is read."""
+        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
+
+    def identify(self) -> Identity:
+        """What the run is, by the code as it is on disk now."""
+        code.read_again()
+        return identify(self.config, self.fingerprint)
+
+
+def read_inputs(config: RunConfig) -> Inputs:
+    """Read what a run needs. Raises `UserError` where that is not to be had."""
+    dataset = load_data(config.data)
+    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+
+
+def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
+    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
+    return load_vectors(path, dataset.words, config.model.d_model) if path is not None else None
