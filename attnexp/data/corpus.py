@@ -1,5 +1,6 @@
 """A data set as it is read, and what every form of it must hold."""
 
+import reprlib
 import tarfile
 import zipfile
 import zlib
@@ -52,7 +53,7 @@ def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Spl
         )
     if strange := {row: label for row, label in enumerate(labels) if label not in (0, 1)}:
         row = next(iter(strange))
-        values = ", ".join(sorted({repr(label) for label in strange.values()})[:5])
+        values = ", ".join(sorted({reprlib.repr(label) for label in strange.values()})[:5])
         raise UserError(
             f"{where}: labels must be 0 (negative) or 1 (positive), but {len(strange)} are not: "
             f"{values}, first in row {row}. Recode them, or remove these rows."
