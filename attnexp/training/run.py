@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from attnexp import progress
-from attnexp.config.schema import Protocol, RunConfig, to_dict
+from attnexp.config.schema import DataConfig, Protocol, RunConfig, to_dict
 from attnexp.data import encode
+from attnexp.data.quality import in_words
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
@@ -34,11 +35,20 @@ from attnexp.training.loop import Examples, Logits, fit, predict
 from attnexp.training.metrics import measure
 from attnexp.training.tfidf import fit_tfidf
 
-load_data = functools.lru_cache(maxsize=1)(encode.load)
-"""The runs of a sweep mostly share their data: keep the last one read."""
-
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
 """Likewise its two splits where they are trained on."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_data(config: DataConfig) -> encode.Dataset:
+    """The data, with what should be questioned in them told once.
+
+    The runs of a sweep mostly share their data: the last one read is kept.
+    """
+    dataset = encode.load(config)
+    if told := in_words(dataset.quality):
+        progress.note(told)
+    return dataset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +165,7 @@ class OpenRun:
                 "n_train": len(self.train),
                 "n_val": len(self.val),
                 "n_test": len(self.test),
+                "quality": dataset.quality,
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
@@ -203,6 +214,7 @@ def open_run(
         with store.log(part) as log:
             origin = provenance.collect(str(where), torch.get_num_threads())
             log(json.dumps(origin))
+            log(in_words(inputs.dataset.quality) or "no questions about the data")
 
             def say(line: str) -> None:
                 progress.note(line)
