@@ -14,7 +14,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp import progress
+from attnexp import memory, progress
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
 from attnexp.data.cache import cache_dir, kept
@@ -211,6 +211,8 @@ def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
 
 def _encode(ranks: Ragged, labels: NDArray[np.int8], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
+    num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
+    memory.check(num_bytes, f"{len(ranks):,} reviews as data.max_len={config.max_len} ids")
     ids = to_ids(ranks, config)
     if limit is not None:
         chosen = _balanced_sample(labels, limit, split)

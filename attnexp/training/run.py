@@ -201,6 +201,7 @@ def open_run(
     """
     where = device.prepare(config.train)
     inputs = read_inputs(config)
+    device.check_memory(config, where, len(inputs.dataset.train))
     identity = inputs.identify()
     if planned is not None:
         identity.expect(planned)
