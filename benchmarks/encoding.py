@@ -94,6 +94,7 @@ def rank(train: Sequence[str], test: Sequence[str]) -> Ranked:
         test=test_ranks,
         test_labels=labels[1],
         words=words,
+        quality={},
     )
 
 

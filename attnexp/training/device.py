@@ -6,8 +6,10 @@ import sys
 
 import torch
 
-from attnexp.config.schema import Device, Precision, TrainConfig
+from attnexp import memory
+from attnexp.config.schema import Device, Precision, RunConfig, TrainConfig
 from attnexp.errors import UserError
+from attnexp.model import size
 
 
 def prepare(config: TrainConfig) -> torch.device:
@@ -28,6 +30,14 @@ def prepare(config: TrainConfig) -> torch.device:
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """bf16 for matrix products where `precision` asks for it; weights stay fp32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision is Precision.bf16)
+
+
+def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> None:
+    """Raise `UserError` where training takes more memory than there is. num_reviews: in train."""
+    if config.is_network:
+        on_gpu = torch.cuda.mem_get_info(where)[1] if where.type == "cuda" else None
+        needed = size.training_bytes(config, num_reviews)
+        memory.check(needed, "Training this model", available=on_gpu)
 
 
 def peak_rss_bytes() -> int:

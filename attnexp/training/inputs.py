@@ -4,16 +4,27 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnexp.config.schema import RunConfig
+from attnexp import progress
+from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
+from attnexp.data.quality import in_words
 from attnexp.runs import code
 from attnexp.runs.identity import Identity, identify
 
 if TYPE_CHECKING:
     from attnexp.data.vectors import Vectors
 
-load_data = functools.lru_cache(maxsize=1)(encode.load)
-"""The runs of a sweep mostly share their data: keep the last one read."""
+
+@functools.lru_cache(maxsize=1)
+def load_data(config: DataConfig) -> encode.Dataset:
+    """The data, with what should be questioned in them told once.
+
+    The runs of a sweep mostly share their data: the last one read is kept.
+    """
+    dataset = encode.load(config)
+    if told := in_words(dataset.quality):
+        progress.note(told)
+    return dataset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +52,10 @@ def read_inputs(config: RunConfig) -> Inputs:
     return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
 
 
-def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
+def _vectors(config: RunConfig, dataset: encode.Dataset) -> "Vectors | None":
     path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
-    return load_vectors(path, dataset.words, config.model.d_model) if path is not None else None
+    if path is None:
+        return None
+    from attnexp.data.vectors import load_vectors
+
+    return load_vectors(path, dataset.words, config.model.d_model)

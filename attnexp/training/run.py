@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from attnexp import progress
 from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
+from attnexp.data.quality import in_words
 from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import of_model
@@ -122,6 +123,7 @@ class OpenRun:
                 "n_train": len(self.train),
                 "n_val": len(self.val),
                 "n_test": len(self.test),
+                "quality": dataset.quality,
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
@@ -156,6 +158,7 @@ def open_run(
     """
     where = device.prepare(config.train)
     inputs = read_inputs(config)
+    device.check_memory(config, where, len(inputs.dataset.train))
     identity = inputs.identify()
     if planned is not None:
         identity.expect(planned)
@@ -169,6 +172,7 @@ def open_run(
         with store.log(part) as log:
             origin = provenance.collect(str(where), torch.get_num_threads())
             log(json.dumps(origin))
+            log(in_words(inputs.dataset.quality) or "no questions about the data")
 
             def say(line: str) -> None:
                 progress.note(line)
