@@ -17,8 +17,9 @@ from rich.console import Console
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.report import formats, kexue, tables
-from attnexp.report.comparison import FIGURES, Comparison, compare
+from attnexp.report.comparison import Comparison, compare
 from attnexp.runs import predictions
+from attnexp.runs.points import FIGURES
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 from attnexp.statistics.verdict import Verdict
 

@@ -13,7 +13,7 @@ seeds. What is decided at a look depends on no later seed, so it is made again f
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -52,8 +52,9 @@ class Design:
     """Share of studies that may err, over all looks and variants."""
     margin: float
     """Differences smaller than this do not matter."""
-    levels: tuple[float, ...]
-    """By look: the interval there is the t interval of confidence 1 - level."""
+    levels: tuple[float, ...] = field(compare=False)
+    """By look: the interval there is the t interval of confidence 1 - level. They follow from the
+    rest, but for what another version of numpy draws."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +222,38 @@ def chances(
         for name, decision in decisions.items()
         if decision.verdict is None and decision.n
     }
+
+
+def in_words(decision: Decision, plan: Design) -> str:
+    """One sentence, such as `helps: +1.20 points [+1.01, +1.39], p = 0.0078 ≤ 0.0097, n = 8`.
+
+    In points of accuracy (hundredths of what is compared).
+    """
+    said = decision.verdict or "open"
+    if not decision.n:
+        return f"{said}: no look yet"
+    assert decision.mean is not None
+    assert decision.low is not None
+    assert decision.high is not None
+    size = f"{100 * decision.mean:+.2f} points"
+    size += f" [{100 * decision.low:+.2f}, {100 * decision.high:+.2f}]"
+    differs = _against(decision.p, decision.bound)
+    within = f"within ±{100 * plan.margin:.2f}"
+    within += f" with {_against(decision.p_equivalent, decision.bound_equivalent)}"
+    match decision.verdict:
+        case Verdict.helps | Verdict.hurts:
+            grounds = differs
+        case Verdict.equivalent:
+            grounds = within
+        case _:
+            grounds = f"{differs}; {within}"
+    return f"{said}: {size}, {grounds}, n = {decision.n}"
+
+
+def _against(p: float | None, bound: float | None) -> str:
+    assert p is not None
+    assert bound is not None
+    return f"p = {p:.4f} {'≤' if p <= bound else '>'} {bound:.4f}"
 
 
 class _Share(NamedTuple):
