@@ -13,8 +13,9 @@ import pytest
 from samples import but, only, printed, result
 
 from attnexp.report import formats, kexue, tables
-from attnexp.report.comparison import FIGURES, compare
+from attnexp.report.comparison import compare
 from attnexp.runs import predictions
+from attnexp.runs.points import FIGURES
 from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
 

@@ -21,6 +21,7 @@ from attnexp.config.compose import (
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
+from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
 from attnexp.runs.store import RUNS
 
@@ -59,6 +60,8 @@ class Sweep:
     executor: ExecutorConfig
     command: str
     """What a user writes to have it."""
+    declaration: Declaration | None = None
+    """Where seeds are added until it is decided; jobs are then all that there may be."""
 
     @property
     def out(self) -> Path:

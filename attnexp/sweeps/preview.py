@@ -46,6 +46,8 @@ class Preview:
     """Runs at a time; None where the executor decides."""
     made_again: list[str]
     """Why runs that finished once are to be done, by change of the code."""
+    at_most: bool
+    """Seeds are added until every variant is decided, which may be before all these runs."""
 
     @property
     def seconds(self) -> float:
@@ -67,6 +69,7 @@ def take(sweep: Sweep) -> Preview:
         executor=str(sweep.executor.kind),
         slots=slots(sweep, missing) if missing else None,
         made_again=made_again(sweep, entries),
+        at_most=sweep.declaration is not None,
     )
 
 
@@ -102,7 +105,8 @@ def show(preview: Preview, console: Console) -> None:
     for reason in preview.made_again:
         console.print(Text(reason))
     counts = Counter(run.finished for run in preview.runs)
-    line = f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
+    line = "At most " if preview.at_most else ""
+    line += f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
     if preview.seconds:
         line += f": about {duration(preview.seconds)} one after another"
         if preview.slots and preview.slots > 1:

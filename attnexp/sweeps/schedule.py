@@ -148,6 +148,7 @@ def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
             variants=sweep.variants,
             commands=[sweep.command],
             runs=sorted(runs, key=lambda run: order.index(run.variant)),
+            declaration=sweep.declaration,
         ),
     )
 
