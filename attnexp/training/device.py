@@ -49,7 +49,7 @@ def peak_rss_bytes() -> int:
 def _keep_freed_memory() -> None:
     """Ask glibc to keep the step's big buffers instead of mapping them anew every step.
 
-    Some 6 % of the training time on CPU (benchmarks/README.md); other allocators ignore it.
+    Some 6 % of the training time on CPU (benchmarks/LOG.md); other allocators ignore it.
     """
     if sys.platform != "linux":
         return
