@@ -67,8 +67,7 @@ def survey(sweep: Sweep) -> list[Entry]:
     directory = sweep.directory
     for job in sweep.jobs:
         if job.variant not in variants:
-            network = job.config.model if job.config.is_network else None
-            reads = (job.config.data, network and (network.vectors, network.d_model))
+            reads = (job.config.data, job.config.vectors)
             if reads not in fingerprints:
                 fingerprints[reads] = read_inputs(job.config).fingerprint
             variants[job.variant] = VariantIdentity.of(job.config, fingerprints[reads])
