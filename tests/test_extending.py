@@ -148,7 +148,7 @@ def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
 ) -> None:
     (tmp_path / "own_prior.py").write_text(BASELINE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ["model=own_prior:Prior", "data=contrast", f"out={tmp_path}"]
+    words = ["model=own_prior:Prior", "data=contrast", f"out={tmp_path}", "data.limit_train=64"]
     run_dir, result = train_run(compose([*words, "model.shift=2"]))
     assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
     assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
