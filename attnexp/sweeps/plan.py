@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from attnexp import progress
 from attnexp.config.compose import (
     NotChosen,
     compose_each,
@@ -104,6 +105,8 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
     labelled = {job.label: levels.get(job.label, {}) for job in jobs}
+    if levels and not all(labelled.values()):
+        progress.note(f"{name}: with axes besides its two factors, no interaction is shown.")
     return Sweep(
         name=name,
         variants=labelled,
