@@ -1,9 +1,9 @@
 """How commands grow with the number of runs: planning, surveying, reporting, the page.
 
-Whole commands, in seconds of a processor, on studies of 10 to 10,000 runs; and the exponent of each:
-by least squares, the slope of the logarithm of what it takes beyond a study of two runs, which is
-start-up, over the logarithm of the runs, from 100 runs on. Nothing is trained: finished runs are made
-up, each a folder with a result of five epochs and predictions of 2,000 reviews.
+Whole commands, in seconds of a processor, on studies of 10 to 10,000 runs; and the exponent of
+each: by least squares, the slope of the logarithm of what it takes beyond a study of two runs (its
+start-up) over the logarithm of the runs, from 100 runs on. Nothing is trained: finished runs are
+made up, each a folder with a result of five epochs and predictions of 2,000 reviews.
 
     python benchmarks/growth.py
 """

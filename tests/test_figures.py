@@ -11,17 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from samples import but, only, result
 
-<<<<<<< HEAD
-from attnexp.report import figures
+from attnexp.report import figures, tables
 from attnexp.report.comparison import Variant
 from attnexp.runs.result import Run
-=======
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
-from attnexp.report import figures, tables
-from attnexp.report.comparison import Comparison, Variant, compare
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
->>>>>>> 9b03ad3 (Report thousands of runs in seconds, on a page of kilobytes)
 from attnexp.statistics.paired import Paired, paired
 
 Draw = Callable[[str], str]
