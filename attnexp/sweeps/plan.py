@@ -7,7 +7,7 @@ from a named study.
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from attnexp import progress
@@ -43,7 +43,9 @@ class Job:
     @property
     def seed(self) -> str:
         """What tells it from the other runs of its variant."""
-        return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
+        seeds = self.config.seeds
+        apart = {"init": seeds.init, "order": seeds.order, "split": seeds.split}
+        return replicate({"seed": self.config.seed, "seeds": apart})
 
     def __str__(self) -> str:
         return f"{self.label}, seed {self.seed}"
