@@ -95,6 +95,15 @@ def test_an_unfinished_run_is_told(tmp_path: Path) -> None:
         manifest.load_runs([tmp_path])
 
 
+def test_of_many_runs_those_that_finished_are_found(tmp_path: Path) -> None:
+    assert store.finished(tmp_path, ["a-1"]) == set()
+    for name in ("a-1", "b-2", "c-3.part"):
+        store.run_dir(tmp_path, name).mkdir(parents=True)
+    for name in ("a-1", "c-3.part"):
+        (store.run_dir(tmp_path, name) / store.RESULT).touch()
+    assert store.finished(tmp_path, ["a-1", "b-2", "c-3", "d-4"]) == {"a-1"}
+
+
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out=DIR"):

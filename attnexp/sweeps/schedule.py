@@ -82,7 +82,7 @@ def survey(sweep: Sweep) -> list[Entry]:
 
 def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
     """Why runs that finished once are missing: a line for each change of the code."""
-    missing = {entry.path: entry.identity for entry in entries if not entry.before}
+    missing = {entry.identity.run_id: entry.identity for entry in entries if not entry.before}
     return store.outdated(sweep.out, missing.values())
 
 
