@@ -115,7 +115,7 @@ def training(bench: Bench) -> Tables:
 
 def study(bench: Bench) -> Tables:
     """K's comparison whole, from start to exit: 2 variants x 4 seeds x 2 epochs."""
-    words = ["study=blog_scaled", "seed=range(4)", "train.epochs=2", "train.measure_train=false"]
+    words = ["study=blog_scaled", "seed=range(4)", "train.epochs=2"]
     words += bench.words
     if bench.arrangement(OURS) == BOTH:
         words.append("executor.workers=1")
