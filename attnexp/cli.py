@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import signal
 import sys
 import textwrap
 from enum import StrEnum
@@ -45,7 +46,7 @@ class _Commands(TyperGroup):
                 raise
             _stop(f"{error.strerror}: {error.filename or 'while writing'}. Free or change it.", 2)
         except KeyboardInterrupt as stop:
-            _stop(str(stop) or "the same command starts again.", code=130)
+            _stop(str(stop) or "the same command, given again, goes on.", code=130)
 
 
 app = typer.Typer(
@@ -379,6 +380,7 @@ def main() -> None:
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is lost
     # Pieces of one's own lie beside the caller, as with `python -m`; last, so that they hide none.
     sys.path.append(os.getcwd())
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead

@@ -17,7 +17,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_classifier
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit
+from attnexp.training.loop import Examples, fit, start
 
 
 def main() -> None:
@@ -54,7 +54,8 @@ def _ours(config: RunConfig, examples: Examples, *, sdpa: bool, prepare: bool) -
     if prepare:
         device.prepare(config.train)
     model: torch.nn.Module = _sdpa(config, examples) if sdpa else build_classifier(config)
-    rows = fit(model, examples, examples, config.train, torch.Generator().manual_seed(0))
+    state = start(model, examples, config.train, torch.Generator().manual_seed(0))
+    rows = fit(state, examples, examples, config.train)
     while True:
         wait()
         row, _ = next(rows)

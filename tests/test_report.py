@@ -46,7 +46,7 @@ def result(label: str, seed: int, accuracies: list[float], *words: str) -> Run:
               "n_val": 25_000, "n_test": 25_000},
         best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
-        wall_seconds=1.0, peak_rss_bytes=1, provenance={},
+        wall_seconds=1.0, peak_rss_bytes=1, provenance={}, files={},
     )  # fmt: skip
     return Run(path=Path("nowhere"), result=result, label=label)
 

@@ -351,7 +351,7 @@ def _mcnemar(group: list[Run], baseline: list[Run], point: Point) -> dict[str, M
 def _right(run: Run, point: Point) -> NDArray[np.bool_] | None:
     if not (run.path / predictions.FILE).exists():
         return None
-    stored = predictions.load(run.path)
+    stored = predictions.load(run)
     on_test = point.prediction == predictions.TEST
     labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
     return np.equal(stored[point.prediction] > 0, labels > 0)

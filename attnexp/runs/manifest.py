@@ -4,7 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from attnexp import progress
 from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
@@ -66,7 +66,7 @@ def record(folder: Path, planned: Manifest) -> None:
 
     Raises `UserError` without a place.
     """
-    with store.writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
             if earlier := load(folder):
@@ -85,7 +85,7 @@ def load(folder: Path) -> Manifest | None:
         return Manifest(**{**tree, "runs": [Entry(**entry) for entry in tree["runs"]]})
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except store.NOT_A_RESULT as error:
         raise UserError(
             f"{file} cannot be used ({error}). Delete it and sweep again: finished runs are kept."
         ) from error
@@ -93,17 +93,23 @@ def load(folder: Path) -> Manifest | None:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def load_runs(folders: Sequence[Path]) -> list[Run]:
+def load_runs(
+    folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
+) -> list[Run]:
     """The finished runs of studies, under their variants' names, and of bare folders, without.
 
-    Raises `UserError` for a folder without any.
+    left_out: told why, of each run that cannot be read. Raises `UserError` for a folder without
+    any that can.
     """
     unique: dict[tuple[str, str], Run] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
         study = load(folder)
-        found = store.load_folder(folder) if study is None else _of_study(folder, study)
+        if study is None:
+            found = store.load_folder(folder, left_out)
+        else:
+            found = _of_study(folder, study, left_out)
         if not found:
             raise UserError(f"There is no finished run in {folder}.")
         for run in found:
@@ -111,12 +117,17 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
     return list(unique.values())
 
 
-def _of_study(folder: Path, study: Manifest) -> list[Run]:
+def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) -> list[Run]:
     found = []
     for entry in study.runs:
         path = store.run_dir(folder.parent, entry.run_id)
         if store.has_finished(path):
-            found.append(Run(path=path, result=store.load(path), label=entry.variant, study=folder))
+            try:
+                result = store.load(path)
+            except UserError as error:
+                left_out(str(error))
+            else:
+                found.append(Run(path=path, result=result, label=entry.variant, study=folder))
     if missing := len(study.runs) - len(found):
         progress.note(
             f"{folder}: {missing} of {len(study.runs)} runs are missing. This makes them: "

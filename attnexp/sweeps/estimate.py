@@ -14,7 +14,7 @@ from attnexp.runs.identity import settings
 from attnexp.runs.result import Run
 from attnexp.sweeps.schedule import Entry
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit
+from attnexp.training.loop import Examples, fit, start
 from attnexp.training.run import read_inputs
 
 NUM_TRIAL = 320
@@ -49,7 +49,8 @@ def trial(config: RunConfig) -> float | None:
     short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    *_, (row, _) = fit(build_model(config).to(where), few, few, short, generator)
+    state = start(build_model(config).to(where), few, short, generator)
+    *_, (row, _) = fit(state, few, few, short)
     each_step = 1 / row.examples_per_second
     each_look = row.seconds / len(few) - each_step
     num_train, num_val = len(dataset.train), len(dataset.test)
