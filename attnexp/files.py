@@ -33,11 +33,11 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into one message."""
+    """Turn what the disk refuses into one message, which names the file, or else `path`."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"Results cannot be written to {path}: {error.strerror}. Give another place with "
-            f"out=DIR."
+            f"Results cannot be written to {error.filename or path}: {error.strerror}. Give "
+            f"another place with out=DIR."
         ) from error

@@ -46,7 +46,7 @@ def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.8
         final=rows[-1], wall_seconds=100.0, peak_rss_bytes=2**29,
         test=Evaluation(loss=0.35, accuracy=best.val_accuracy, brier=0.1, ece=0.05, n=25_000),
         provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["/bin/attnexp", "sweep"],
-                    "started": "2026-01-01T00:00:00+00:00"},
+                    "started": "2026-01-01T00:00:00+00:00"}, files={},
     )  # fmt: skip
     return Run(path=Path("nowhere"), result=result, label=label)
 

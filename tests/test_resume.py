@@ -90,7 +90,7 @@ def stopped(config: RunConfig, after: str = "epoch 1/") -> Path:
         def stop(line: str) -> None:
             say(line)
             if line.startswith(after):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGTERM)
 
         run.say = stop
         with pytest.raises(KeyboardInterrupt, match="goes on from"):

@@ -13,6 +13,7 @@ from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.schema import to_dict
 from attnexp.data.contrast import order_blind_ceiling
+from attnexp.errors import UserError
 from attnexp.report import kexue
 from attnexp.runs import code, manifest, predictions
 from attnexp.runs.identity import default_label, replicate, settings
@@ -138,6 +139,10 @@ class Comparison:
     """contrast only: what a bag of words can reach."""
     other_code: str
     """A line where not all runs were made by the same code, else empty."""
+    diverged: list[str]
+    """A line for each variant with runs whose loss left every sensible range."""
+    damaged: list[str]
+    """A line for each run whose predictions are not what it wrote: it has no McNemar test."""
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
     """By variant, then by point; empty for one that shares no seed with the baseline."""
@@ -250,6 +255,7 @@ def _compare(found: list[Run], margin: float) -> Comparison:
     fraction = first.config["data"].get("order_fraction")
     (_, baseline), *others = groups.items()
     differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
+    damaged = dict[str, None]()
     for point in points:
         paired_up = {label: _differences(group, baseline, point, margin) for label, group in others}
         shared = {label: pairs for label, pairs in paired_up.items() if pairs}
@@ -257,7 +263,7 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         for label, pairs in shared.items():
             differences[label][point.name] = Difference(
                 figures=pairs,
-                mcnemar=_mcnemar(groups[label], baseline, point),
+                mcnemar=_mcnemar(groups[label], baseline, point, damaged),
                 judgement=judgements[label],
             )
     held = {label: kexue.hold([run.result for run in group]) for label, group in groups.items()}
@@ -270,6 +276,8 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         n_test=first.data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
         other_code=_of_other_code(found),
+        diverged=[line for label, group in groups.items() for line in _diverged(label, group)],
+        damaged=list(damaged),
         variants=[_variant(label, group, points, held[label]) for label, group in groups.items()],
         differences=differences,
         interactions=_interactions(groups, points, margin),
@@ -335,23 +343,42 @@ def _crossed(
     return found
 
 
-def _mcnemar(group: list[Run], baseline: list[Run], point: Point) -> dict[str, McNemar]:
-    """By seed, wherever both runs still have their predictions of the same reviews."""
+def _diverged(label: str, group: list[Run]) -> list[str]:
+    said = [run.result.diverged for run in group if run.result.diverged]
+    if not said:
+        return []
+    return [
+        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; to always say "
+        f"50 % has 0.69). Such figures tell nothing of the variant; use a smaller train.lr."
+    ]
+
+
+def _mcnemar(
+    group: list[Run], baseline: list[Run], point: Point, damaged: dict[str, None]
+) -> dict[str, McNemar]:
+    """By seed, wherever both runs still have their predictions of the same reviews.
+
+    damaged: takes a line for each run that has other ones.
+    """
     others = {replicate(run.result.config): run for run in baseline}
     found = {}
     for run in group:
         seed = replicate(run.result.config)
-        if seed in others and (right := _right(run, point)) is not None:
-            right_too = _right(others[seed], point)
+        if seed in others and (right := _right(run, point, damaged)) is not None:
+            right_too = _right(others[seed], point, damaged)
             if right_too is not None and len(right) == len(right_too):
                 found[seed] = mcnemar(right, right_too)
     return found
 
 
-def _right(run: Run, point: Point) -> NDArray[np.bool_] | None:
+def _right(run: Run, point: Point, damaged: dict[str, None]) -> NDArray[np.bool_] | None:
     if not (run.path / predictions.FILE).exists():
         return None
-    stored = predictions.load(run)
+    try:
+        stored = predictions.load(run)
+    except UserError as error:
+        damaged[str(error)] = None
+        return None
     on_test = point.prediction == predictions.TEST
     labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
     return np.equal(stored[point.prediction] > 0, labels > 0)

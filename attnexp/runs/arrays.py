@@ -1,7 +1,5 @@
 """Arrays on disk, in a format that holds numbers and nothing that runs."""
 
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp.files import atomic_write, writing
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def save(path: Path, arrays: Arrays, about: dict[str, str] | None = None) -> None:
-    """Write arrays by name, whole or not at all. about: said of them in the file's head."""
+    """Write arrays by name, whole or not at all. about: said of them in the file's head.
+
+    Raises `UserError` where the disk refuses.
+    """
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    with atomic_write(path) as file:
-        try:
-            safetensors.numpy.save_file(whole, file.name, about)
-        except SafetensorError as error:  # its way to pass on what the system says
-            number = int("".join(re.findall(r"os error (\d+)", str(error))) or 0)
-            raise OSError(number, os.strerror(number), str(path)) from error
+    with writing(path), atomic_write(path) as file:
+        file.write(safetensors.numpy.save(whole, about))
 
 
 def load(path: Path, content: bytes) -> dict[str, NDArray[Any]]:

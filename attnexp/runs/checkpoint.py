@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from attnexp.files import writing
 from attnexp.runs import arrays
 
 FILE = "checkpoint.safetensors"
@@ -19,8 +18,7 @@ FILE = "checkpoint.safetensors"
 def save(part: Path, tensors: arrays.Arrays, about: dict[str, Any]) -> None:
     """Put this in place of what was kept before: one of the two is there whole at any time."""
     text = json.dumps(about)
-    with writing(part / FILE):
-        arrays.save(part / FILE, tensors, {"about": text, "sum": _sum(text, tensors)})
+    arrays.save(part / FILE, tensors, {"about": text, "sum": _sum(text, tensors)})
 
 
 def about(part: Path) -> dict[str, Any] | None:

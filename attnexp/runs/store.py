@@ -6,7 +6,6 @@ of it is made in `ID.part/`, beside a checkpoint to go on from, and takes the pl
 is whole: what has finished is never lost to an attempt that has not.
 """
 
-import functools
 import json
 import os
 import shutil
@@ -26,7 +25,7 @@ from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-VOCABULARY = "vocabulary.txt"
+CONFIG, OVERRIDES, VOCABULARY = "config.yaml", "overrides.yaml", "vocabulary.txt"
 OWN_DIGEST = ',\n "sha256": "'
 """What stands in `result.json` before the digest of all that stands before this."""
 NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
@@ -95,8 +94,8 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
         for file in part.iterdir():
             if file.name not in (checkpoint.FILE, LOG):
                 file.unlink()
-        (part / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
-        (part / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
+    _add(part / CONFIG, yaml.safe_dump(to_dict(config), sort_keys=False))
+    _add(part / OVERRIDES, yaml.safe_dump(list(overrides)))
     return part
 
 
@@ -147,13 +146,16 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
 
 def add_epoch(path: Path, row: EpochRow) -> None:
     """A line more in `metrics.jsonl`, there for whoever looks on."""
-    _add_line(path / METRICS, json.dumps(asdict(row)))
+    _add(path / METRICS, json.dumps(asdict(row)) + "\n")
 
 
 @contextmanager
 def log(path: Path) -> Iterator[Callable[[str], None]]:
     """A function that adds a line to `run.log`; what stops the run is written there too."""
-    add = functools.partial(_add_line, path / LOG)
+
+    def add(line: str) -> None:
+        _add(path / LOG, line + "\n")
+
     try:
         yield add
     except BaseException as error:
@@ -162,14 +164,14 @@ def log(path: Path) -> Iterator[Callable[[str], None]]:
         raise
 
 
-def _add_line(file: Path, line: str) -> None:
+def _add(file: Path, text: str) -> None:
     with writing(file), file.open("a") as opened:
-        opened.write(line + "\n")
+        opened.write(text)
 
 
 def save_vocabulary(path: Path, words: Sequence[str]) -> None:
     """The words in use, one a line, most frequent first: what a reader of other text needs."""
-    with atomic_write(path / VOCABULARY) as file:
+    with writing(path), atomic_write(path / VOCABULARY) as file:
         file.write("".join(f"{word}\n" for word in words).encode())
 
 
@@ -188,7 +190,7 @@ def digests(part: Path) -> dict[str, str]:
 def save(path: Path, result: RunResult) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
     text = json.dumps(result.to_json(), indent=1)
-    with atomic_write(path / RESULT) as file:
+    with writing(path), atomic_write(path / RESULT) as file:
         file.write(f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode())
 
 
@@ -207,7 +209,7 @@ def load(path: Path) -> RunResult:
             raise ValueError("it is not what the run wrote, by its checksum")
         return RunResult.from_json(tree)
     except FileNotFoundError:
-        why = "did not finish" if (path / "config.yaml").exists() else "is not a run's folder"
+        why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"
         raise UserError(
             f"{path} {why}: there is no {RESULT}. `attnexp train` says where its results are."
         ) from None
