@@ -452,7 +452,7 @@ def _console() -> "Console":
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
-            raise  # noqa: PLE0704  # as any other output does; rich itself would exit with 1
+            raise  # as any other output does; rich itself would exit with 1
 
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
     return Output(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
