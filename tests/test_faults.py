@@ -162,16 +162,16 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path)
         seen[call] += 1
         if "undisturbed" in line:
             path = re.search(r"undisturbed/([\w./-]*)", line)
-            faults.append((call, seen[call], path[1] if path else ""))
+            faults.append((call, seen[call], path[1] if path else "the root"))
     counts = Counter(call for call, _, _ in faults)
     assert min(counts[call] for call in CALLS) > 0
-    for number, (call, nth, path) in enumerate(faults):
+    for number, (call, nth, what) in enumerate(faults):
         folder = tmp_path / f"full{number}"
         inject = f"inject={call}:error=ENOSPC:when={nth}"
         done, lines = traced(folder, "-e", f"trace={call}", "-e", inject)
         (injected,) = [line for line in lines if "(INJECTED)" in line]
-        assert folder.name in injected, (injected, call, nth, path)
-        where = (call, path, done.stderr)
+        assert folder.name in injected, (injected, call, nth, what)
+        where = (call, what, done.stderr)
         if done.returncode == 0:  # a log line, or what comes after the result
             assert outcome(folder) == undisturbed, where
             counts["did no harm"] += 1
