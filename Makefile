@@ -5,7 +5,7 @@ DATA ?= contrast
 SEEDS ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation test test-slow check smoke clean
+.PHONY: help setup ablation test test-slow check smoke bench clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,15 @@ check: setup  ## Lint, format and types
 smoke: setup  ## The whole path once, in seconds (DATA=contrast or imdb)
 	$(BIN)/attnexp train experiment=smoke data=$(DATA)
 
+.venv-keras/installed: benchmarks/keras.txt
+	$(PYTHON) -m venv .venv-keras
+	.venv-keras/bin/pip install --quiet --disable-pip-version-check -r benchmarks/keras.txt
+	@touch $@
+
+bench: setup .venv-keras/installed  ## Timings beside Keras and others (DATA=PATH of IMDB, ONLY=sections)
+	$(BIN)/python benchmarks/bench.py $(if $(filter-out contrast,$(DATA)),--data '$(DATA)') \
+	  $(if $(ONLY),--only $(ONLY))
+
 clean:  ## Remove .venv, caches and builds; outputs/ stays
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-keras build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

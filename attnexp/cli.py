@@ -82,6 +82,12 @@ Margin = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
+class Until(StrEnum):
+    """When `sweep` has seeds enough, where it is not told how many."""
+
+    decided = "decided"
+
+
 class Format(StrEnum):
     """How `report` prints."""
 
@@ -137,6 +143,17 @@ def sweep(
         OnError, typer.Option(help="After a failed run: go on, or start no more.")
     ] = OnError.proceed,
     margin: Margin = 0.25,
+    until: Annotated[
+        Until | None, typer.Option(help="Add seeds till every variant is decided.")
+    ] = None,
+    max_seeds: Annotated[
+        int | None,
+        typer.Option(min=6, max=1000, help="With --until: the most there may be; 64 if not given."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="POINT", help="With --until: the accuracy that decides, as final."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train many models and compare them. What has finished before is not run again.
@@ -146,10 +163,22 @@ def sweep(
     Example: attnexp sweep study=blog 'seed=range(10)'
 
     Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
-    """
-    from attnexp.sweeps.plan import plan
 
-    planned = plan(overrides or [], zipped=zipped)
+    Example: attnexp sweep study=blog --until decided
+    """
+    words = overrides or []
+    if until is None:
+        from attnexp.sweeps.plan import plan
+
+        if max_seeds or metric:
+            raise UserError("--max-seeds and --metric belong to --until decided.")
+        planned = plan(words, zipped=zipped)
+    else:
+        from attnexp.sweeps.sequential import plan_until_decided
+
+        planned = plan_until_decided(
+            words, zipped=zipped, max_seeds=max_seeds or 64, margin=_share(margin), metric=metric
+        )
     if dry_run:
         from attnexp.sweeps import preview
 
@@ -160,10 +189,16 @@ def sweep(
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import carry_out
+    from attnexp.sweeps.sequential import carry_out_until_decided
     from attnexp.sweeps.watch import Watch, totals
 
     with Watch() as watch:
-        entries = carry_out(planned, on_error=on_error, observe=watch)
+        if until is None:
+            entries = carry_out(planned, on_error=on_error, observe=watch)
+        else:
+            entries = carry_out_until_decided(
+                planned, on_error=on_error, observe=watch, tell=watch.look
+            )
     outcomes = [entry.outcome for entry in entries]
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
@@ -483,9 +518,14 @@ def _compare(found: "list[Run]", margin: float = 0.25) -> "list[Comparison]":
     """margin: in points."""
     from attnexp.report.comparison import compare
 
+    return compare(found, margin=_share(margin))
+
+
+def _share(margin: float) -> float:
+    """Points of accuracy as a share."""
     if not 0 < margin < 100:
         raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {margin}.")
-    return compare(found, margin=margin / 100)
+    return margin / 100
 
 
 def _show(found: "list[Run]", margin: float = 0.25) -> None:

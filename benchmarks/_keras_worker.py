@@ -1,21 +1,47 @@
-"""A worker of training.py: K's model and script on Keras 3, an epoch with validation a turn.
+"""K's script on Keras 3: embedding, [positions,] attention, mean, dropout, logit; `model.fit`.
 
-Runs under any Python that has keras with a backend, which `KERAS_BACKEND` chooses; needs nothing
-of attnexp. Imports keras by name, for type checkers that have none.
+A worker of bench.py: an epoch with validation a turn. With `--epochs` it is the script itself: it
+trains that long and ends. Needs nothing of attnexp, and imports keras by name, for type checkers
+that have none.
 """
 
+import argparse
 import importlib
 import os
-import sys
 import time
 from typing import Any
 
 import numpy as np
-from _turns import report, wait
+from _turns import peak_mib, tell, wait
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("data", help="npz with ids (n, T) and labels (n,) of train and val")
+parser.add_argument("--backend", default="tensorflow")
+parser.add_argument("--positions", action="store_true", help="add K's sines and cosines")
+parser.add_argument("--epochs", type=int, help="as a script, without turns")
+parser.add_argument("--seed", type=int, default=0)
+args = parser.parse_args()
+
+os.environ["KERAS_BACKEND"] = args.backend
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 keras: Any = importlib.import_module("keras")
 ops = keras.ops
+
+
+class Positions(keras.layers.Layer):  # type: ignore[misc]
+    """Adds all cosines, then all sines, from a table computed once (K computes it every step)."""
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """The table: (T, D)."""
+        _, num_tokens, width = shape
+        assert num_tokens is not None
+        assert width is not None
+        angle = np.arange(num_tokens)[:, None] / 10_000 ** (2 * np.arange(width // 2) / width)
+        self.table = ops.convert_to_tensor(np.hstack([np.cos(angle), np.sin(angle)]), "float32")
+
+    def call(self, x: Any) -> Any:
+        """(B, T, D) -> (B, T, D)."""
+        return x + self.table
 
 
 class Attention(keras.layers.Layer):  # type: ignore[misc]
@@ -48,7 +74,7 @@ class Attention(keras.layers.Layer):  # type: ignore[misc]
 
 
 class Turns(keras.callbacks.Callback):  # type: ignore[misc]
-    """An epoch begins when asked for, and its seconds are told at its end."""
+    """An epoch begins when asked for, and tells at its end."""
 
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         """Wait for a turn."""
@@ -61,33 +87,40 @@ class Turns(keras.callbacks.Callback):  # type: ignore[misc]
         ops.convert_to_numpy(self.model.trainable_variables[-1])
         self.trained = time.perf_counter()
 
-    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Validation is over."""
-        report(train=self.trained - self.started, evaluate=time.perf_counter() - self.trained)
+        assert logs is not None
+        ended = time.perf_counter()
+        train, evaluate = self.trained - self.started, ended - self.trained
+        tell(
+            {"train": train, "evaluate": evaluate, "epoch": ended - self.started},
+            accuracy=logs["val_accuracy"],
+            peak_mib=peak_mib(),
+        )
 
 
-def main() -> None:
-    """Take turns until stdin closes."""
-    with np.load(sys.argv[1]) as arrays:
-        ids, labels = arrays["ids"], arrays["labels"].astype(np.float32)
-    inputs = keras.Input(shape=(ids.shape[1],), dtype="int32")
-    x = keras.layers.Embedding(20_000, 128)(inputs)
-    x = Attention(8, 16)(x)
-    x = keras.layers.GlobalAveragePooling1D()(x)
-    x = keras.layers.Dropout(0.5)(x)
-    outputs = keras.layers.Dense(1, activation="sigmoid")(x)
-    model = keras.Model(inputs=inputs, outputs=outputs)
-    model.compile(loss="binary_crossentropy", optimizer="adam", metrics=["accuracy"])
-    model.fit(
-        ids,
-        labels,
-        batch_size=32,
-        epochs=10**9,
-        validation_data=(ids, labels),
-        callbacks=[Turns()],
-        verbose=0,
+keras.utils.set_random_seed(args.seed)
+with np.load(args.data) as arrays:
+    train, val = (
+        (arrays[f"{split}_ids"], arrays[f"{split}_labels"].astype(np.float32))
+        for split in ("train", "val")
     )
-
-
-if __name__ == "__main__":
-    main()
+inputs = keras.Input(shape=train[0].shape[1:], dtype="int32")
+x = keras.layers.Embedding(20_000, 128)(inputs)
+if args.positions:
+    x = Positions()(x)
+x = Attention(8, 16)(x)
+x = keras.layers.GlobalAveragePooling1D()(x)
+x = keras.layers.Dropout(0.5)(x)
+outputs = keras.layers.Dense(1, activation="sigmoid")(x)
+model = keras.Model(inputs=inputs, outputs=outputs)
+model.compile(loss="binary_crossentropy", optimizer="adam", metrics=["accuracy"])
+history = model.fit(
+    *train,
+    batch_size=32,
+    epochs=args.epochs or 10**9,
+    validation_data=val,
+    callbacks=[] if args.epochs else [Turns()],
+    verbose=0,
+)
+tell({}, accuracy=history.history["val_accuracy"][-1], peak_mib=peak_mib())

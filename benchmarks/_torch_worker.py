@@ -1,97 +1,175 @@
-"""A worker of training.py: one epoch of training and one of evaluation a turn, in PyTorch.
+"""A worker of bench.py: an epoch of training and one of validation a turn, in PyTorch.
 
-Kinds: `ours` is attnexp's model in attnexp's loop; `sdpa_ours` is torch's fused attention in the
-same loop; `sdpa` is that in a tutorial's loop; `usual` is torch's own layers, DataLoader included.
+`ours` is attnexp's model in attnexp's loop, as the words say; `fused` is the same network in the
+same loop on torch's `scaled_dot_product_attention`; `usual` is what somebody would write from
+torch's own layers: nn.MultiheadAttention, DataLoader, the default Adam.
+
+Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
 
 import argparse
 import time
 
-import _peers
 import numpy as np
 import torch
-from _turns import report, wait
+import torch.nn.functional as F
+from _turns import peak_mib, tell, wait
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
-from attnexp.model.classifier import build_classifier
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.classifier import Classifier, build_classifier, build_model
 from attnexp.training import device
 from attnexp.training.loop import Examples, fit, start
+
+Batches = DataLoader[tuple[Tensor, ...]]
 
 
 def main() -> None:
     """Take turns until stdin closes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["ours", "sdpa_ours", "sdpa", "usual"])
-    parser.add_argument("data", help="npz with ids (n, T) and labels (n,)")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--default-malloc", action="store_true")
+    parser.add_argument("kind", choices=["ours", "fused", "usual"])
+    parser.add_argument("data", help="npz with ids (n, T) and labels (n,) of train and val")
+    parser.add_argument("words", nargs="*", help="settings, such as train.fast=false")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
     with np.load(args.data) as arrays:
-        ids, labels = torch.from_numpy(arrays["ids"]), torch.from_numpy(arrays["labels"])
-    examples = Examples(ids, labels.float())
+        train, val = (
+            Examples(
+                torch.from_numpy(arrays[f"{split}_ids"]),
+                torch.from_numpy(arrays[f"{split}_labels"]).float(),
+            )
+            for split in ("train", "val")
+        )
     config = compose(
         [
-            f"data.max_len={ids.shape[1]}",
+            f"data.max_len={train.ids.shape[1]}",
+            "train.device=cpu",
             "train.epochs=1_000_000_000",  # as many as there are turns
             "train.measure_train=false",
-            "train.device=cpu",
-            f"train.precision={args.precision}",
-            f"train.threads={args.threads or 'null'}",
+            f"seed={args.seed}",
+            *args.words,
         ]
     )
-    torch.manual_seed(0)
-    if args.kind.endswith("ours"):
-        _ours(config, examples, sdpa=args.kind == "sdpa_ours", prepare=not args.default_malloc)
+    torch.manual_seed(args.seed)
+    if args.kind == "usual":
+        usual(config, train, val)
     else:
-        _tutorial(config, examples, sdpa=args.kind == "sdpa")
+        ours(config, train, val, is_fused=args.kind == "fused")
 
 
-def _ours(config: RunConfig, examples: Examples, *, sdpa: bool, prepare: bool) -> None:
-    if prepare:
-        device.prepare(config.train)
-    model: torch.nn.Module = _sdpa(config, examples) if sdpa else build_classifier(config)
-    state = start(model, examples, config.train, torch.Generator().manual_seed(0))
-    rows = fit(state, examples, examples, config.train)
-    while True:
-        wait()
-        row, _ = next(rows)
-        train_seconds = len(examples) / row.examples_per_second
-        report(train=train_seconds, evaluate=row.seconds - train_seconds)
-
-
-def _tutorial(config: RunConfig, examples: Examples, *, sdpa: bool) -> None:
-    size = config.train.batch_size
-    if sdpa:
-        model: torch.nn.Module = _sdpa(config, examples)
-        train: _peers.Batches = _peers.Shuffled(examples, size)
-        test: _peers.Batches = list(
-            zip(examples.ids.split(size), examples.labels.split(size), strict=True)
-        )
-    else:
-        model = _peers.Usual(config.data.vocab_size, config.model.d_model, config.model.heads)
-        data = TensorDataset(examples.ids.long(), examples.labels)
-        train, test = DataLoader(data, size, shuffle=True), DataLoader(data, size)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.train.lr)
+def ours(config: RunConfig, train: Examples, val: Examples, *, is_fused: bool) -> None:
+    """attnexp's loop."""
+    device.prepare(config.train)
+    model = Fused(build_classifier(config), val.ids[:8]) if is_fused else build_model(config)
+    shuffle = torch.Generator().manual_seed(config.seed)
+    rows = fit(start(model, train, config.train, shuffle), train, val, config.train)
+    before = peak_mib()
     while True:
         wait()
         started = time.perf_counter()
-        _peers.train(model, train, optimizer)
+        row, _ = next(rows)
+        epoch = time.perf_counter() - started
+        train_seconds = len(train) / row.examples_per_second
+        seconds = {"train": train_seconds, "evaluate": row.seconds - train_seconds, "epoch": epoch}
+        peak = peak_mib()
+        tell(seconds, accuracy=row.val_accuracy, peak_mib=peak, step_mib=peak - before)
+
+
+class Fused(nn.Module):
+    """Our network and its weights on torch's fused attention; checked to give our logits."""
+
+    def __init__(self, ours: Classifier, ids: Tensor) -> None:
+        super().__init__()
+        attention = next(m for m in ours.modules() if isinstance(m, MultiHeadSelfAttention))
+        self.num_heads = attention.num_heads
+        self.embedding = ours.embedding
+        self.q_proj, self.k_proj, self.v_proj = attention.q_proj, attention.k_proj, attention.v_proj
+        self.dropout = nn.Dropout(0.5)
+        self.output = ours.output
+        with torch.no_grad():
+            torch.testing.assert_close(self.eval()(ids), ours.eval()(ids))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B,) logits."""
+        x = self.embedding(ids)
+        q, k, v = (
+            project(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        logits: Tensor = self.output(self.dropout(y.mean(dim=1)))
+        return logits.squeeze(-1)
+
+
+class Usual(nn.Module):
+    """The layers torch offers, their output projection included."""
+
+    def __init__(self, vocab_size: int, d_model: int, num_heads: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.attention = nn.MultiheadAttention(d_model, num_heads, bias=False, batch_first=True)
+        self.dropout = nn.Dropout(0.5)
+        self.output = nn.Linear(d_model, 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B,) logits."""
+        x = self.embedding(ids)
+        x, _ = self.attention(x, x, x, need_weights=False)
+        logits: Tensor = self.output(self.dropout(x.mean(dim=1)))
+        return logits.squeeze(-1)
+
+
+def usual(config: RunConfig, train: Examples, val: Examples) -> None:
+    """A tutorial's loop."""
+    model = Usual(config.data.vocab_size, config.model.d_model, config.model.heads)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.train.lr)
+    train_batches, val_batches = (
+        DataLoader(
+            TensorDataset(split.ids.long(), split.labels),
+            config.train.batch_size,
+            shuffle=split is train,
+        )
+        for split in (train, val)
+    )
+    while True:
+        wait()
+        started = time.perf_counter()
+        model.train()
+        one_pass(model, train_batches, optimizer)
         trained = time.perf_counter()
-        _peers.evaluate(model, test)
-        report(train=trained - started, evaluate=time.perf_counter() - trained)
+        model.eval()
+        with torch.no_grad():
+            accuracy = one_pass(model, val_batches)
+        ended = time.perf_counter()
+        seconds = {
+            "train": trained - started,
+            "evaluate": ended - trained,
+            "epoch": ended - started,
+        }
+        tell(seconds, accuracy=accuracy, peak_mib=peak_mib())
 
 
-def _sdpa(config: RunConfig, examples: Examples) -> _peers.Sdpa:
-    """With our weights, and checked to say what ours says."""
-    ours = build_classifier(config).eval()
-    model = _peers.Sdpa(ours, config.model.heads).eval()
-    with torch.no_grad():
-        torch.testing.assert_close(model(examples.ids[:8]), ours(examples.ids[:8]))
-    return model
+def one_pass(
+    model: nn.Module, batches: Batches, optimizer: torch.optim.Optimizer | None = None
+) -> float:
+    """One epoch, training where there is an optimizer; its accuracy, and its loss as an aside."""
+    right = total = 0
+    loss_sum = 0.0
+    for ids, labels in batches:
+        logits = model(ids)
+        loss = F.binary_cross_entropy_with_logits(logits, labels)
+        if optimizer is not None:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        loss_sum += loss.item() * len(labels)
+        right += int(((logits > 0) == (labels > 0)).sum().item())
+        total += len(labels)
+    return right / total
 
 
 if __name__ == "__main__":

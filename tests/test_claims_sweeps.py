@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from samples import result
 from test_kexue import SD, K, blog
-from test_report import result
 
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Conclusion

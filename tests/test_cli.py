@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from conftest import IMDB, Command, needs_imdb
 
 Json = Callable[..., Any]
@@ -196,44 +194,23 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
     assert "made again when needed" in attnexp("data", *words).stdout
 
 
-def write_reviews(folder: Path, **columns: list[Any]) -> str:
-    folder.mkdir()
-    for split in ("train", "test"):
-        pq.write_table(pa.table(columns), folder / f"{split}-0.parquet")
-    return str(folder)
-
-
 WRONG = {
     "modle.heads=4": "Did you mean 'model.heads'?",
-    "position=sinusoid": "Did you mean 'sinusoidal'?",
-    "model.heads=0": "model.heads must be at least 1; got 0",
-    "train.lr=abc": "train.lr: Value 'abc'",
-    "model.d_model=65 position=sinusoidal": "got model.d_model=65",
-    "data.path=/nowhere": "data.path=/nowhere does not exist",
     "data.path=EMPTY": "in no known format",
-    "data.path=UNLABELLED": "no column label",
-    "data.path=STRANGE": "labels must be 0 (negative) or 1 (positive)",
-    "train.device=cuda": "train.device=cuda",
-    "seed=1,2": "attnexp sweep seed=1,2",
     "-m seed=1,2": "attnexp sweep seed=1,2",
-    "study=blog": "attnexp sweep study=blog",
     "--jsno": "--json",
     "data=contrast out=EMPTY": "out=DIR",
     "data=contrast data.limit_train=9999": "data.limit_train=9999",
 }
+"""One of each kind; the tests of each room have them all."""
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message_and_exit_code_2(
     attnexp: Command, tmp_path: Path, words: str
 ) -> None:
-    if "cuda" in words and torch.cuda.is_available():
-        pytest.skip("there is CUDA here")
     (tmp_path / "empty").write_bytes(b"")
-    given = words.replace("EMPTY", str(tmp_path / "empty"))
-    given = given.replace("UNLABELLED", write_reviews(tmp_path / "a", text=["x"]))
-    given = given.replace("STRANGE", write_reviews(tmp_path / "b", text=["x"], label=[2]))
-    done = attnexp("train", *given.split())
+    done = attnexp("train", *words.replace("EMPTY", str(tmp_path / "empty")).split())
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -242,9 +219,7 @@ def test_wrong_input_gets_one_message_and_exit_code_2(
 
 
 def test_no_imdb_and_no_network_names_every_way(attnexp: Command) -> None:
-    started = time.monotonic()
     done = attnexp("train", "data=imdb")  # HF_ENDPOINT points where nobody listens
-    assert time.monotonic() - started < 10
     assert done.returncode == 2
     for way in ("data.path=", "ATTNEXP_IMDB", "aclImdb_v1.tar.gz", "imdb.npz", "parquet",
                 "stanfordnlp/imdb", "data=contrast"):  # fmt: skip

@@ -47,6 +47,7 @@ USERS = {
     "scores.py": {*CONFIGS} - {"lstm", "tfidf"},
     "seams.py": {*CONFIGS},
     "classifier.py": {*CONFIGS},
+    "fast.py": {*CONFIGS} - {"lstm", "tfidf"},
     "../training/loop.py": {*CONFIGS},
     "../training/tfidf.py": {"tfidf"},
     "../data/encode.py": {*CONFIGS},

@@ -1,13 +1,22 @@
 """From words to a config: what is right composes, what is wrong is told in the user's terms."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from functools import reduce
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
-from attnexp.config.compose import compose, expand, overlay
+from attnexp.config.compose import compose, compose_executor, expand, overlay
 from attnexp.config.options import groups
-from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.errors import UserError
+from attnexp.sweeps.plan import plan
 
 
 def test_the_defaults_are_the_schemas() -> None:
@@ -121,3 +130,77 @@ def test_hydra_leaves_no_state_behind() -> None:
         compose(["nonsense=1"])
     assert not GlobalHydra.instance().is_initialized()
     assert groups()["train"] == ["blog", "holdout"]
+
+
+@pytest.fixture
+def trap() -> Iterator[list[str]]:
+    """What a resolver named `trap` was asked, which should be nothing."""
+    asked: list[str] = []
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return "hunter2"
+
+    OmegaConf.register_new_resolver("trap", answer)
+    yield asked
+    OmegaConf.clear_resolver("trap")
+
+
+TRAP = "${trap:x}"
+KEYS = "seed out data.path data.tokenizer model.kind model.score.kind position.kind".split()
+STORED = to_dict(compose([]))
+SPRUNG = [
+    *(f"{key}={value}" for key in KEYS for value in (TRAP, f'"{TRAP}"')),
+    *(f"{group}={TRAP}" for group in groups()),
+    *(f"{group}={TRAP}{end}" for group in ("position", "experiment") for end in (":X", ".yaml")),
+    *(f"out={before}{TRAP}" for before in ("\\", "\\\\", "a", "'\\\\'")),
+    *(f"out=[{TRAP}]", f"out={{a: {TRAP}}}", f"{TRAP}=1", f"train.{TRAP}=1", f"out=a,{TRAP}"),
+    *(f"executor.{key}={TRAP}" for key in ("partition", "workers", "kind", "mem_gb")),
+]
+
+
+@pytest.mark.parametrize("word", SPRUNG)
+def test_no_resolver_runs_in_a_word(word: str, trap: list[str]) -> None:
+    for take in (plan, compose_executor, lambda words: overlay(STORED, words)):
+        with suppress(UserError):
+            assert "hunter2" not in str(take([word]))
+    assert trap == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_no_resolver_runs_in_a_stored_config(key: str, trap: list[str]) -> None:
+    for value in (TRAP, f"\\{TRAP}", [TRAP], {"kind": TRAP}, "${"):
+        tree = copy.deepcopy(STORED)
+        *sections, name = key.split(".")
+        reduce(lambda branch, section: branch[section], sections, tree)[name] = value
+        with suppress(UserError):
+            assert flatten(to_dict(overlay(tree, [])))[key].endswith(str(value))
+    assert trap == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"out: {TRAP}",
+        f"defaults:\n  - override /position: {TRAP}",
+        f"defaults:\n  - override /position: {TRAP}:X",
+        f"defaults:\n  - {TRAP}",
+        f"position:\n  kind: {TRAP}",
+        f"hydra:\n  job:\n    name: {TRAP}",
+        f"baseline: a\nvariants: {{a: ['out={TRAP}']}}",
+        f"baseline: {TRAP}\nvariants: {{'{TRAP}': ['position={TRAP}:X']}}",
+        f"factors: {{'{TRAP}': {{a: [], b: []}}, b: {{c: [], d: [seed={TRAP}]}}}}",
+    ],
+)
+def test_no_resolver_runs_in_a_file(text: str, trap: list[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    for group in ("experiment", "study"):
+        with suppress(UserError):
+            assert "hunter2" not in str(plan([f"{group}={tmp_path}/mine.yaml"]))
+    assert trap == []
+
+
+@settings(max_examples=30)
+@given(st.text(st.sampled_from("\\${}:'\" a"), min_size=1))
+def test_a_text_stays_the_text_it_is(text: str) -> None:
+    assert overlay(STORED | {"out": text}, []).out == text

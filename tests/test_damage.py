@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_report import result as sample
+from samples import result as sample
 from test_runs import planned
 
 from attnexp.cli import app

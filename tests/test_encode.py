@@ -11,7 +11,7 @@ import pytest
 from conftest import IMDB, needs_imdb
 
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
-from attnexp.data import encode, sources
+from attnexp.data import encode, quality, sources
 from attnexp.data.cache import cache_dir
 from attnexp.data.encode import Dataset, load
 from attnexp.errors import UserError
@@ -165,3 +165,4 @@ def test_imdb_encodes_to_the_known_facts() -> None:
     assert np.mean(lengths < 80) == pytest.approx(0.075, abs=0.0005)
     assert dataset.train.ids.shape == dataset.test.ids.shape == (25_000, 80)
     assert dataset.train.ids.max() == 19_999
+    assert dataset.quality == {quality.TEST_IN_TRAIN: 123}

@@ -1,59 +1,38 @@
 """Pictures: coloured by the page, safe inside it, the same every time."""
 
-import copy
-import functools
 import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from samples import but, only, result
 
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
 from attnexp.report import figures
-from attnexp.report.comparison import Comparison, Variant, compare
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.report.comparison import Variant
+from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired, paired
 
 Draw = Callable[[str], str]
 
 
 def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.84) -> Run:
-    """A run that never was, with figures that depend on label and seed."""
-    config = copy.deepcopy(settings((f"train.epochs={epochs}", *words))) | {"seed": seed}
+    """A run with figures that depend on label and seed."""
     chance = random.Random(f"{label}{seed}")
+    run = result(label, seed, [level] * epochs, *words)
     rows = [
-        EpochRow(
-            epoch=epoch, train_loss=0.5 / epoch, train_accuracy=0.8, train_loss_after=0.3,
-            train_accuracy_after=0.9, val_loss=0.3 + 0.1 * epoch + chance.gauss(0, 0.01),
-            val_accuracy=round(level - 0.01 * epoch + chance.gauss(0, 0.001), 4), val_brier=0.1,
-            val_ece=0.05, seconds=1.0, examples_per_second=1.0,
+        replace(
+            row,
+            train_loss=0.5 / row.epoch,
+            val_loss=0.3 + 0.1 * row.epoch + chance.gauss(0, 0.01),
+            val_accuracy=round(level - 0.01 * row.epoch + chance.gauss(0, 0.001), 4),
         )
-        for epoch in range(1, epochs + 1)
-    ]  # fmt: skip
-    best = max(rows, key=lambda row: row.val_accuracy)
-    result = RunResult(
-        schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
-        config=config, parameters=2_609_281, flops_per_example=1, epochs=rows, best=best,
-        data={"name": config["data"]["name"], "fingerprint": config["data"]["name"],
-              "source": "made up", "n_train": 25_000, "n_val": 25_000, "n_test": 25_000},
-        final=rows[-1], wall_seconds=100.0, peak_rss_bytes=2**29,
-        test=Evaluation(loss=0.35, accuracy=best.val_accuracy, brier=0.1, ece=0.05, n=25_000),
-        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["/bin/attnexp", "sweep"],
-                    "started": "2026-01-01T00:00:00+00:00"}, files={},
-    )  # fmt: skip
-    return Run(path=Path("nowhere"), result=result, label=label)
-
-
-@functools.cache
-def settings(words: tuple[str, ...]) -> dict[str, Any]:
-    return to_dict(compose(list(words)))
+        for row in run.result.epochs
+    ]
+    return but(run, epochs=rows)
 
 
 def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list[Run]:
@@ -67,13 +46,8 @@ def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list
     return runs
 
 
-def only(comparisons: list[Comparison]) -> Comparison:
-    (comparison,) = comparisons
-    return comparison
-
-
 def variants(*words: str) -> list[Variant]:
-    return only(compare(blog(*words))).variants
+    return only(blog(*words)).variants
 
 
 def pair(n: int) -> Paired:
@@ -94,7 +68,7 @@ def texts(svg: str) -> list[str]:
 EVERY: dict[str, Draw] = {
     "learning": lambda name: figures.learning(variants(), "val_loss", name=name, alt="a"),
     "by_seed": lambda name: figures.by_seed([pair(3)], limits=(-1, 1), name=name, alt="a"),
-    "forest": lambda name: figures.forest(only(compare(blog())), name=name, alt="a"),
+    "forest": lambda name: figures.forest(only(blog()), name=name, alt="a"),
     "attention": lambda name: figures.attention(map_of(3), ["a", "$b", "<c>"], name=name, alt="a"),
     "head": lambda name: figures.head(map_of(3), name=name, alt="a"),
     "table": lambda name: figures.table(map_of(9) - 0.5, name=name, alt="a"),
@@ -127,14 +101,14 @@ def renamed(runs: list[Run], label: str) -> list[Run]:
 
 def test_text_is_text_and_labels_cannot_break_out() -> None:
     runs = renamed(blog(), '<script> {} $x^2$ 中\x00 id="1"')
-    svg = figures.forest(only(compare(runs)), name="x", alt='<b> & "')
+    svg = figures.forest(only(runs), name="x", alt='<b> & "')
     assert '<script> pe $x^2$ 中 id="1"' in texts(svg)
     assert "<script" not in svg
     assert ElementTree.fromstring(svg).attrib["aria-label"] == '<b> & "'
 
 
 def test_long_labels_lose_their_middle() -> None:
-    svg = figures.forest(only(compare(renamed(blog(), "a" * 60 + "{}"))), name="x", alt="")
+    svg = figures.forest(only(renamed(blog(), "a" * 60 + "{}")), name="x", alt="")
     (label,) = {text for text in texts(svg) if text.startswith("aaa")}
     assert len(label) <= 30
     assert label.endswith("pe")
@@ -150,7 +124,7 @@ def test_any_number_of_seeds_has_a_dot_each(n: int) -> None:
 
 
 def test_one_epoch_of_one_run_is_a_point_over_a_whole_number() -> None:
-    (variant,) = only(compare([made("a", 0, epochs=1)])).variants
+    (variant,) = only([made("a", 0, epochs=1)]).variants
     svg = figures.learning([variant], "val_loss", name="x", alt="")
     below = [text for text in texts(svg) if "." not in text]
     assert below == ["1", "epoch"]
@@ -167,14 +141,14 @@ def test_k_is_drawn_where_there_is_k() -> None:
 
 def test_many_variants_share_pictures_with_the_baseline() -> None:
     runs = [made(f"v{i}", 0, "model.heads=4") for i in range(10)]
-    groups = figures.together(only(compare(runs)).variants)
+    groups = figures.together(only(runs).variants)
     labels = [[variant.label for variant in group] for group in groups]
     assert labels == [
         ["v0", "v1", "v2", "v3", "v4"],
         ["v0", "v5", "v6", "v7", "v8"],
         ["v0", "v9"],
     ]
-    (alone,) = figures.together(only(compare(runs[:1])).variants)
+    (alone,) = figures.together(only(runs[:1]).variants)
     assert len(alone) == 1
 
 

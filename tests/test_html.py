@@ -242,7 +242,7 @@ def test_one_run_has_no_verdict_and_a_reason() -> None:
     assert "b and a share no seed" in text
 
 
-@pytest.mark.parametrize("words", [["model=tfidf"], ["train.measure_train=false"]])
+@pytest.mark.parametrize("words", [["model=tfidf"], []])
 def test_runs_of_other_kinds(words: list[str]) -> None:
     a, b = made("a", 0, epochs=1), made("b", 0, epochs=1)
     found = [a, replace(b, result=replace(b.result, config=to_dict(compose(words))))]

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
-from rich.console import Console
-from test_report import result
+from samples import only, printed, result
 
 from attnexp.errors import UserError
 from attnexp.report import formats, html
-from attnexp.report.comparison import Comparison, compare
+from attnexp.report.comparison import compare
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
@@ -48,17 +47,6 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
             if label != without:
                 found.append(replace(run, study=folder))
     return found
-
-
-def only(found: list[Run]) -> Comparison:
-    (comparison,) = compare(found)
-    return comparison
-
-
-def printed(found: list[Run]) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    formats.show(compare(found), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> None:

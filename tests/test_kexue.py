@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
-from test_report import but, result
+from samples import but, only, printed, result
 
 from attnexp.config.compose import load_study
 from attnexp.report import formats, html, kexue
-from attnexp.report.comparison import Comparison, compare
+from attnexp.report.comparison import compare
 from attnexp.report.kexue import Count
 from attnexp.runs.result import Run
 
@@ -33,8 +32,7 @@ def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int =
         ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
         ours["train_loss"] += moved
         rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
-    best = max(rows, key=lambda row: row.val_accuracy)
-    return but(run, epochs=rows, best=best, final=rows[-1])
+    return but(run, epochs=rows)
 
 
 def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
@@ -46,19 +44,8 @@ def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
     ]
 
 
-def only(found: list[Run]) -> Comparison:
-    (comparison,) = compare(found)
-    return comparison
-
-
 def counted(found: list[Run]) -> dict[tuple[str, ...], Count]:
     return {tuple(count.variants): count for count in only(found).agreement}
-
-
-def printed(found: list[Run]) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    formats.show(compare(found), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_ks_run_is_one_more_of_seeds_that_are_like_it() -> None:

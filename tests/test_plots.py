@@ -2,79 +2,40 @@
 
 import io
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from samples import only, result
 
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
 from attnexp.report import kexue, plots
 from attnexp.report.comparison import Comparison, compare
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 WIDTHS = [60, 80, 120]
 PE = ("position=sinusoidal",)
-
-
-@cache
-def settings_of(*words: str) -> dict[str, Any]:
-    return to_dict(compose(list(words)))
-
-
-def row(epoch: int, accuracy: float) -> EpochRow:
-    return EpochRow(epoch=epoch, train_loss=0.4, train_accuracy=0.8, train_loss_after=0.3,
-                    train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, val_brier=0.1,
-                    val_ece=0.05, seconds=1.0,
-                    examples_per_second=1.0)  # fmt: skip
-
-
-def run(label: str, seed: int, accuracies: list[float], *words: str) -> Run:
-    config = settings_of(*words)
-    config = {**config, "seed": seed, "train": {**config["train"], "epochs": len(accuracies)}}
-    rows = [row(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
-    result = RunResult(
-        schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
-        config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
-        data={"name": config["data"]["name"], "fingerprint": "f", "n_train": 25_000,
-              "n_val": 25_000, "n_test": 25_000},
-        best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
-        test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
-        wall_seconds=1.0, peak_rss_bytes=1, provenance={}, files={},
-    )  # fmt: skip
-    return Run(path=Path("nowhere"), result=result, label=label)
-
-
-def only(runs: list[Run]) -> Comparison:
-    (comparison,) = compare(runs)
-    return comparison
 
 
 def blog(num_seeds: int = 3, *words: str) -> Comparison:
     runs = []
     for seed in range(num_seeds):
         noise = 0.0007 * (seed % 3) + 0.0001 * seed
-        runs.append(run("no_pe", seed, [0.841 + noise, 0.829, 0.815, 0.803, 0.794], *words))
+        runs.append(result("no_pe", seed, [0.841 + noise, 0.829, 0.815, 0.803, 0.794], *words))
         pe = [0.842, 0.844 + 2 * noise, 0.831, 0.824, 0.817 - noise]
-        runs.append(run("pe", seed, pe, *PE, *words))
+        runs.append(result("pe", seed, pe, *PE, *words))
     return only(runs)
 
 
 def contrast(reached: float = 1.0) -> Comparison:
     runs = []
     for seed in range(5):
-        runs.append(run("no_pe", seed, [0.5] * 6, "data=contrast"))
+        runs.append(result("no_pe", seed, [0.5] * 6, "data=contrast"))
         pe = [(0.5 + reached) / 2] + [reached] * 5
-        runs.append(run("pe", seed, pe, "data=contrast", *PE))
+        runs.append(result("pe", seed, pe, "data=contrast", *PE))
     return only(runs)
 
 
@@ -85,7 +46,7 @@ def many(num_epochs: int, num_variants: int = 9, form: str = "variant {}") -> Co
             start = 0.85 - 0.004 * index + 0.001 * seed * (index % 2)
             accuracies = [start - 0.0015 * epoch for epoch in range(num_epochs)]
             words = ("model.heads=4", f"train.lr={0.001 * (index + 1)}")
-            runs.append(run(form.format(index), seed, accuracies, *words))
+            runs.append(result(form.format(index), seed, accuracies, *words))
     return only(runs)
 
 
@@ -296,8 +257,8 @@ def test_an_interval_without_width_is_a_point() -> None:
 
 def test_the_zero_line_and_the_margin_are_named() -> None:
     comparison = compare(
-        [run("a", s, [0.84, 0.83]) for s in range(3)]
-        + [run("b", s, [0.84, 0.833 + s / 1000], *PE) for s in range(3)],
+        [result("a", s, [0.84, 0.83]) for s in range(3)]
+        + [result("b", s, [0.84, 0.833 + s / 1000], *PE) for s in range(3)],
         margin=0.005,
     )[0]
     text = plots.forest(comparison, width=80).plain
@@ -306,9 +267,9 @@ def test_the_zero_line_and_the_margin_are_named() -> None:
 
 
 def test_no_shared_seed_no_forest() -> None:
-    apart = only([run("no_pe", 0, [0.8, 0.8]), run("pe", 1, [0.8, 0.8], *PE)])
+    apart = only([result("no_pe", 0, [0.8, 0.8]), result("pe", 1, [0.8, 0.8], *PE)])
     assert not plots.forest(apart, width=80)
-    assert not plots.forest(only([run("no_pe", 0, [0.8, 0.8])]), width=80)
+    assert not plots.forest(only([result("no_pe", 0, [0.8, 0.8])]), width=80)
 
 
 def test_labels_that_shorten_to_the_same_stand_whole_above_their_bars() -> None:
@@ -351,11 +312,5 @@ def test_show_colours_a_terminal() -> None:
 
 def test_show_of_nothing_prints_nothing() -> None:
     console = Console(file=io.StringIO(), width=80)
-    plots.show(only([run("no_pe", 0, [0.8])]), console)
+    plots.show(only([result("no_pe", 0, [0.8])]), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
-
-
-def test_importing_is_light() -> None:
-    code = "import attnexp.report.plots, sys; print({'plotext', 'torch'} & {*sys.modules})"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from attnexp.claims.measure import normal
 from attnexp.model.pooling import (
     AttentionPooling,
     Last,
@@ -39,17 +40,12 @@ PADDING = torch.tensor(
     dtype=torch.bool,
 )
 EMPTY = 4
-LAST = [4, 4, 2, 2, None, 3]
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DENSE)
 
 
 def attention(d_input: int) -> AttentionPooling:
     pool = AttentionPooling(d_input).to(DENSE)
     with torch.no_grad():
-        pool.query.copy_(3 * random(d_input, seed=1))
+        pool.query.copy_(3 * normal(d_input, seed=1))
     return pool
 
 
@@ -97,7 +93,7 @@ def test_a_pooling_is_its_loop_over_real_tokens(
     name: str, padding: list[list[bool]], seed: int
 ) -> None:
     pool, by_loop = OVER_REAL_TOKENS[name]
-    x, mask = random(len(padding), 6, 3, seed=seed), torch.tensor(padding)
+    x, mask = normal(len(padding), 6, 3, seed=seed), torch.tensor(padding)
     expected = []
     for review, hidden in zip(x, mask, strict=True):
         tokens = review[~hidden].tolist()
@@ -106,35 +102,19 @@ def test_a_pooling_is_its_loop_over_real_tokens(
 
 
 def test_the_plain_mean_and_the_first_position_mind_no_padding() -> None:
-    x = random(6, 5, 3)
+    x = normal(6, 5, 3)
     expected = torch.tensor([mean_by_loop(review) for review in x.tolist()], dtype=DENSE)
     torch.testing.assert_close(mean(x, PADDING), expected)
     for i in range(6):
         assert torch.equal(first(x, PADDING)[i], x[i, 0])
 
 
-def test_the_last_real_token_stands_before_padding_behind() -> None:
-    x = random(6, 5, 3)
-    for review, got, place in zip(x, last(x, PADDING), LAST, strict=True):
-        assert torch.equal(got, torch.zeros(3, dtype=DENSE) if place is None else review[place])
-
-
-def test_the_maximum_of_negative_numbers_is_negative() -> None:
-    """Padding takes part neither as itself nor as zero."""
-    x = -random(6, 5, 3).abs() - 1
-    x[PADDING] = 100.0
-    pooled = maximum(x, PADDING)
-    assert (pooled[EMPTY] == 0).all()
-    pooled = pooled[torch.arange(6) != EMPTY]
-    assert (pooled <= -1).all()
-
-
 @NAMES
 def test_a_review_of_padding_alone_gives_zeros_and_no_nan(name: str) -> None:
     pool, _ = OVER_REAL_TOKENS[name]
-    x = random(6, 5, 3).requires_grad_()
+    x = normal(6, 5, 3).requires_grad_()
     pooled = pool(x, PADDING)
-    (pooled * random(6, 3, seed=2)).sum().backward()
+    (pooled * normal(6, 3, seed=2)).sum().backward()
     assert x.grad is not None
     assert (pooled[EMPTY] == 0).all()
     assert x.grad.isfinite().all()
@@ -142,33 +122,15 @@ def test_a_review_of_padding_alone_gives_zeros_and_no_nan(name: str) -> None:
     assert x.grad[torch.arange(6) != EMPTY].any(dim=-1).any(dim=-1).all()
 
 
-@NAMES
-def test_what_stands_at_padding_changes_nothing(name: str) -> None:
-    """C19."""
-    pool, _ = OVER_REAL_TOKENS[name]
-    x = random(6, 5, 3)
-    other = torch.where(PADDING[..., None], random(6, 5, 3, seed=9), x)
-    assert torch.equal(pool(x, PADDING), pool(other, PADDING))
-
-
-@NAMES
-def test_a_batch_is_pooled_as_each_review_alone(name: str) -> None:
-    pool, _ = OVER_REAL_TOKENS[name]
-    x = random(6, 5, 3)
-    together = pool(x, PADDING)
-    for i in range(6):
-        torch.testing.assert_close(together[i : i + 1], pool(x[i : i + 1], PADDING[i : i + 1]))
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @NAMES
 def test_poolings_keep_the_number_format(name: str, dtype: torch.dtype) -> None:
     pool = OVER_REAL_TOKENS[name][0] if name != "attention" else attention(3).to(dtype)
-    assert pool(random(6, 5, 3).to(dtype), PADDING).dtype is dtype
+    assert pool(normal(6, 5, 3).to(dtype), PADDING).dtype is dtype
 
 
 def test_attention_pooling_starts_as_the_masked_mean_and_learns() -> None:
-    pool, x = AttentionPooling(3).to(DENSE), random(6, 5, 3)
+    pool, x = AttentionPooling(3).to(DENSE), normal(6, 5, 3)
     assert {name: tuple(p.shape) for name, p in pool.named_parameters()} == {"query": (3,)}
     pooled = pool(x, PADDING)
     torch.testing.assert_close(pooled, masked_mean(x, PADDING))
@@ -176,21 +138,3 @@ def test_attention_pooling_starts_as_the_masked_mean_and_learns() -> None:
     assert pool.query.grad is not None
     assert (pool.query.grad != 0).all()
     assert pool.query.grad.isfinite().all()
-
-
-def test_attention_pooling_weighs_real_tokens_to_a_sum_of_one() -> None:
-    """C03."""
-    weights = attention(3).weights(random(6, 5, 3), PADDING)
-    assert torch.equal(weights > 0, ~PADDING)
-    sums = torch.ones(6, dtype=DENSE)
-    sums[EMPTY] = 0
-    torch.testing.assert_close(weights.sum(dim=-1), sums)
-
-
-def test_attention_pooling_can_pick_one_token() -> None:
-    x = random(2, 5, 3)
-    pool = AttentionPooling(3).to(DENSE)
-    with torch.no_grad():
-        pool.query.copy_(1e4 * x[0, 3] / x[0, 3].norm() ** 2)
-    x[0, [0, 1, 2, 4]] *= 0.1  # so that no other token agrees with the query as much
-    torch.testing.assert_close(pool(x, torch.zeros(2, 5, dtype=torch.bool))[0], x[0, 3])

@@ -1,8 +1,6 @@
 """Tables: the right numbers, in every format, within 80 columns."""
 
-import copy
 import csv
-import functools
 import io
 import json
 import re
@@ -12,48 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
+from samples import but, only, printed, result
 
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
 from attnexp.report import formats, kexue, tables
-from attnexp.report.comparison import FIGURES, Comparison, compare
+from attnexp.report.comparison import compare
 from attnexp.runs import predictions
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.runs.points import FIGURES
+from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
-
-
-def row(epoch: int, accuracy: float) -> EpochRow:
-    return EpochRow(epoch=epoch, train_loss=0.4, train_accuracy=0.8, train_loss_after=0.3,
-                    train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, val_brier=0.1,
-                    val_ece=0.05, seconds=1.0,
-                    examples_per_second=1.0)  # fmt: skip
-
-
-@functools.cache
-def settings(*words: str) -> dict[str, Any]:
-    return to_dict(compose(list(words)))
-
-
-def result(label: str, seed: int, accuracies: list[float], *words: str) -> Run:
-    """A run that never was."""
-    config = {**copy.deepcopy(settings(f"train.epochs={len(accuracies)}", *words)), "seed": seed}
-    rows = [row(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
-    result = RunResult(
-        schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
-        config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
-        data={"name": config["data"]["name"], "fingerprint": "f", "n_train": 25_000,
-              "n_val": 25_000, "n_test": 25_000},
-        best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
-        test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
-        wall_seconds=1.0, peak_rss_bytes=1, provenance={}, files={},
-    )  # fmt: skip
-    return Run(path=Path("nowhere"), result=result, label=label)
-
-
-def but(run: Run, **figures: Any) -> Run:
-    """The same run with other figures."""
-    return replace(run, result=replace(run.result, **figures))
 
 
 def blog(*words: str) -> list[Run]:
@@ -66,19 +30,8 @@ def blog(*words: str) -> list[Run]:
     return results
 
 
-def only(comparisons: list[Comparison]) -> Comparison:
-    (comparison,) = comparisons
-    return comparison
-
-
-def shown(results: list[Run]) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    formats.show(compare(results), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
 def test_peak_final_and_their_paired_differences_by_hand() -> None:
-    comparison = only(compare(blog()))
+    comparison = only(blog())
     no_pe, pe = comparison.variants
     assert no_pe.points["peak"]["accuracy"].mean == pytest.approx(0.841)
     assert no_pe.points["peak"]["accuracy"].sd == pytest.approx(0.001)
@@ -94,12 +47,12 @@ def test_peak_final_and_their_paired_differences_by_hand() -> None:
 
 def test_points_are_declared_by_protocol() -> None:
     """blog: peak and final on test. holdout: test once at the chosen epoch, then held-out."""
-    assert list(only(compare(blog())).variants[0].points) == ["peak", "final"]
-    held_out = only(compare([
+    assert list(only(blog()).variants[0].points) == ["peak", "final"]
+    held_out = only([
         but(r, test=Evaluation(
             loss=0.3, accuracy=0.5 + r.result.seed / 10, brier=0.1, ece=0.1, n=9))
         for r in blog("train=holdout")
-    ]))  # fmt: skip
+    ])  # fmt: skip
     assert list(held_out.variants[0].points) == ["chosen", "final"]
     assert held_out.variants[0].points["chosen"]["accuracy"].mean == pytest.approx(0.6)
     assert held_out.variants[0].points["final"]["accuracy"].mean == pytest.approx(0.79)
@@ -113,18 +66,18 @@ def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_tol
             found.append(result("pe", seed, [1.0], "position=sinusoidal"))
         return found
 
-    enough = only(compare(results(6))).differences["pe"]["final"]
+    enough = only(results(6)).differences["pe"]["final"]
     assert enough.judgement.verdict is Verdict.helps
     assert enough.figures["accuracy"].p == 2 / 2**6
-    few = only(compare(results(3))).differences["pe"]["final"]
+    few = only(results(3)).differences["pe"]["final"]
     assert few.judgement.verdict is Verdict.inconclusive
     assert "6 seeds" in few.judgement.line
-    assert "helps" in shown(results(6))
+    assert "helps" in printed(results(6))
 
 
 def test_one_variant_under_two_names_is_no_difference() -> None:
     names = [result(name, seed, [0.8]) for seed in range(6) for name in "ab"]
-    comparison = only(compare(names))
+    comparison = only(names)
     assert [variant.label for variant in comparison.variants] == ["a", "b"]
     assert comparison.differences["b"]["final"].judgement.verdict is Verdict.equivalent
 
@@ -140,7 +93,7 @@ def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
         logits = np.array(right[run.label], np.float32) - 0.5
         stored = {predictions.BEST: logits, predictions.FINAL: logits}
         predictions.save(results[i].path, {**stored, predictions.VAL_LABELS: labels})
-    found = only(compare(results)).differences["pe"]["final"].mcnemar
+    found = only(results).differences["pe"]["final"].mcnemar
     assert list(found) == ["0"]
     assert (found["0"].only_variant, found["0"].only_baseline) == (7, 1)
     assert found["0"].p == pytest.approx(2 * (1 + 8) / 2**8)
@@ -148,21 +101,21 @@ def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
 
 def test_seeds_apart_make_replicates_of_one_variant() -> None:
     results = [result("a", 0, [0.8], *words) for words in ([], ["seeds.init=1"], ["seeds.init=2"])]
-    (variant,) = only(compare(results)).variants
+    (variant,) = only(results).variants
     assert variant.seeds == ["0", "0-init1", "0-init2"]
 
 
 def test_ks_figures_stand_beside_ks_experiment_only() -> None:
-    no_pe, pe = only(compare(blog())).variants
+    no_pe, pe = only(blog()).variants
     assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES["none"]
     assert pe.k == {"peak": 0.8447, "final": 0.8178}
-    for variant in only(compare(blog("model.heads=4"))).variants:
+    for variant in only(blog("model.heads=4")).variants:
         assert not variant.k
         assert all(epoch.k is None for epoch in variant.epochs)
 
 
 def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
-    text = shown(blog("data=contrast", "data.order_fraction=0.5"))
+    text = printed(blog("data=contrast", "data.order_fraction=0.5"))
     assert "contrast (synthetic)" in text
     assert "75.00" in text
     assert "\nK " not in text
@@ -170,7 +123,7 @@ def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
 
 @pytest.mark.parametrize("words", [[], ["data=contrast"], ["train=holdout"]])
 def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
-    text = shown([but(r, epochs=[replace(e, train_accuracy=1.0, val_accuracy=1.0)
+    text = printed([but(r, epochs=[replace(e, train_accuracy=1.0, val_accuracy=1.0)
                                  for e in r.result.epochs]) for r in blog(*words)])  # fmt: skip
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
@@ -178,21 +131,21 @@ def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
 
 
 def test_tables_say_how_validation_was_done() -> None:
-    assert "validated on test" in shown(blog())
-    text = shown(blog("train=holdout"))
+    assert "validated on test" in printed(blog())
+    text = printed(blog("train=holdout"))
     assert "validated on held-out" in text
     assert "validated on test" not in text
     assert "the test set was touched once" in " ".join(text.split())
 
 
 def test_one_run_shows_no_spread_and_no_difference() -> None:
-    text = shown(blog()[:1])
+    text = printed(blog()[:1])
     assert "±" not in text.replace("mean ± standard deviation", "")
     assert "−" not in text
 
 
 def test_markdown_has_the_same_cells() -> None:
-    comparison = only(compare(blog()))
+    comparison = only(blog())
     text = formats.markdown([comparison])
     for table in tables.tables(comparison):
         for cells in table.rows:
@@ -200,7 +153,7 @@ def test_markdown_has_the_same_cells() -> None:
 
 
 def test_csv_and_json_hold_full_precision() -> None:
-    comparison = only(compare(blog()))
+    comparison = only(blog())
     rows = list(csv.DictReader(io.StringIO(formats.as_csv([comparison]))))
     at_peak = [r for r in rows if (r["variant"], r["point"]) == ("pe", "peak")]
     figure, difference = [r for r in at_peak if r["metric"] == "accuracy"]
@@ -243,12 +196,12 @@ def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_firs
         for seed in range(2)
         for words in (["position=sinusoidal", "model.heads=4"], ["model.heads=4"], [])
     ]
-    assert [(variant.label, variant.seeds) for variant in only(compare(runs)).variants] == [
+    assert [(variant.label, variant.seeds) for variant in only(runs).variants] == [
         ("model.heads=8 position=none", ["0", "1"]),
         ("model.heads=4 position=none", ["0", "1"]),
         ("model.heads=4 position=sinusoidal", ["0", "1"]),
     ]
-    (alone,) = only(compare(runs[2::3])).variants
+    (alone,) = only(runs[2::3]).variants
     assert alone.label == "imdb attention none"
 
 
@@ -259,7 +212,7 @@ def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said()
         for code, pair in ((old, slice(0, 2)), (new, slice(2, 6)))
         for i, run in enumerate(blog()[pair])
     ]
-    comparison = only(compare(runs))
+    comparison = only(runs)
     assert [(variant.label, variant.seeds) for variant in comparison.variants] == [
         ("no_pe code 1", ["0"]),
         ("pe code 1", ["0"]),
@@ -267,18 +220,18 @@ def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said()
         ("pe code 2", ["1", "2"]),
     ]
     assert comparison.differences["pe code 2"] == {}  # never held against the other code
-    assert "model/positions.py changed between these runs" in shown(runs)
-    assert not only(compare(blog())).other_code
+    assert "model/positions.py changed between these runs" in printed(runs)
+    assert not only(blog()).other_code
 
 
 def test_one_label_with_two_meanings_is_told_apart() -> None:
     results = [result("a", 0, [0.8]), result("a", 1, [0.8], "model.heads=4")]
-    labels = [variant.label for variant in only(compare(results)).variants]
+    labels = [variant.label for variant in only(results).variants]
     assert labels == ["a model.heads=8", "a model.heads=4"]
 
 
 def test_variants_without_a_common_seed_are_not_subtracted() -> None:
-    text = shown([result("a", 0, [0.8]), result("b", 1, [0.9], "model.heads=4")])
+    text = printed([result("a", 0, [0.8]), result("b", 1, [0.9], "model.heads=4")])
     assert "share no seed" in text
 
 
@@ -296,9 +249,9 @@ def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) ->
         replace(one, result=replace(one.result, **base | (size if one.label == "pe" else {})))
         for one in blog()
     ]
-    table = tables.summary(only(compare(found)))
+    table = tables.summary(only(found))
     assert ("parameters" in table.columns) == ("FLOPs" in table.columns) == bool(told)
     assert bool(told) == any("Sizes differ" in note for note in table.notes)
     assert told in " ".join(table.notes)
     assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert max(map(len, shown(found).splitlines())) <= 80
+    assert max(map(len, printed(found).splitlines())) <= 80

@@ -55,7 +55,7 @@ def test_from_any_step_training_ends_with_the_same_figures_to_the_bit(
     call: int, optimizer: str
 ) -> None:
     """Stopped in training, validation or the second look at train, of any of three epochs."""
-    words = [f"train.optimizer={optimizer}", "position=sinusoidal"]
+    words = [f"train.optimizer={optimizer}", "position=sinusoidal", "train.measure_train=true"]
     state, data, val, config = begin(*words)
     undisturbed = [row for row, _ in fit(state, data, val, config.train)]
     weights = {name: tensor.clone() for name, tensor in state.tensors().items()}

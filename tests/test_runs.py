@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_report import result as sample
+from samples import result as sample
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import flatten, to_dict

@@ -7,15 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attnexp.claims.measure import normal
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
 from attnexp.model.seams import Score
 
 B, H, T, K = 2, 3, 5, 4
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def additive(d_key: int = K) -> Additive:
@@ -27,7 +24,7 @@ def additive(d_key: int = K) -> Additive:
 
 def cosine() -> Cosine:
     score = Cosine(H, K, K, K).double()
-    score.log_temperature.data = draw(H)
+    score.log_temperature.data = normal(H)
     return score
 
 
@@ -48,7 +45,7 @@ def test_dot_product_pair_by_pair() -> None:
 
     score = DotProduct(H, K, K, K)
     score.scale = 0.3
-    check(score, draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
+    check(score, normal(B, H, T, K), normal(B, H, T, K, seed=1), one)
 
 
 def test_cosine_pair_by_pair() -> None:
@@ -58,11 +55,11 @@ def test_cosine_pair_by_pair() -> None:
         cosine: Tensor = (q @ k) / (q.norm() * k.norm())
         return score.log_temperature[h].exp() * cosine
 
-    check(score, draw(B, H, T, K), draw(B, H, T, K, seed=1), one)
+    check(score, normal(B, H, T, K), normal(B, H, T, K, seed=1), one)
 
 
 def test_cosine_does_not_see_lengths() -> None:
-    q, k = draw(B, H, T, K), draw(B, H, T, K, seed=1)
+    q, k = normal(B, H, T, K), normal(B, H, T, K, seed=1)
     torch.testing.assert_close(cosine()(7 * q, 0.1 * k), cosine()(q, k))
 
 
@@ -74,12 +71,12 @@ def test_additive_pair_by_pair_and_for_other_widths(d_key: int) -> None:
     def one(h: int, q: Tensor, k: Tensor) -> Tensor:
         return torch.tanh(q @ score.query[h] + k @ score.key[h]) @ score.value[h]
 
-    check(score, draw(B, H, T, K), draw(B, H, T, d_key, seed=1), one)
+    check(score, normal(B, H, T, K), normal(B, H, T, d_key, seed=1), one)
 
 
 def test_uniform_is_zero() -> None:
-    assert Uniform(H, K, K, K)(draw(B, H, T, K), draw(B, H, T + 1, K)).shape == (B, H, T, T + 1)
-    assert not Uniform(H, K, K, K)(draw(B, H, T, K), draw(B, H, T, K)).any()
+    assert Uniform(H, K, K, K)(normal(B, H, T, K), normal(B, H, T + 1, K)).shape == (B, H, T, T + 1)
+    assert not Uniform(H, K, K, K)(normal(B, H, T, K), normal(B, H, T, K)).any()
 
 
 @pytest.mark.parametrize("score", [DotProduct, Cosine, Uniform])

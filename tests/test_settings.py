@@ -14,11 +14,12 @@ from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict, walk
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_classifier
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 PLACES = {"out", "data.path", "model.vectors"}
 """Files: their content counts, not where it lies."""
-MACHINE = {"train.device", "train.threads"}
+MACHINE = {"train.device", "train.threads", "train.fast"}
 """They change a result by rounding alone."""
 
 SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from test_report import result, row
+from samples import result, row
 
 from attnexp import progress
-from attnexp.config.schema import to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
@@ -100,29 +99,25 @@ def test_nothing_done_has_no_best() -> None:
     assert totals([]) == "0 of 0 done"
 
 
-def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
-    found = entries(tmp_path)
-    config = to_dict(found[0].job.config)
+def test_an_estimate_takes_what_the_variant_took_before() -> None:
+    config = plan(["study=blog"]).jobs[0].config
     earlier = result("no_pe", 7, [0.8]).result
-    earlier.config.clear()
-    earlier.config.update({**config, "seed": 7})
-    expected = estimate.seconds(found[:1], [Run(path=tmp_path, result=earlier)])
-    assert expected == {found[0].identity.run_id: earlier.wall_seconds}
+    assert estimate.seconds(config, [earlier]) == earlier.wall_seconds
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         # 2,000 reviews trained at 100/s, then 1,000 and 2,000 looked at, at 1,000/s
-        ([], 3 * (2000 / 100 + 3000 / 1000)),
-        (["train.measure_train=false"], 3 * (2000 / 100 + 1000 / 1000)),
-        (["train=holdout", "train.measure_train=false"], 3 * (1800 / 100 + 200 / 1000)),
+        (["train.measure_train=true"], 3 * (2000 / 100 + 3000 / 1000)),
+        ([], 3 * (2000 / 100 + 1000 / 1000)),
+        (["train=holdout"], 3 * (1800 / 100 + 200 / 1000)),
     ],
 )
 def test_a_trial_is_scaled_up(
     monkeypatch: pytest.MonkeyPatch, words: list[str], expected: float
 ) -> None:
-    def trial_fit(model: Any, train: Any, val: Any, settings: Any, shuffle: Any) -> Any:
+    def trial_fit(state: Any, train: Any, val: Any, settings: Any) -> Any:
         assert (len(train), settings.epochs, settings.measure_train) == (320, 2, False)
         seconds = 320 / 100 + 320 / 1000
         yield SimpleNamespace(examples_per_second=1.0, seconds=9.0), None  # warms up

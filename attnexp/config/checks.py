@@ -13,6 +13,8 @@ def check_bounds(config: Any) -> None:
     for key, section, f in walk(config):
         value = getattr(section, f.name)
         bounds = f.metadata.get("bounds", ())
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise UserError(f"{key} must be below 2^63 (9.2e18); got {value:.3e}.")
         endless = isinstance(value, float) and not math.isfinite(value)
         if endless or any(violated(value, bound) for bound in bounds):
             raise UserError(f"{key} must be {in_words(bounds) or 'a finite number'}; got {value}.")

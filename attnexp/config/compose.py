@@ -9,12 +9,14 @@ Hydra's own messages speak of its insides, so what a user can get wrong is looke
 unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
+import copy
 import itertools
 import os
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,9 @@ OVERLAYS = ("experiment", "study")
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
 
+CLASS = re.compile(r"[\w.]+:\w+")
+"""A choice that is anyone's class: `module:Class`."""
+
 
 class NotChosen(UserError):
     """A key that other choices have."""
@@ -88,18 +93,52 @@ def compose(words: Sequence[str]) -> RunConfig:
     return _typed(_composed(overrides), words)
 
 
+def compose_each(runs: Iterable[Sequence[str]]) -> Iterator[RunConfig]:
+    """The configs of runs whose words differ in seeds alone: `compose` gives each the same.
+
+    Hydra composes the first; the others share its sections, but for `seeds`.
+    """
+    first: RunConfig | None = None
+    for words in runs:
+        seeds = None if first is None else _seeds(words)
+        if first is None or seeds is None:
+            first = compose(words)
+            yield first
+        else:
+            own = {key.removeprefix("seeds."): seed for key, seed in seeds.items() if "." in key}
+            seed = seeds.get("seed", first.seed)
+            yield replace(first, seed=seed, seeds=replace(first.seeds, **own))
+
+
+def is_seed(key: str) -> bool:
+    """Whether runs that differ in this key are still of one variant."""
+    return key == "seed" or key.startswith("seeds.")
+
+
+def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
+    """Every seed among the words, where all are as plain as a sweep makes them."""
+    found: dict[str, int | None] = {}
+    for key, _, value in (word.partition("=") for word in words):
+        if is_seed(key):
+            if value.isascii() and value.isdecimal():
+                found[key] = int(value)
+            elif value == "null" and key != "seed":
+                found[key] = None
+            else:
+                return None
+    return found
+
+
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Where a sweep's runs take place, from words such as `executor=ray executor.gpu=0.5`."""
     with _hydra():
-        for override in parse(words):
+        overrides = parse(words)
+        for override in overrides:
             if override.is_sweep_override():
                 raise UserError(f"{override.input_line}: a sweep has one executor.")
             if override.key_or_group not in (EXECUTOR, *flatten(asdict(SweepConfig()))):
                 raise _unknown(str(override.key_or_group), asdict(SweepConfig()))
-        try:
-            config = OmegaConf.to_object(hydra_compose("sweep", overrides=list(words)))
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_cause(error)) from error
+    config = _filled(OmegaConf.structured(SweepConfig), _composed(overrides, root="sweep"))
     assert isinstance(config, SweepConfig)
     check_bounds(config)
     return config.executor
@@ -225,8 +264,14 @@ def parse(words: Sequence[str]) -> list[Override]:
 
 def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
-    merged = OmegaConf.merge(tree, OmegaConf.from_dotlist(list(words)))
-    return _typed(OmegaConf.to_container(merged, resolve=False), words)
+    with _hydra():
+        overrides = parse(words)
+    for override in overrides:
+        if override.is_sweep_override():
+            raise UserError(f"{override.input_line} names several values, and this is one run.")
+    tree = copy.deepcopy(tree)
+    _set(tree, overrides)
+    return _typed(tree, words)
 
 
 @contextmanager
@@ -235,40 +280,50 @@ def _hydra() -> Iterator[None]:
         yield
 
 
-def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
-    """What the chosen files and the words say together, as plain text."""
+def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, Any]:
+    """What the chosen files and the words say together, as plain text. root: a file of `conf/`."""
     files, settings = [], []
     for override in overrides:
         key = str(override.key_or_group)
         if "." in key or key not in groups():
-            settings.append((key, override.value()))
+            settings.append(override)
         else:
             (option,) = _options(override)
             files.append(f"{key}={_offer(key, option)}")
     try:
         with _hydra():
-            composed = hydra_compose("config", overrides=files)
+            composed = hydra_compose(root, overrides=files)
         tree: Any = OmegaConf.to_container(composed, resolve=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_cause(error)) from error
-    for key, value in sorted(settings, key=lambda pair: pair[0].count(".")):  # choices come first
-        *sections, name = key.split(".")
+    _set(tree, settings)
+    return tree  # type: ignore[no-any-return]
+
+
+def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
+    """Put values where their keys say; choices first, then what is within them."""
+    for override in sorted(settings, key=lambda one: str(one.key_or_group).count(".")):
+        *sections, name = str(override.key_or_group).split(".")
         branch = tree
         for section in sections:
             if not isinstance(branch.get(section), dict):
                 branch[section] = {"kind": branch[section]} if section in branch else {}
             branch = branch[section]
-        branch[name] = value
-    return tree  # type: ignore[no-any-return]
+        branch[name] = override.value()
 
 
 def _offer(group: str, option: str) -> str:
     """Let Hydra know what it has no file of: anyone's class, anyone's experiment."""
-    if ":" in option:
+    if CLASS.fullmatch(option):
         ConfigStore.instance().store(group=group, name=option, node={"kind": option})
     elif group == "experiment" and is_file(option):
         tree = read(group, option)
-        for entry in tree.get("defaults", []) if isinstance(tree, dict) else []:
+        if not isinstance(tree, dict) or not isinstance(tree.get("defaults", []), list):
+            raise UserError(f"{group}={option} must hold keys and, if any, a list of defaults.")
+        executed = {key: tree[key] for key in ("defaults", "hydra") if key in tree}  # by Hydra
+        if "${" in str(executed):
+            raise UserError(f"{group}={option}: no name of a choice holds '${{'; got {executed}.")
+        for entry in tree.get("defaults", []):
             for key, chosen in entry.items() if isinstance(entry, dict) else []:
                 _offer(str(key).rpartition("/")[2], str(chosen))
         ConfigStore.instance().store(group=group, name="a_file", node=tree, package="_global_")
@@ -282,18 +337,24 @@ def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
     for place, seams in PLACES.items():
         _place(schema, tree, place, seams, option=None)
     known: Any = OmegaConf.to_container(schema)
+    keys = flatten(known)
     for key in flatten(tree):
-        if key not in flatten(known):
+        if key not in keys:
             raise _unknown(key, known)
+    config = _filled(schema, tree)
+    assert isinstance(config, RunConfig)
+    return _finish(config, words)
+
+
+def _filled(schema: Any, tree: Any) -> Any:
+    """The objects of a schema with the values of a tree. Raises `UserError` where they misfit."""
     try:
         merged = OmegaConf.merge(schema, _as_text(tree))
         for key in OmegaConf.missing_keys(merged):
             raise UserError(f"{key} must be given: write {key}=VALUE.")
-        config = OmegaConf.to_object(merged)
+        return OmegaConf.to_object(merged)
     except OmegaConfBaseException as error:
         raise UserError(_cause(error)) from error
-    assert isinstance(config, RunConfig)
-    return _finish(config, words)
 
 
 def _place(
@@ -304,7 +365,7 @@ def _place(
     given = branch.get(name, option)
     given = dict(given) if isinstance(given, dict) else {"kind": given}
     kind = given.setdefault("kind", option)
-    if kind is not None and ":" not in str(kind):
+    if kind is not None and not CLASS.fullmatch(str(kind)):
         _check_option(key, str(kind))
         given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
     branch[name] = given
@@ -365,10 +426,12 @@ def _unknown(key: str, known: Any) -> UserError:
 
 
 def _as_text(tree: Any) -> Any:
-    """Escape what OmegaConf would execute."""
+    """Escape what OmegaConf would execute, and the backslashes that would undo it."""
     if isinstance(tree, dict):
         return {key: _as_text(value) for key, value in tree.items()}
-    return tree.replace("${", "\\${") if isinstance(tree, str) else tree
+    if isinstance(tree, list):
+        return [_as_text(value) for value in tree]
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", tree) if isinstance(tree, str) else tree
 
 
 def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
@@ -417,7 +480,7 @@ def _plain(override: Override) -> list[str]:
 
 def _check_option(group: str, option: str) -> None:
     options = groups().get(group, [])
-    yours = is_file(option) if group in OVERLAYS else ":" in option
+    yours = is_file(option) if group in OVERLAYS else CLASS.fullmatch(option)
     if option in options or yours or (option == "null" and group in OVERLAYS):
         return
     raise UserError(
@@ -445,4 +508,5 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__
     key = getattr(error, "full_key", None)
     message = str(getattr(error, "msg", None) or error).splitlines()[0]
+    message = re.sub("^While dereferencing interpolation '.*?': ", "", message)  # of our escapes
     return f"{key}: {message}. `attnexp config` shows a value that fits." if key else message

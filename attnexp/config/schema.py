@@ -161,11 +161,13 @@ class TrainConfig:
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
-    measure_train: bool = True
+    measure_train: bool = False
     """Measure accuracy on train again after each epoch (one more forward pass over train)."""
+    fast: bool = setting(True, when=IN_NETWORK)
+    """Compute the same with less work where the model allows it; false takes the plain code."""
     device: Device = Device.auto
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
-    threads: int | None = setting(None, ">= 1")
+    threads: int | None = setting(None, ">= 1", "<= 1024")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -217,7 +219,7 @@ class ExecutorConfig:
     kind: ExecutorKind = ExecutorKind.local
     workers: int | None = setting(None, ">= 1")
     """Runs at a time; null for as many as fit (slurm: all, and the queue decides)."""
-    threads: int = setting(1, ">= 1")
+    threads: int = setting(1, ">= 1", "<= 1024")
     """CPU threads of a run that does not set train.threads itself."""
     gpu: float = setting(1.0, "> 0", "<= 1")
     """Share of a GPU that a run takes where there is one: 0.5 puts two on each."""

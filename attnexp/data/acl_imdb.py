@@ -7,9 +7,10 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Self, cast
 
 from attnexp.data.corpus import SPLITS, Corpus, corpus
+from attnexp.data.quality import MISSING_FILES, REPEATED_FILES
 from attnexp.errors import UserError
 
 SIDES = ("neg", "pos")  # a side's index is its label
@@ -51,19 +52,38 @@ def read_archive(path: Path) -> Corpus:
     def files() -> Iterator[tuple[str, bytes]]:
         # tarfile's own gzip stream takes a truncated file for the end of the archive; GzipFile
         # raises, and checks the sum at the end, which the last read reaches.
-        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        with (
+            gzip.open(path) as stream,
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive,
+        ):
             for member in archive:
                 if member.isfile() and REVIEW.fullmatch(member.name):
                     yield member.name, cast(IO[bytes], archive.extractfile(member)).read()
-            while stream.read(1 << 20):
-                pass
+            rest = cast(IO[bytes], archive.fileobj)
+            while follows := rest.read(1 << 20):
+                if follows.strip(b"\0"):
+                    raise tarfile.ReadError("files follow the mark of its end")
 
     return _from_review_files(files(), path)
 
 
+class _Member(tarfile.TarInfo):
+    """A header that, where it is damaged, is not taken for the end of the archive."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+                raise  # the mark of its end
+            raise tarfile.ReadError(f"a file's header: {error}") from None
+
+
 def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpus:
     """In the order of the hub's parquet: negatives, then positives, each by file number."""
-    rows: dict[str, list[tuple[int, int, str]]] = {split: [] for split in SPLITS}
+    texts: dict[tuple[str, str, str], str] = {}
+    repeated = 0
     for name, content in files:
         if not (match := REVIEW.fullmatch(name)):
             continue
@@ -75,10 +95,25 @@ def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpu
             raise UserError(
                 f"{name} in {where} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
             ) from None
-        split, side, number = match.groups()
-        rows[split].append((SIDES.index(side), int(number), text))
+        split, side, _ = match.groups()
+        key = split, side, name.rpartition("/")[2]
+        repeated += key in texts
+        texts[key] = text
+    rows: dict[str, list[tuple[int, int, str]]] = {split: [] for split in SPLITS}
+    for (split, side, name), text in texts.items():
+        rows[split].append((SIDES.index(side), int(name.partition("_")[0]), text))
     halves = {
         split: ([text for *_, text in sorted(half)], [label for label, *_ in sorted(half)])
         for split, half in rows.items()
     }
-    return corpus(halves, where)
+    missing = sum(
+        _missing({number for label, number, _ in half if label == side})
+        for half in rows.values()
+        for side in range(len(SIDES))
+    )
+    return corpus(halves, where, {REPEATED_FILES: repeated, MISSING_FILES: missing})
+
+
+def _missing(numbers: set[int]) -> int:
+    """How many lie between those that are there; files are numbered without gaps, from 0 or 1."""
+    return max(numbers) + 1 - min(1, *numbers) - len(numbers) if numbers else 0

@@ -1,17 +1,19 @@
 """A data set as it is read, and what every form of it must hold."""
 
+import reprlib
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
 from attnexp.data.text import Ragged
 from attnexp.errors import UserError
 
@@ -34,12 +36,33 @@ class Corpus:
 
     train: Split
     test: Split
+    quality: Quality = field(default_factory=dict)
+    """What reading found to question."""
 
 
-def corpus(halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]], where: Path) -> Corpus:
-    """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail."""
+def corpus(
+    halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]],
+    where: Path,
+    counts: Mapping[str, int] | None = None,
+) -> Corpus:
+    """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail.
+
+    counts: what reading found to question, by the names of `quality`.
+    """
+    marks = sum(_without_marks(reviews) for reviews, _ in halves.values())
     train, test = (_split(*halves[split], where=f"{split} in {where}") for split in SPLITS)
-    return Corpus(train=train, test=test)
+    counts = {**(counts or {}), BYTE_ORDER_MARKS: marks}
+    return Corpus(train=train, test=test, quality=found(counts))
+
+
+def _without_marks(reviews: list[str] | Ragged) -> int:
+    """Take byte order marks from the beginning of texts, where they would be part of a word."""
+    if isinstance(reviews, Ragged):
+        return 0
+    marked = [row for row, text in enumerate(reviews) if text.startswith("\ufeff")]
+    for row in marked:
+        reviews[row] = reviews[row].removeprefix("\ufeff")
+    return len(marked)
 
 
 def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Split:
@@ -52,10 +75,15 @@ def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Spl
         )
     if strange := {row: label for row, label in enumerate(labels) if label not in (0, 1)}:
         row = next(iter(strange))
-        values = ", ".join(sorted({repr(label) for label in strange.values()})[:5])
+        values = ", ".join(sorted({reprlib.repr(label) for label in strange.values()})[:5])
         raise UserError(
             f"{where}: labels must be 0 (negative) or 1 (positive), but {len(strange)} are not: "
             f"{values}, first in row {row}. Recode them, or remove these rows."
+        )
+    if len(held := set(labels)) < 2:
+        raise UserError(
+            f"{where}: every review is labelled {held.pop()}. Both 0 (negative) and 1 (positive) "
+            f"are needed."
         )
     return Split(reviews=reviews, labels=np.array(labels, np.int8))
 

@@ -14,15 +14,16 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp import progress
+from attnexp import memory, progress
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
 from attnexp.data.cache import cache_dir, kept
-from attnexp.data.corpus import Corpus
+from attnexp.data.corpus import SPLITS, Corpus
+from attnexp.data.quality import Quality, compare
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
 from attnexp.errors import UserError
 
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 """Raised when the meaning of a cache file changes; files of another format are not read."""
 
 
@@ -48,6 +49,8 @@ class Dataset:
     source: str
     fingerprint: str
     """Of the content: the same reviews from another kind of file have the same."""
+    quality: Quality
+    """What should be questioned in the whole of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +62,7 @@ class Ranked:
     test: Ragged
     test_labels: NDArray[np.int8]
     words: list[str]
+    quality: Quality
 
     @property
     def fingerprint(self) -> str:
@@ -76,7 +80,8 @@ class Ranked:
         about: what to say of the file without reading it all (see `describe`).
         """
         sizes = {"n_train": len(self.train), "n_test": len(self.test)}
-        text = json.dumps({**about, **sizes, "fingerprint": self.fingerprint})
+        found = {"fingerprint": self.fingerprint, "quality": self.quality}
+        text = json.dumps({**about, **sizes, **found})
         np.savez(
             file,
             about=np.frombuffer(text.encode(), np.uint8),
@@ -100,6 +105,7 @@ class Ranked:
                 test=Ragged(arrays["test"], arrays["test_offsets"]),
                 test_labels=arrays["test_labels"],
                 words=words.split("\n") if words else [],
+                quality=json.loads(arrays["about"].tobytes())["quality"],
             )
 
 
@@ -142,6 +148,7 @@ def load(config: DataConfig) -> Dataset:
         words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
         source=description,
         fingerprint=ranked.fingerprint,
+        quality=ranked.quality,
     )
 
 
@@ -158,6 +165,7 @@ def load_test(config: DataConfig, words: Sequence[str]) -> Encoded:
         )
     texts = progress.track(test.reviews, total=len(test.reviews), label="encoding test")
     ranks = rank_with(words, texts, tokenizer(config.tokenizer))
+    _check_words(ranks, "test", config)
     return _encode(ranks, test.labels, config, "test")
 
 
@@ -180,17 +188,31 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
             progress.track(test.reviews, total=len(test.reviews), label="encoding test"),
             tokenizer(config.tokenizer),
         )
+    for split, rows in zip(SPLITS, ranks[:2], strict=True):
+        _check_words(rows, split, config)
+    compared = compare((train.reviews, test.reviews), (train.labels, test.labels), ranks=ranks[:2])
     return Ranked(
         train=ranks[0],
         train_labels=train.labels,
         test=ranks[1],
         test_labels=test.labels,
         words=ranks[2],
+        quality=corpus.quality | compared,
     )
+
+
+def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
+    if not len(ranks.values):
+        raise UserError(
+            f"No review of {split} in {config.path} holds a word that data.tokenizer="
+            f"{config.tokenizer} finds; {len(ranks)} were read. Give reviews of words."
+        )
 
 
 def _encode(ranks: Ragged, labels: NDArray[np.int8], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
+    num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
+    memory.check(num_bytes, f"{len(ranks):,} reviews as data.max_len={config.max_len} ids")
     ids = to_ids(ranks, config)
     if limit is not None:
         chosen = _balanced_sample(labels, limit, split)

@@ -1,6 +1,7 @@
 """What data there is: where each set would come from, and what the cache holds."""
 
 import os
+import textwrap
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from rich.console import Console
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, hub, sources
 from attnexp.data.cache import DAMAGED, cache_dir
+from attnexp.data.quality import in_words
 from attnexp.errors import UserError
 
 
@@ -54,12 +56,14 @@ def show(inventory: dict[str, Any], console: Console) -> None:
     for file in inventory["files"]:
         size = f"{file['bytes'] / 1e6:.0f} MB"
         console.print(f"  {file['file']}  {size}, {file['made']}", soft_wrap=True)
-        if "fingerprint" in file:
+        if "quality" in file:
             console.print(
                 f"    {file['n_train']:,} + {file['n_test']:,} reviews, {file['tokenizer']} "
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )
+            if told := in_words(file["quality"]):
+                console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")
     if not inventory["files"]:

@@ -171,6 +171,8 @@ def _columns(table: "pa.Table", where: str) -> tuple[list[str], list[Any]]:
     """The texts and labels of a table, in its order."""
     import pyarrow as pa
 
+    if twice := [name for name in ("text", "label") if table.column_names.count(name) > 1]:
+        raise UserError(f"{where} has more than one column {' and '.join(twice)}. Leave one.")
     if missing := [name for name in ("text", "label") if name not in table.column_names]:
         raise UserError(
             f"{where} has no column {' or '.join(missing)}; its columns are "

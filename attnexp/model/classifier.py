@@ -2,7 +2,8 @@
 
 Shapes: B batch, T tokens, D model width.
 
-`build_model` is the only reader of model config; everything else receives plain keywords.
+`build_model`, with `size`, is the only reader of model config; everything else receives plain
+keywords.
 """
 
 import math
@@ -13,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnexp import memory
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.errors import UserError
-from attnexp.model import masks, seams
+from attnexp.model import masks, seams, size
 from attnexp.model.block import Around
 from attnexp.model.embedding import WordEmbedding
 from attnexp.model.init import init_weights, is_ours, named_seed
@@ -85,11 +87,18 @@ class Classifier(nn.Module):
         key_padding_mask = ids == PAD
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
-        allowed = self.allowed(key_padding_mask)
+        review = self.pooled(x, key_padding_mask, self.allowed(key_padding_mask), positions)
+        logit: Tensor = self.output(self.dropout(review))
+        return logit.squeeze(-1)
+
+    def pooled(
+        self, x: Tensor, key_padding_mask: Tensor, allowed: Tensor | None, positions: Tensor
+    ) -> Tensor:
+        """Through all layers to the one vector of a review: (B, T, D) -> (B, width)."""
         for layer in self.layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        logit: Tensor = self.output(self.dropout(self.pool(x, key_padding_mask)))
-        return logit.squeeze(-1)
+        review: Tensor = self.pool(x, key_padding_mask)
+        return review
 
     def positions(self, ids: Tensor) -> Tensor:
         """Where each token stands, (T,), or (B, T) in the shuffled control."""
@@ -113,7 +122,7 @@ def build_model(config: RunConfig) -> nn.Module:
     """The model a config asks for: ids (B, T) -> logits (B,), a network or a baseline.
 
     Its weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be
-    built.
+    built, and for a model that this machine cannot hold.
     """
     if config.model.fills("Baseline"):
         baseline: seams.Baseline = _build(
@@ -125,6 +134,8 @@ def build_model(config: RunConfig) -> nn.Module:
 
 def build_classifier(config: RunConfig) -> Classifier:
     """As `build_model`, where the model is known to be a network."""
+    number = size.num_parameters(config)
+    memory.check(size.FLOAT * number, f"A model of {number:,} parameters or more")
     model, position, mask = config.model, config.position, config.mask
     build = partial(_build, seed=config.seed_of("init"))
     has_summary = model.pooling.fills("SummaryToken")

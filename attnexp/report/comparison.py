@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,52 +17,15 @@ from attnexp.errors import UserError
 from attnexp.report import kexue
 from attnexp.runs import code, manifest, predictions
 from attnexp.runs.identity import default_label, replicate, settings
+from attnexp.runs.points import FIGURES, POINTS, Point, figures
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics.agreement import Agreement
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
+from attnexp.statistics.sequential import Decision, Design, decide
 from attnexp.statistics.verdict import Judgement, judge
 
 METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
 """Of an epoch."""
-
-FIGURES = ("accuracy", "loss", "brier", "ece", "gap")
-"""Of a point. loss is the negative log-likelihood; gap is accuracy on train, measured after the
-epoch, minus accuracy: over-fitting in K's sense (C22)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
-    """A moment of training, declared before any run, at which variants are compared."""
-
-    name: str
-    about: str
-    prediction: str
-    """Name of its logits in `predictions`."""
-
-
-POINTS = {
-    "blog": (
-        Point(
-            name="peak",
-            about="the epoch that is best on the test set, as K reports: optimistic",
-            prediction=predictions.BEST,
-        ),
-        Point(name="final", about="the last epoch, on the test set", prediction=predictions.FINAL),
-    ),
-    "holdout": (
-        Point(
-            name="chosen",
-            about="the epoch chosen on held-out train data; the test set was touched once",
-            prediction=predictions.TEST,
-        ),
-        Point(
-            name="final",
-            about="the last epoch, on held-out train data",
-            prediction=predictions.FINAL,
-        ),
-    ),
-}
-"""By protocol, the one that decides first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +89,20 @@ class Interaction:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Sequential:
+    """A study whose seeds were added, look by look, until it was decided."""
+
+    design: Design
+    point: str
+    """At which accuracy decides."""
+    baseline: str
+    finished_before: int
+    """Runs that were there when it was declared."""
+    decisions: dict[str, Decision]
+    """By variant."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """Variants side by side; the first is the baseline."""
 
@@ -148,6 +125,8 @@ class Comparison:
     """By variant, then by point; empty for one that shares no seed with the baseline."""
     interactions: list[Interaction]
     """Of a study of two crossed factors."""
+    sequential: list[Sequential]
+    """By study. All else here takes the number of seeds as fixed beforehand."""
     agreement: list[kexue.Count]
     """How many of K's figures could be those of one more seed: of each variant, and of both."""
 
@@ -281,6 +260,7 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         variants=[_variant(label, group, points, held[label]) for label, group in groups.items()],
         differences=differences,
         interactions=_interactions(groups, points, margin),
+        sequential=list(_sequential(found)),
         agreement=kexue.counts({label: found for label, found in held.items() if found}),
     )
 
@@ -325,6 +305,23 @@ def _interactions(
                 figures=pairs, mcnemar={}, judgement=judgements[label]
             )
     return [interaction for interaction in found.values() if interaction.points]
+
+
+def _sequential(found: Sequence[Run]) -> Iterator[Sequential]:
+    """Of every study here that was declared to be one."""
+    for folder in dict.fromkeys(run.study for run in found if run.study):
+        study = manifest.load(folder)
+        if study is None or study.declaration is None:
+            continue
+        declared = study.declaration
+        differences = declared.differences(run for run in found if run.study == folder)
+        yield Sequential(
+            design=declared.design,
+            point=declared.metric,
+            baseline=next(iter(declared.runs)),
+            finished_before=declared.finished_before,
+            decisions=decide(differences, declared.design),
+        )
 
 
 def _crossed(
@@ -387,32 +384,9 @@ def _right(run: Run, point: Point, damaged: dict[str, None]) -> NDArray[np.bool_
 def _by_seed(group: list[Run], point: Point, figure: str) -> dict[str, float]:
     """Empty where the figure was not measured."""
     values = {
-        replicate(run.result.config): _figures(run.result, point).get(figure) for run in group
+        replicate(run.result.config): figures(run.result, point.name).get(figure) for run in group
     }
     return {seed: value for seed, value in values.items() if value is not None}
-
-
-def _figures(result: RunResult, point: Point) -> dict[str, float]:
-    """The figures of one run at a point; no `gap` where train was not measured again."""
-    row = result.final if point.name == "final" else result.best
-    if point.name == "chosen":
-        test = result.test
-        figures = {
-            "accuracy": test.accuracy,
-            "loss": test.loss,
-            "brier": test.brier,
-            "ece": test.ece,
-        }
-    else:
-        figures = {
-            "accuracy": row.val_accuracy,
-            "loss": row.val_loss,
-            "brier": row.val_brier,
-            "ece": row.val_ece,
-        }
-    if row.train_accuracy_after is not None:
-        figures["gap"] = row.train_accuracy_after - figures["accuracy"]
-    return figures
 
 
 def _variant(

@@ -14,6 +14,7 @@ from attnexp.report import plots
 from attnexp.report.comparison import Comparison, Difference, Variant
 from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
 from attnexp.statistics.paired import Mean
+from attnexp.statistics.verdict import Verdict
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
@@ -31,9 +32,9 @@ def show(comparisons: Sequence[Comparison], console: Console) -> None:
         plots.show(comparison, console)
     for comparison in comparisons:
         console.print()
-        for where, difference, line in verdicts(comparison):
+        for where, verdict, line in verdicts(comparison):
             word, _, grounds = line.partition(":")
-            style = VERDICT_STYLES[difference.judgement.verdict]
+            style = VERDICT_STYLES[verdict or Verdict.inconclusive]
             console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
         for line in comparison.diverged:
             console.print(Text(line, style="bold red"))

@@ -71,6 +71,7 @@ class Arena:
     beside: tables.Table
     statistics: list[tables.Table]
     interactions: list[tables.Table]
+    sequential: list[tables.Table]
     config: str
     """The baseline's, as YAML."""
     differing: list[tuple[str, list[str]]]
@@ -207,6 +208,7 @@ def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iter
         beside=tables.beside_accuracy(comparison),
         statistics=tables.statistics(comparison),
         interactions=tables.interactions(comparison),
+        sequential=tables.sequential(comparison),
         config=_yaml(baseline),
         differing=[
             (label, _differing(config, baseline))

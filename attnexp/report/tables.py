@@ -10,10 +10,12 @@ from attnexp.report.comparison import (
     Difference,
     EpochSummary,
     Interaction,
-    Point,
+    Sequential,
     Variant,
 )
+from attnexp.runs.points import Point
 from attnexp.statistics.paired import Mean, Paired
+from attnexp.statistics.sequential import in_words as decision_in_words
 from attnexp.statistics.verdict import Verdict
 
 HEADINGS = {
@@ -57,20 +59,27 @@ def tables(comparison: Comparison) -> list[Table]:
         beside_accuracy(comparison),
         *statistics(comparison),
         *interactions(comparison),
+        *sequential(comparison),
     ]
 
 
-def verdicts(comparison: Comparison) -> Iterator[tuple[str, Difference, str]]:
+def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]]:
     """For every variant and interaction at every point: what was compared, how it came out, and one
-    line of text, whose grounds stand after a colon."""
+    line of text, whose grounds stand after a colon. Then what was decided look by look; what is
+    open has no verdict."""
     baseline = comparison.variants[0].label
     for label, found in comparison.differences.items():
         for point, difference in found.items():
             where = f"{label} against {baseline}, {point}"
-            yield where, difference, difference.judgement.line
+            yield where, difference.judgement.verdict, difference.judgement.line
     for interaction in comparison.interactions:
         for point, difference in interaction.points.items():
-            yield f"interaction, {point}", difference, in_words(interaction, difference)
+            verdict = difference.judgement.verdict
+            yield f"interaction, {point}", verdict, in_words(interaction, difference)
+    for study in comparison.sequential:
+        for label, decision in study.decisions.items():
+            where = f"{label} against {study.baseline}, {study.point}, look by look"
+            yield where, decision.verdict, decision_in_words(decision, study.design)
 
 
 def in_words(interaction: Interaction, difference: Difference) -> str:
@@ -270,6 +279,43 @@ def interactions(comparison: Comparison) -> list[Table]:
         title = f"({one} − {two}) − ({three} − {four})"
         made.append(_statistics(title, interaction.points, len(found), comparison))
     return made
+
+
+def sequential(comparison: Comparison) -> list[Table]:
+    """A table for each study whose seeds were added until it was decided."""
+    return [_sequential(study, comparison) for study in comparison.sequential]
+
+
+def _sequential(study: Sequential, comparison: Comparison) -> Table:
+    design = study.design
+    rows = []
+    for label, decision in study.decisions.items():
+        cells = ["–", "–", "–"]
+        if decision.n:
+            assert decision.mean is not None
+            assert decision.low is not None
+            assert decision.high is not None
+            look = f"{design.looks.index(decision.n) + 1} of {len(design.looks)}"
+            interval = f"{100 * decision.low:+.2f} to {100 * decision.high:+.2f}"
+            cells = [look, f"{100 * decision.mean:+.2f}", interval]
+        rows.append([label, str(decision.n), *cells, decision.verdict or "open"])
+    looks = ", ".join(map(str, design.looks))
+    notes = [
+        f"Declared before: up to {design.looks[-1]} seeds, looks at n = {looks}, "
+        f"±{100 * design.margin:g} points as equivalent, {design.alpha:g} for false findings over "
+        f"all looks and variants.",
+        "Seeds were added until this was decided. Every other p, interval and verdict here takes n "
+        "as fixed beforehand, and is not for stopping.",
+    ]
+    if study.finished_before:
+        notes.append(f"When it was declared, {study.finished_before} of its runs had finished.")
+    return Table(
+        title=f"Decided look by look on {where_measured(comparison)}: {study.point} accuracy minus "
+        f"{study.baseline}'s",
+        columns=["variant", "n", "look", "points", "interval", "verdict"],
+        rows=rows,
+        notes=notes,
+    )
 
 
 def _statistics(

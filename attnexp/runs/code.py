@@ -31,7 +31,7 @@ BUILDERS = ("attnexp.training.run", "attnexp.model.classifier", "attnexp.model.a
 
 ON_DEMAND = (
     *("attnexp.model.block", "attnexp.model.masks", "attnexp.model.positions"),
-    *("attnexp.model.window", "attnexp.data.vectors"),
+    *("attnexp.model.window", "attnexp.model.fast", "attnexp.data.vectors"),
 )
 """What they import, and what counts where it is asked for alone."""
 

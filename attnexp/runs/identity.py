@@ -1,5 +1,6 @@
 """What tells runs apart: the id of a run, the settings of its variant, its seed."""
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from attnexp.errors import RunFailed
 from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
 
-NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads")
+NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads", "train.fast")
 """Besides the seeds: where results go, where data came from (their fingerprint stands for it), and
-the machine, which moves a result by rounding alone."""
+the machine and the fast path, which move a result by rounding alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +30,7 @@ class Identity:
     @property
     def run_id(self) -> str:
         """The id, such as `3f2a9c01b7de-5c1e88a0`: settings and data, then the code."""
-        return f"{self.settings}-{_digest(self.code)[:8]}"
+        return f"{self.settings}-{_digest_of_code(tuple(self.code.items()))}"
 
     def expect(self, planned: "Identity") -> None:
         """Raise `RunFailed` where this is not the run that was planned."""
@@ -41,15 +42,34 @@ class Identity:
             )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VariantIdentity:
+    """What runs that differ in seed alone have in common, worked out once for all of them."""
+
+    given: str
+    """Settings and data, as JSON."""
+    code: dict[str, str]
+
+    @classmethod
+    def of(cls, config: RunConfig, fingerprint: str) -> "VariantIdentity":
+        """By any of its runs, now. fingerprint: of everything that they read."""
+        given = settings(to_dict(config))
+        if given.get("model.vectors"):
+            given["model.vectors"] = "given"  # the fingerprint says which
+        return cls(
+            given=f"{SCHEMA}, {_json(fingerprint)}, {_json(given)}",
+            code=code.reached(_used(config)),
+        )
+
+    def with_seeds(self, config: RunConfig) -> Identity:
+        """The identity of one of its runs."""
+        seeds = {source: config.seed_of(source) for source in ("init", "order", "split")}
+        return Identity(settings=_digest(f"[{self.given}, {_json(seeds)}]")[:12], code=self.code)
+
+
 def identify(config: RunConfig, fingerprint: str) -> Identity:
     """The identity of a run now. fingerprint: of everything that it reads."""
-    seeds = {source: config.seed_of(source) for source in ("init", "order", "split")}
-    given = settings(to_dict(config))
-    if given.get("model.vectors"):
-        given["model.vectors"] = "given"  # the fingerprint says which
-    return Identity(
-        settings=_digest([SCHEMA, fingerprint, given, seeds])[:12], code=code.reached(_used(config))
-    )
+    return VariantIdentity.of(config, fingerprint).with_seeds(config)
 
 
 def _used(config: RunConfig) -> frozenset[str]:
@@ -59,6 +79,8 @@ def _used(config: RunConfig) -> frozenset[str]:
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
+    if config.model.fills("Layers"):  # whichever path is taken: a run has one id on both
+        found.add("attnexp.model.fast")
     if config.mask.padding:
         found.add("attnexp.model.masks")
     if config.mask.fills("RestrictedWindow"):
@@ -92,5 +114,14 @@ def replicate(config: dict[str, Any]) -> str:
     return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
 
 
-def _digest(tree: Any) -> str:
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+@functools.lru_cache(maxsize=16)
+def _digest_of_code(digests: tuple[tuple[str, str], ...]) -> str:
+    return _digest(_json(dict(digests)))[:8]
+
+
+def _json(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -14,6 +14,7 @@ from attnexp import progress
 from attnexp.errors import UserError
 from attnexp.files import atomic_write, writing
 from attnexp.runs import store
+from attnexp.runs.declaration import Declaration
 from attnexp.runs.result import Run
 
 FILE = "study.json"
@@ -46,6 +47,8 @@ class Manifest:
     """What planned these runs."""
     runs: list[Entry] = field(default_factory=list)
     """In the order of the variants."""
+    declaration: Declaration | None = None
+    """Of a study whose seeds are added until it is decided."""
 
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
@@ -64,7 +67,7 @@ class Manifest:
 def record(folder: Path, planned: Manifest) -> None:
     """Write down what is planned, together with what was planned in this folder before.
 
-    Raises `UserError` without a place.
+    Raises `UserError` without a place, and where something else was declared before.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +85,14 @@ def load(folder: Path) -> Manifest | None:
         tree = json.loads(file.read_text())
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        return Manifest(**{**tree, "runs": [Entry(**entry) for entry in tree["runs"]]})
+        declared = tree.get("declaration")
+        return Manifest(
+            **{
+                **tree,
+                "runs": [Entry(**entry) for entry in tree["runs"]],
+                "declaration": Declaration.from_json(declared) if declared else None,
+            }
+        )
     except FileNotFoundError:
         return None
     except store.NOT_A_RESULT as error:
@@ -137,7 +147,9 @@ def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) 
 
 
 def _merge(old: Manifest, new: Manifest) -> Manifest:
-    """Both, as the new one has it where they differ."""
+    """Both, as the new one has it where they differ; but what was declared stays."""
+    if old.declaration and new.declaration:
+        old.declaration.expect(new.declaration)
     replaced = {entry.place for entry in new.runs}
     runs = [*new.runs, *(entry for entry in old.runs if entry.place not in replaced)]
     variants = new.variants | {k: v for k, v in old.variants.items() if k not in new.variants}
@@ -147,4 +159,5 @@ def _merge(old: Manifest, new: Manifest) -> Manifest:
         variants=variants,
         commands=list(dict.fromkeys([*old.commands, *new.commands])),
         runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
+        declaration=old.declaration or new.declaration,
     )

@@ -49,6 +49,13 @@ def has_finished(path: Path) -> bool:
     return (path / RESULT).exists()
 
 
+def finished(out: str | Path, run_ids: Iterable[str]) -> set[str]:
+    """Which of these runs are there. Their folder is listed once, however many they are."""
+    folder = Path(out) / RUNS
+    there = set(os.listdir(folder)) if folder.is_dir() else set()
+    return {run_id for run_id in run_ids if run_id in there and has_finished(folder / run_id)}
+
+
 @contextmanager
 def claim(path: Path) -> Iterator[None]:
     """Nobody else does this run meanwhile. Raises `Busy` where somebody does.

@@ -7,19 +7,21 @@ from a named study.
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnexp.config.compose import (
     NotChosen,
-    compose,
+    compose_each,
     compose_executor,
     expand,
     is_executor,
+    is_seed,
     load_study,
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.errors import UserError
+from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
 from attnexp.runs.store import RUNS
 
@@ -30,13 +32,20 @@ class Job:
 
     config: RunConfig
     label: str
-    """The variant: runs of one label differ in seed alone."""
+    """The variant."""
+    variant: int
+    """Its number: jobs that share it differ in seed alone."""
     overrides: list[str]
     identity: Identity | None = None
     """What the run must turn out to be, once that is known."""
 
+    @property
+    def seed(self) -> str:
+        """What tells it from the other runs of its variant."""
+        return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
+
     def __str__(self) -> str:
-        return f"{self.label}, seed {replicate(to_dict(self.config))}"
+        return f"{self.label}, seed {self.seed}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +60,8 @@ class Sweep:
     executor: ExecutorConfig
     command: str
     """What a user writes to have it."""
+    declaration: Declaration | None = None
+    """Where seeds are added until it is decided; jobs are then all that there may be."""
 
     @property
     def out(self) -> Path:
@@ -77,13 +88,16 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         found = load_study(study)
         name, variants, levels = _safe(found.name), found.variants, found.levels
         words = [*found.overrides, *words]
-    jobs, unused = [], dict[str, UserError]()
+    jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
     for label, variant in variants.items():
-        for axes_label, chosen in _combine([*variant, *words], zipped=zipped):
-            config, missing = _compose(chosen, shared=words)
+        for axes_label, runs in _combine([*variant, *words], zipped=zipped):
+            number = next(count)
+            configs, missing = _compose(runs, shared=words)
             unused |= missing
-            chosen = [word for word in chosen if word not in missing]
-            jobs.append(_job(f"{label} {axes_label}".strip(), config, chosen))
+            called = f"{label} {axes_label}".strip() or default_label(to_dict(configs[0]))
+            for config, chosen in zip(configs, runs, strict=True):
+                chosen = [word for word in chosen if word not in missing]
+                jobs.append(Job(config=config, label=called, variant=number, overrides=chosen))
     for word, error in unused.items():
         if not any(word in job.overrides for job in jobs):
             raise error
@@ -102,7 +116,7 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
 def _named_by_axes(words: Sequence[str]) -> str:
     """`sweep_position_x_mask`: what varies besides the seed."""
     axes = {axis[0][0]: axis for axis in expand(words)}
-    varying = [key for key, axis in axes.items() if len(axis) > 1 and not _is_seed(key)]
+    varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
     return _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
 
 
@@ -113,16 +127,19 @@ def _safe(name: str) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
 
 
-def _compose(words: list[str], *, shared: Sequence[str]) -> tuple[RunConfig, dict[str, UserError]]:
-    """A variant's config. A word for all variants holds for those that have its key: the others
-    are told as missing it."""
+def _compose(
+    runs: list[list[str]], *, shared: Sequence[str]
+) -> tuple[list[RunConfig], dict[str, UserError]]:
+    """The configs of a variant's runs. A word for all variants holds for those that have its key:
+    the others are told as missing it."""
     missing: dict[str, UserError] = {}
     while True:
         try:
-            return compose([word for word in words if word not in missing]), missing
+            kept = ([word for word in words if word not in missing] for words in runs)
+            return list(compose_each(kept)), missing
         except NotChosen as error:
             named = [word for word in shared if word.partition("=")[0] == error.key]
-            if not set(named) & set(words) - set(missing):
+            if not set(named) & set(runs[0]) - set(missing):
                 raise
             missing |= dict.fromkeys(named, error)
 
@@ -137,47 +154,34 @@ def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
     return [word for word in others if word not in executor], executor, next(iter(studies), None)
 
 
-def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[str]]]:
-    """The combinations of the axes' values, labelled by what varies besides the seed."""
+def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[list[str]]]]:
+    """The combinations of the axes' values, labelled by what varies besides the seed; of each the
+    words of all its runs."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
-    varying = {key: len(axis) for key, axis in axes.items() if len(axis) > 1 and not _is_seed(key)}
-    combined = _zip(axes, varying) if zipped else itertools.product(*axes.values())
-    for choice in combined:
-        label = " ".join(word for key, word in choice if key in varying)
-        yield label, [word for _, word in choice]
+    varying = {key: axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)}
+    for choice in _zip(varying) if zipped else itertools.product(*varying.values()):
+        chosen = axes | {pair[0]: [pair] for pair in choice}
+        runs = itertools.product(*chosen.values())
+        yield " ".join(word for _, word in choice), [[word for _, word in run] for run in runs]
 
 
-def _zip(
-    axes: dict[str, list[tuple[str, str]]], varying: dict[str, int]
-) -> Iterator[tuple[tuple[str, str], ...]]:
-    if len(set(varying.values())) > 1:
-        lengths = ", ".join(f"{key} has {length}" for key, length in varying.items())
-        raise UserError(f"--zip pairs values, so every axis needs as many: {lengths}.")
-    if not varying:
+def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, str], ...]]:
+    if not axes:
         raise UserError("--zip pairs the values of several axes; got none. Drop --zip.")
-    length = next(iter(varying.values()))
-    others = [axis for key, axis in axes.items() if key not in varying]
-    for position in range(length):
-        paired = [axes[key][position] for key in varying]
-        for choice in itertools.product(*others):
-            yield (*choice, *paired)
-
-
-def _is_seed(key: str) -> bool:
-    return key == "seed" or key.startswith("seeds.")
-
-
-def _job(label: str, config: RunConfig, words: list[str]) -> Job:
-    return Job(config=config, label=label or default_label(to_dict(config)), overrides=words)
+    if len({len(axis) for axis in axes.values()}) > 1:
+        lengths = ", ".join(f"{key} has {len(axis)}" for key, axis in axes.items())
+        raise UserError(f"--zip pairs values, so every axis needs as many: {lengths}.")
+    return zip(*axes.values(), strict=True)
 
 
 def _seed_by_seed(jobs: list[Job], labels: list[str]) -> list[Job]:
     """Sorted by seed, then by variant."""
     seeds = ("init", "order", "split")
+    place = {label: number for number, label in enumerate(labels)}
     return sorted(
         jobs,
         key=lambda job: (
             *(job.config.seed, *(job.config.seed_of(source) for source in seeds)),
-            labels.index(job.label),
+            place[job.label],
         ),
     )

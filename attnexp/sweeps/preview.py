@@ -1,7 +1,9 @@
 """What a sweep would do: its runs, and about how long they would take."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from rich import box
@@ -9,14 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnexp.config.schema import to_dict
 from attnexp.progress import duration
 from attnexp.runs import store
-from attnexp.runs.identity import replicate
-from attnexp.runs.result import Run
-from attnexp.sweeps import estimate
+from attnexp.sweeps.executors.choose import for_executor
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, made_again, slots, survey
+
+MOST_READ = 20
+"""Finished runs of a variant that say how long another would take."""
+
+MOST_SPANS = 8
+"""Stretches of seeds that are named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +46,8 @@ class Preview:
     """Runs at a time; None where the executor decides."""
     made_again: list[str]
     """Why runs that finished once are to be done, by change of the code."""
+    at_most: bool
+    """Seeds are added until every variant is decided, which may be before all these runs."""
 
     @property
     def seconds(self) -> float:
@@ -56,38 +63,50 @@ def take(sweep: Sweep) -> Preview:
     """Look at a sweep's data and at what has finished; try a few steps of each new variant."""
     entries = survey(sweep)
     missing = [entry for entry in entries if not entry.before]
-    finished = [
-        Run(path=entry.path, result=store.load(entry.path)) for entry in entries if entry.before
-    ]
-    threads = sweep.executor.threads
-    for entry in missing:
-        entry.job.config.train.threads = entry.job.config.train.threads or threads
-    expected = estimate.seconds(missing, finished)
+    expected = _expected(sweep, missing, entries) if missing else {}
     return Preview(
-        runs=[_planned(entry, expected.get(entry.identity.run_id)) for entry in entries],
+        runs=[_planned(entry, expected.get(entry.job.variant)) for entry in entries],
         executor=str(sweep.executor.kind),
         slots=slots(sweep, missing) if missing else None,
         made_again=made_again(sweep, entries),
+        at_most=sweep.declaration is not None,
     )
 
 
+def _expected(
+    sweep: Sweep, missing: Sequence[Entry], entries: Sequence[Entry]
+) -> dict[int, float | None]:
+    """Seconds of a run, by the number of its variant."""
+    from attnexp.sweeps import estimate  # which needs torch; a sweep that has finished does not
+
+    firsts = {entry.job.variant: entry for entry in reversed(missing)}
+    expected = {}
+    for variant, first in firsts.items():
+        before = (entry for entry in entries if entry.before and entry.job.variant == variant)
+        finished = [store.load(entry.path) for entry in islice(before, MOST_READ)]
+        job = for_executor(first.job, sweep.executor, alone=False)
+        expected[variant] = estimate.seconds(job.config, finished)
+    return expected
+
+
 def show(preview: Preview, console: Console) -> None:
-    """A line for each run, and the sum."""
+    """A line for the runs of a variant that stand alike, and the sum."""
     view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     view.add_column("variant", overflow="fold")
-    view.add_column("seed", justify="right")
-    view.add_column("", justify="right", no_wrap=True)
+    view.add_column("runs", justify="right")
+    view.add_column("seeds", overflow="fold")
+    view.add_column("each", justify="right", no_wrap=True)
+    alike: dict[tuple[str, str], list[str]] = {}
     for run in preview.runs:
-        if run.finished:
-            state = "finished before"
-        else:
-            state = "?" if run.seconds is None else f"about {duration(run.seconds)}"
-        view.add_row(Text(run.variant), run.seed, state)
+        alike.setdefault((run.variant, _state(run)), []).append(run.seed)
+    for (variant, state), seeds in alike.items():
+        view.add_row(Text(variant), str(len(seeds)), _spans(seeds), state)
     console.print(view)
     for reason in preview.made_again:
         console.print(Text(reason))
     counts = Counter(run.finished for run in preview.runs)
-    line = f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
+    line = "At most " if preview.at_most else ""
+    line += f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
     if preview.seconds:
         line += f": about {duration(preview.seconds)} one after another"
         if preview.slots and preview.slots > 1:
@@ -95,10 +114,35 @@ def show(preview: Preview, console: Console) -> None:
     console.print(Text(f"{line} (executor={preview.executor})."))
 
 
+def _state(run: Planned) -> str:
+    if run.finished:
+        return "finished before"
+    return "?" if run.seconds is None else f"about {duration(run.seconds)}"
+
+
+def _spans(seeds: Sequence[str]) -> str:
+    """`0 to 9, 12`; of many apart the first and the last."""
+    spans = [one if one == last else f"{one} to {last}" for one, last in _runs_on(seeds)]
+    if len(spans) > MOST_SPANS:
+        spans[MOST_SPANS - 1 : -1] = ["…"]
+    return ", ".join(spans)
+
+
+def _runs_on(seeds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Stretches of seeds of which each is one more than the last."""
+    first = last = seeds[0]
+    for seed in seeds[1:]:
+        if not (seed.isdecimal() and last.isdecimal() and int(seed) == int(last) + 1):
+            yield first, last
+            first = seed
+        last = seed
+    yield first, last
+
+
 def _planned(entry: Entry, seconds: float | None) -> Planned:
     return Planned(
         variant=entry.job.label,
-        seed=replicate(to_dict(entry.job.config)),
+        seed=entry.job.seed,
         finished=entry.before,
         seconds=None if entry.before else seconds,
         folder=str(entry.path),

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from attnexp import progress
-from attnexp.config.schema import OnError, to_dict
+from attnexp.config.schema import OnError
 from attnexp.errors import UserError
 from attnexp.runs import code, manifest, store
-from attnexp.runs.identity import Identity, identify, replicate
+from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.run import read_inputs
+from attnexp.training.inputs import read_inputs
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_TRY_AGAIN = 2.0
@@ -64,17 +64,21 @@ Observer = Callable[[list[Entry], Executor | None], None]
 def survey(sweep: Sweep) -> list[Entry]:
     """Every run with its id, and whether it has finished before. Changes nothing on disk."""
     code.read_again()
-    entries, fingerprints = [], dict[Any, str]()
+    entries, variants, fingerprints = [], dict[int, VariantIdentity](), dict[Any, str]()
+    directory = sweep.directory
     for job in sweep.jobs:
-        network = job.config.model if job.config.is_network else None
-        reads = (job.config.data, network and (network.vectors, network.d_model))
-        if reads not in fingerprints:
-            fingerprints[reads] = read_inputs(job.config).fingerprint
-        identity = identify(job.config, fingerprints[reads])
-        entry = Entry(replace(job, identity=identity), identity, study=sweep.directory)
-        if store.has_finished(entry.path):
+        if job.variant not in variants:
+            network = job.config.model if job.config.is_network else None
+            reads = (job.config.data, network and (network.vectors, network.d_model))
+            if reads not in fingerprints:
+                fingerprints[reads] = read_inputs(job.config).fingerprint
+            variants[job.variant] = VariantIdentity.of(job.config, fingerprints[reads])
+        identity = variants[job.variant].with_seeds(job.config)
+        entries.append(Entry(replace(job, identity=identity), identity, study=directory))
+    finished = store.finished(sweep.out, (entry.identity.run_id for entry in entries))
+    for entry in entries:
+        if entry.identity.run_id in finished:
             entry.status, entry.before = Status.done, True
-        entries.append(entry)
     return entries
 
 
@@ -133,7 +137,7 @@ def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
     runs = [
         manifest.Entry(
             variant=entry.job.label,
-            seed=replicate(to_dict(entry.job.config)),
+            seed=entry.job.seed,
             run_id=entry.identity.run_id,
         )
         for entry in entries
@@ -145,6 +149,7 @@ def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
             variants=sweep.variants,
             commands=[sweep.command],
             runs=sorted(runs, key=lambda run: order.index(run.variant)),
+            declaration=sweep.declaration,
         ),
     )
 

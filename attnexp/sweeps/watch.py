@@ -14,9 +14,11 @@ from rich.text import Text
 from attnexp import progress
 from attnexp.runs import store
 from attnexp.runs.result import Run
+from attnexp.statistics.sequential import in_words
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
+from attnexp.sweeps.sequential import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Watch:
         self.live = Live(
             console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
         )
+        self.standing: Standing | None = None
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
@@ -62,14 +65,29 @@ class Watch:
             self.live.start()
             self.live.update(self.table(entries), refresh=True)
 
+    def look(self, standing: Standing) -> None:
+        """A line for each variant, after a look; the table keeps those that are open."""
+        self.standing = standing
+        progress.note(f"{_where(standing)}, {standing.n} seeds:")
+        for label, decision in standing.decisions.items():
+            if decision.n == standing.n or decision.verdict is None:
+                said = in_words(decision, standing.design)
+                progress.note(f"  {label}: {'; '.join([said, *_outlook(standing, label)])}")
+
     def table(self, entries: list[Entry]) -> Table:
-        """Totals, the best so far, then the running ones: a low terminal cuts off the end."""
+        """Totals, the best so far, what is open, then the running ones: a low terminal cuts off the
+        end."""
         view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
         view.add_column(no_wrap=True, ratio=1)
         view.add_column(justify="right", no_wrap=True)
         view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
         if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
+        if self.standing is not None:
+            for label in self.standing.chances:
+                where, decision = _where(self.standing), self.standing.decisions[label]
+                bound = f"{where}: p {decision.p:.4f}, bound {decision.bound:.4f}, {label}"
+                view.add_row(Text(bound), *_outlook(self.standing, label))
         for entry in entries:
             if entry.status is Status.running:
                 view.add_row(Text(f"  {entry.job}"), _underway(entry))
@@ -145,6 +163,20 @@ def look(entry: Entry) -> Underway:
     except (OSError, IndexError, ValueError):  # not begun, or a line half written
         return Underway(0, None, None)
     return Underway(len(lines), row["val_accuracy"], row["examples_per_second"])
+
+
+def _where(standing: Standing) -> str:
+    looks = standing.design.looks
+    return f"look {looks.index(standing.n) + 1} of {len(looks)}"
+
+
+def _outlook(standing: Standing, label: str) -> list[str]:
+    """What to expect of a variant's next look, if it has one."""
+    if label not in standing.chances:
+        return []
+    looks = standing.design.looks
+    next_n = looks[looks.index(standing.decisions[label].n) + 1]
+    return [f"{100 * standing.chances[label]:.0f} % to be decided at {next_n}"]
 
 
 def _underway(entry: Entry) -> Text:

@@ -6,8 +6,10 @@ import sys
 
 import torch
 
-from attnexp.config.schema import Device, Precision, TrainConfig
+from attnexp import memory
+from attnexp.config.schema import Device, Precision, RunConfig, TrainConfig
 from attnexp.errors import UserError
+from attnexp.model import size
 
 
 def prepare(config: TrainConfig) -> torch.device:
@@ -30,6 +32,14 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=precision is Precision.bf16)
 
 
+def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> None:
+    """Raise `UserError` where training takes more memory than there is. num_reviews: in train."""
+    if config.is_network:
+        on_gpu = torch.cuda.mem_get_info(where)[1] if where.type == "cuda" else None
+        needed = size.training_bytes(config, num_reviews)
+        memory.check(needed, "Training this model", available=on_gpu)
+
+
 def peak_rss_bytes() -> int:
     """The most memory this process has held."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -39,7 +49,7 @@ def peak_rss_bytes() -> int:
 def _keep_freed_memory() -> None:
     """Ask glibc to keep the step's big buffers instead of mapping them anew every step.
 
-    Some 6 % of the training time on CPU (benchmarks/README.md); other allocators ignore it.
+    Some 6 % of the training time on CPU (benchmarks/LOG.md); other allocators ignore it.
     """
     if sys.platform != "linux":
         return

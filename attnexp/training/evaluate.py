@@ -7,6 +7,7 @@ from attnexp.config.compose import overlay
 from attnexp.data import encode
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
+from attnexp.model.fast import take_fast_path
 from attnexp.runs import store
 from attnexp.runs.result import Evaluation, Run
 from attnexp.runs.weights import load_weights
@@ -46,4 +47,6 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
         test = dataset.test
     model = build_model(config).to(where)
     load_weights(run, model)
+    if config.train.fast:
+        take_fast_path(model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

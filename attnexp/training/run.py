@@ -20,51 +20,25 @@ from torch import Tensor, nn
 from attnexp import progress
 from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
-from attnexp.data.vectors import Vectors, load_vectors
+from attnexp.data.quality import in_words
 from attnexp.errors import Busy, UserError
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
-from attnexp.model.cost import count_flops, count_parameters
+from attnexp.model.cost import of_model
+from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import checkpoint, code, predictions, provenance, store
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
 from attnexp.runs.weights import save_weights
 from attnexp.training import device, interrupt
+from attnexp.training.inputs import Inputs, read_inputs
 from attnexp.training.loop import Examples, Logits, fit, fit_in_one_go, predict, start
 from attnexp.training.metrics import measure
 from attnexp.training.state import State
 
-load_data = functools.lru_cache(maxsize=1)(encode.load)
-"""The runs of a sweep mostly share their data: keep the last one read."""
-
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
-"""Likewise its two splits where they are trained on."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inputs:
-    """A run with everything it reads, which decides its id."""
-
-    config: RunConfig
-    dataset: encode.Dataset
-    vectors: Vectors | None
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the content of all that is read."""
-        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
-
-    def identify(self) -> Identity:
-        """What the run is, by the code as it is on disk now."""
-        code.read_again()
-        return identify(self.config, self.fingerprint)
-
-
-def read_inputs(config: RunConfig) -> Inputs:
-    """Read what a run needs. Raises `UserError` where that is not to be had."""
-    dataset = load_data(config.data)
-    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+"""The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -104,6 +78,7 @@ class OpenRun:
                 f"vectors: {100 * vectors.coverage:.1f} % of {len(vectors.found):,} words found"
             )
             set_word_vectors(model, vectors.rows, vectors.found)
+        self.provenance["path"] = take_fast_path(model) if self.config.train.fast else REFERENCE
         return model.to(self.train.device)
 
     def shuffle(self) -> torch.Generator:
@@ -177,7 +152,7 @@ class OpenRun:
 
     def _made_by(self) -> dict[str, Any]:
         """What must be the same for the figures to be those of one undisturbed run."""
-        machine = {name: self.provenance[name] for name in ("torch", "device", "threads")}
+        machine = {name: self.provenance[name] for name in ("torch", "device", "threads", "path")}
         return {"run": self.identity.run_id, **machine}
 
     def _tell_of_other_code(self) -> None:
@@ -215,11 +190,11 @@ class OpenRun:
                 "n_train": len(self.train),
                 "n_val": len(self.val),
                 "n_test": len(self.test),
+                "quality": dataset.quality,
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            parameters=count_parameters(model),
-            flops_per_example=count_flops(model, self.test[:1].ids),
+            **of_model(config),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],
@@ -251,6 +226,7 @@ def open_run(
     """
     where = device.prepare(config.train)
     inputs = read_inputs(config)
+    device.check_memory(config, where, len(inputs.dataset.train))
     identity = inputs.identify()
     if planned is not None:
         identity.expect(planned)
@@ -264,6 +240,7 @@ def open_run(
         with store.log(part) as log:
             origin = provenance.collect(str(where), torch.get_num_threads())
             log(json.dumps(origin))
+            log(in_words(inputs.dataset.quality) or "no questions about the data")
 
             def say(line: str) -> None:
                 progress.note(line)
@@ -354,8 +331,3 @@ def _split(
             f"Give another share, or more reviews."
         )
     return train[rows[num_val:]], train[rows[:num_val]], test
-
-
-def _vectors(config: RunConfig, dataset: encode.Dataset) -> Vectors | None:
-    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
-    return load_vectors(path, dataset.words, config.model.d_model) if path is not None else None

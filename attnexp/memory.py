@@ -1,0 +1,28 @@
+"""The memory of this machine, and refusing what it cannot hold before trying."""
+
+import os
+from pathlib import Path
+
+from attnexp.errors import UserError
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""What a container may use; holds `max` where it may use all."""
+
+
+def of_machine() -> int:
+    """Bytes that this process could have."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return physical
+
+
+def check(needed: int, what: str, *, available: int | None = None) -> None:
+    """Raise `UserError` where `what` needs more bytes than there are, in all of this machine."""
+    available = available or of_machine()
+    if needed > available:
+        raise UserError(
+            f"{what} would take {needed / 1e9:,.1f} GB of memory or more, and there are "
+            f"{available / 1e9:,.1f} GB. Give smaller numbers, or a larger machine."
+        )

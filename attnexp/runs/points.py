@@ -1,0 +1,68 @@
+"""The moments of training at which variants are compared, and the figures of a run there."""
+
+from dataclasses import dataclass
+
+from attnexp.runs import predictions
+from attnexp.runs.result import RunResult
+
+FIGURES = ("accuracy", "loss", "brier", "ece", "gap")
+"""Of a point. loss is the negative log-likelihood; gap is accuracy on train, measured after the
+epoch, minus accuracy: over-fitting in K's sense (C22)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """A moment of training, declared before any run, at which variants are compared."""
+
+    name: str
+    about: str
+    prediction: str
+    """Name of its logits in `predictions`."""
+
+
+POINTS = {
+    "blog": (
+        Point(
+            name="peak",
+            about="the epoch that is best on the test set, as K reports: optimistic",
+            prediction=predictions.BEST,
+        ),
+        Point(name="final", about="the last epoch, on the test set", prediction=predictions.FINAL),
+    ),
+    "holdout": (
+        Point(
+            name="chosen",
+            about="the epoch chosen on held-out train data; the test set was touched once",
+            prediction=predictions.TEST,
+        ),
+        Point(
+            name="final",
+            about="the last epoch, on held-out train data",
+            prediction=predictions.FINAL,
+        ),
+    ),
+}
+"""By protocol, the one that decides first."""
+
+
+def figures(result: RunResult, point: str) -> dict[str, float]:
+    """The figures of one run at a point; no `gap` where train was not measured again."""
+    row = result.final if point == "final" else result.best
+    if point == "chosen":
+        test = result.test
+        found = {
+            "accuracy": test.accuracy,
+            "loss": test.loss,
+            "brier": test.brier,
+            "ece": test.ece,
+        }
+    else:
+        found = {
+            "accuracy": row.val_accuracy,
+            "loss": row.val_loss,
+            "brier": row.val_brier,
+            "ece": row.val_ece,
+        }
+    if row.train_accuracy_after is not None:
+        found["gap"] = row.train_accuracy_after - found["accuracy"]
+    return found

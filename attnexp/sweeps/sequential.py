@@ -1,0 +1,132 @@
+"""A sweep that adds seeds, look by look, until every variant is decided."""
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from attnexp.config.schema import OnError, to_dict
+from attnexp.errors import UserError
+from attnexp.runs.declaration import Declaration
+from attnexp.runs.points import POINTS
+from attnexp.runs.result import Run
+from attnexp.statistics import sequential
+from attnexp.statistics.paired import smallest_p
+from attnexp.statistics.sequential import Decision, Design
+from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.schedule import Entry, Observer, carry_out, survey
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a study stands after a look."""
+
+    n: int
+    """Seeds."""
+    design: Design
+    decisions: dict[str, Decision]
+    """By variant."""
+    chances: dict[str, float]
+    """Of the open variants, to be decided at the next look."""
+
+
+def plan_until_decided(
+    words: Sequence[str],
+    *,
+    zipped: bool = False,
+    max_seeds: int = 64,
+    margin: float,
+    metric: str | None = None,
+) -> Sweep:
+    """The most runs that `words` may come to, with what is declared of them.
+
+    margin: of accuracy, as a share. metric: a point of the protocol, the one that decides first
+    where None. Raises `UserError` for what cannot be decided so.
+    """
+    if any(word.partition("=")[0] == "seed" for word in words):
+        raise UserError("--until decided counts the seeds itself, from 0; leave out seed=.")
+    sweep = plan([*words, f"seed=range({max_seeds})"], zipped=zipped)
+    _check(sweep, max_seeds)
+    points = [point.name for point in POINTS[sweep.jobs[0].config.train.protocol]]
+    if metric not in (None, *points):
+        raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
+    options = ["--until", "decided", "--max-seeds", str(max_seeds), "--margin", f"{100 * margin:g}"]
+    options += ["--metric", metric or points[0], *(["--zip"] if zipped else [])]
+    entries = survey(sweep)
+    declaration = Declaration(
+        design=sequential.design(max_seeds, margin=margin, alpha=ALPHA),
+        metric=metric or points[0],
+        runs={
+            label: tuple(e.identity.settings for e in entries if e.job.label == label)
+            for label in sweep.variants
+        },
+        finished_before=sum(entry.before for entry in entries),
+    )
+    return replace(
+        sweep,
+        command=shlex.join(["attnexp", "sweep", *words, *options]),
+        declaration=declaration,
+    )
+
+
+def _check(sweep: Sweep, max_seeds: int) -> None:
+    """Whether there is anything to decide, and may be."""
+    first, num_variants = sweep.jobs[0].config, len(sweep.variants) - 1
+    if not num_variants:
+        raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
+    if smallest_p(max_seeds) > ALPHA / num_variants:
+        raise UserError(
+            f"With {max_seeds} seeds nothing can be decided of {num_variants} variants. Give a "
+            f"larger --max-seeds."
+        )
+    if max(Counter((job.label, job.config.seed) for job in sweep.jobs).values()) > 1:
+        raise UserError("--until decided counts by seed= alone; give seeds.* one value each.")
+    for job in sweep.jobs:
+        alike = job.config.train.protocol == first.train.protocol
+        if not alike or to_dict(job.config)["data"] != to_dict(first)["data"]:
+            raise UserError(
+                f"{job.label} has other data or another protocol than {sweep.jobs[0].label}, so "
+                f"the two cannot be compared. Sweep each by itself."
+            )
+
+
+def carry_out_until_decided(
+    sweep: Sweep,
+    *,
+    on_error: OnError = OnError.proceed,
+    observe: Observer = lambda entries, executor: None,
+    tell: Callable[[Standing], None] = lambda standing: None,
+) -> list[Entry]:
+    """Do what `plan_until_decided` planned, as far as it takes; return the entries that it took.
+
+    A variant that is decided gets no more seeds, the baseline does while any is open. One of which
+    a run failed waits for the same command to be given again: what is decided, and of whom, depends
+    on the seeds in their order and on nothing else. tell: called after every look.
+    """
+    assert sweep.declaration is not None
+    declaration, design = sweep.declaration, sweep.declaration.design
+    baseline, *others = sweep.variants
+    taken: list[Entry] = []
+    going, before = others, 0
+    for n in design.looks:
+        jobs = [
+            job
+            for job in sweep.jobs
+            if before <= job.config.seed < n and job.label in (baseline, *going)
+        ]
+        taken += carry_out(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
+        missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
+        runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
+        differences = declaration.differences(runs)
+        decisions = sequential.decide(differences, design)
+        chances = sequential.chances(differences, design, decisions)
+        tell(Standing(n=n, design=design, decisions=decisions, chances=chances))
+        going = [
+            label for label in going if decisions[label].verdict is None and label not in missing
+        ]
+        if not going or baseline in missing or (missing and on_error is OnError.stop):
+            break
+        before = n
+    return taken

@@ -1,0 +1,61 @@
+"""What a run reads, which decides its id. Without torch: a sweep is planned before any training."""
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attnexp import progress
+from attnexp.config.schema import DataConfig, RunConfig
+from attnexp.data import encode
+from attnexp.data.quality import in_words
+from attnexp.runs import code
+from attnexp.runs.identity import Identity, identify
+
+if TYPE_CHECKING:
+    from attnexp.data.vectors import Vectors
+
+
+@functools.lru_cache(maxsize=1)
+def load_data(config: DataConfig) -> encode.Dataset:
+    """The data, with what should be questioned in them told once.
+
+    The runs of a sweep mostly share their data: the last one read is kept.
+    """
+    dataset = encode.load(config)
+    if told := in_words(dataset.quality):
+        progress.note(told)
+    return dataset
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """A run with everything it reads, which decides its id."""
+
+    config: RunConfig
+    dataset: encode.Dataset
+    vectors: "Vectors | None"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the content of all that is read."""
+        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
+
+    def identify(self) -> Identity:
+        """What the run is, by the code as it is on disk now."""
+        code.read_again()
+        return identify(self.config, self.fingerprint)
+
+
+def read_inputs(config: RunConfig) -> Inputs:
+    """Read what a run needs. Raises `UserError` where that is not to be had."""
+    dataset = load_data(config.data)
+    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+
+
+def _vectors(config: RunConfig, dataset: encode.Dataset) -> "Vectors | None":
+    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
+    if path is None:
+        return None
+    from attnexp.data.vectors import load_vectors
+
+    return load_vectors(path, dataset.words, config.model.d_model)

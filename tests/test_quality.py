@@ -1,0 +1,191 @@
+"""What is to be questioned in data is counted and told; what cannot be meant is refused."""
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import Command
+from pyarrow import parquet
+
+from attnexp.config.schema import DataConfig, DataName
+from attnexp.data import quality
+from attnexp.data.encode import load
+from attnexp.data.sources import find
+from attnexp.errors import UserError
+
+TEXTS = [f"this film is number {i} of all" for i in range(12)]
+TRAIN, TEST = TEXTS[:8], TEXTS[8:]
+
+
+def labels(texts: list[str]) -> list[int]:
+    return [i % 2 for i in range(len(texts))]
+
+
+def write(home: Path, train: list[str] = TRAIN, test: list[str] = TEST) -> DataConfig:
+    home.mkdir(exist_ok=True)
+    for split, texts in (("train", train), ("test", test)):
+        table = pa.table({"text": texts, "label": labels(texts)})
+        parquet.write_table(table, home / f"{split}-0.parquet")
+    return DataConfig(name=DataName.files, path=str(home))
+
+
+def archive(path: Path, names: list[str], text: Callable[[str], str] = str) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name in names:
+            content = text(name).encode()
+            member = tarfile.TarInfo(f"aclImdb/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+def names(numbers: range | list[int] = range(5)) -> list[str]:
+    return [f"{split}/{side}/{i}_7.txt" for split in ("train", "test") for side in ("neg", "pos")
+            for i in numbers]  # fmt: skip
+
+
+def on_disk(path: Path) -> DataConfig:
+    return DataConfig(name=DataName.files, path=str(path))
+
+
+def first_review(path: Path) -> object:
+    return next(iter(find(on_disk(path)).read().train.reviews))
+
+
+def told(config: DataConfig) -> str:
+    with pytest.raises(UserError) as caught:
+        load(config)
+    return str(caught.value)
+
+
+QUESTIONS: dict[str, tuple[list[str], list[str], dict[str, int]]] = {
+    "nothing": (TRAIN, TEST, {}),
+    "test reviews in train": (
+        TRAIN, [*TEST, TRAIN[0], TRAIN[5], TRAIN[3]],  # the last is labelled 1 there, 0 here
+        {quality.TEST_IN_TRAIN: 3, quality.BOTH_LABELS: 1},
+    ),
+    "a review twice in train": ([*TRAIN, TRAIN[0]], TEST, {}),
+    "both labels in train": ([*TRAIN, TRAIN[1]], TEST, {quality.BOTH_LABELS: 1}),
+    "no words": ([*TRAIN, "", "..."], [*TEST, " "], {quality.WITHOUT_WORDS: 3}),
+    "a byte order mark": (
+        ["\ufeffthis is one", *TRAIN], TEST, {quality.BYTE_ORDER_MARKS: 1}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", QUESTIONS)
+def test_questions_are_counted_and_kept_with_the_cache(tmp_path: Path, case: str) -> None:
+    train, test, found = QUESTIONS[case]
+    config = write(tmp_path / "reviews", train, test)
+    assert load(config).quality == found
+    assert load(config).quality == found  # from the cache
+
+
+def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
+    marked = ["\ufeffthis", *TRAIN]
+    assert load(write(tmp_path / "a", marked)).fingerprint == (
+        load(write(tmp_path / "b", ["this", *TRAIN])).fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (names(), {}),
+        (names(range(1, 6)), {}),
+        (names([0, 1, 4, 9]), {quality.MISSING_FILES: 4 * 6}),
+        ([*names(), *names()[3:6]], {quality.REPEATED_FILES: 3}),
+        ([*names(), f"copy/{names()[0]}"], {quality.REPEATED_FILES: 1}),
+    ],
+)
+def test_questions_about_files_are_counted(
+    tmp_path: Path, files: list[str], found: dict[str, int]
+) -> None:
+    path = archive(tmp_path / "a.tar.gz", files, text=lambda name: name.replace("copy/", ""))
+    dataset = load(on_disk(path))
+    assert dataset.quality == found
+    assert len(dataset.train) + len(dataset.test) == len({name[-15:] for name in files})
+
+
+def test_of_files_of_one_name_the_last_is_read_as_unpacking_does(tmp_path: Path) -> None:
+    said = iter(range(100))
+    path = archive(tmp_path / "a.tar.gz", [*names(), names()[0]], text=lambda _: f"no {next(said)}")
+    assert first_review(path) == "no 20"
+    with tarfile.open(path) as packed:
+        packed.extractall(tmp_path, filter="data")
+    assert first_review(tmp_path) == "no 20"
+
+
+@pytest.mark.parametrize("damage", ["header", "zeros", "no end", "cut in a header"])
+def test_a_damaged_header_is_not_the_end_of_an_archive(tmp_path: Path, damage: str) -> None:
+    path = archive(tmp_path / "a.tar.gz", names())
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    at = 2 * 1024  # of the third member: each takes a header and a block
+    match damage:
+        case "header":
+            content[at + 150] ^= 1
+        case "zeros":
+            content[at : at + 512] = bytes(512)
+        case "no end":
+            del content[20 * 1024 :]
+        case "cut in a header":
+            del content[at + 100 :]
+    path.write_bytes(gzip.compress(content))
+    message = told(on_disk(path))
+    assert str(path) in message
+    assert "damaged or incomplete" in message
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "part"),
+    [
+        (["", "..."], TEST, "No review of train"),
+        (TRAIN, ["!", "?"], "No review of test"),
+    ],
+)
+def test_reviews_without_any_word_are_refused(
+    tmp_path: Path, train: list[str], test: list[str], part: str
+) -> None:
+    assert part in told(write(tmp_path / "reviews", train, test))
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_reviews_of_one_class_are_refused(tmp_path: Path, split: str) -> None:
+    config = write(tmp_path)
+    table = pa.table({"text": TEST, "label": [1] * len(TEST)})
+    parquet.write_table(table, tmp_path / f"{split}-0.parquet")
+    assert f"{split} in {tmp_path}: every review is labelled 1" in told(config)
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, column: str) -> None:
+    config = write(tmp_path)
+    table = pa.table({"text": TEST, "label": labels(TEST)})
+    parquet.write_table(table.append_column(column, table[column]), tmp_path / "test-0.parquet")
+    assert f"more than one column {column}" in told(config)
+
+
+def test_the_embedded_corpus_raises_no_question() -> None:
+    config = DataConfig(name=DataName.contrast, order_fraction=0.5)
+    assert load(config).quality == {}
+
+
+def test_questions_are_told_once_and_stored(attnexp: Command, tmp_path: Path) -> None:
+    config = write(tmp_path / "reviews", TRAIN, [*TEST, TRAIN[1]])
+    where = ["data=files", f"data.path={config.path}", "data.max_len=8", "train.epochs=1"]
+    line = f"Questions about the data: {quality.TEST_IN_TRAIN}: 1; {quality.BOTH_LABELS}: 1"
+    trained = attnexp("train", *where)
+    assert trained.stderr.count(line) == 1
+    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
+    assert line in (run_dir / "run.log").read_text()
+    result: dict[str, Any] = json.loads((run_dir / "result.json").read_text())
+    assert result["data"]["quality"] == {quality.TEST_IN_TRAIN: 1, quality.BOTH_LABELS: 1}
+    shown = attnexp("data", *where[:2])
+    assert line in " ".join(shown.stdout.split())
+    assert max(map(len, shown.stdout.partition("Questions")[2].splitlines())) <= 80
