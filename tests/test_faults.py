@@ -48,7 +48,7 @@ def attnexp(folder: Path, words: list[str], kill: Callable[[int], None] | None =
     """The exit code of a run in a folder; kill: is given its process id while it is at work."""
     log = folder.with_suffix(".log")
     process = _server.Process(
-        target=_command, args=(["train", *words, f"out={folder}"], log), daemon=True
+        target=_command, args=(["train", "--json", *words, f"out={folder}"], log), daemon=True
     )
     process.start()
     assert process.pid is not None
