@@ -173,10 +173,28 @@ def test_figures_outside_their_range_are_refused(name: str, value: Any) -> None:
         RunResult.from_json(tree)
 
 
-def test_a_report_of_nothing_that_can_be_read_is_an_error(runs: list[Path]) -> None:
+def test_a_report_of_nothing_that_can_be_read_is_an_error(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     for run in runs:
         (run / store.RESULT).write_text("")
     assert attnexp("report", runs[0].parent) == 2
+    assert told(capsys)[1].count("is damaged") == 2
+
+
+@pytest.mark.parametrize("key", ["name", "variants", "commands", "runs"])
+@pytest.mark.parametrize("value", [None, [None], 4, {}])
+def test_a_damaged_study_is_left_out_and_the_others_are_shown(
+    runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("mine", "other"):
+        manifest.record(runs[0].parent.parent / name, planned(("a", runs[0].name)))
+    file = runs[0].parent.parent / "mine" / manifest.FILE
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    assert attnexp("report", file.parent, file.parent.with_name("other")) == 1
+    out, err = told(capsys)
+    assert "a: 1 run" in out
+    assert f"{file} cannot be used" in err
 
 
 def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(

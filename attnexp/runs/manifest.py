@@ -86,13 +86,15 @@ def load(folder: Path) -> Manifest | None:
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration")
-        return Manifest(
+        found = Manifest(
             **{
                 **tree,
                 "runs": [Entry(**entry) for entry in tree["runs"]],
                 "declaration": Declaration.from_json(declared) if declared else None,
             }
         )
+        _check(found)
+        return found
     except FileNotFoundError:
         return None
     except store.NOT_A_RESULT as error:
@@ -103,27 +105,49 @@ def load(folder: Path) -> Manifest | None:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
+def _check(found: Manifest) -> None:
+    """Raise where it is not what `record` writes."""
+    levels = [level for variant in found.variants.values() for level in variant.values()]
+    texts = [found.name, *found.variants, *levels, *found.commands]
+    texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
+    if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
+        raise TypeError("it lacks runs, commands or their names")
+    if unknown := {run.variant for run in found.runs} - found.variants.keys():
+        raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
+
+
 def load_runs(
     folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Run]:
     """The finished runs of studies, under their variants' names, and of bare folders, without.
 
-    left_out: told why, of each run that cannot be read. Raises `UserError` for a folder without
-    any that can.
+    left_out: told why, of each run and study that cannot be read. Raises `UserError` for a folder
+    without any finished run, and where none can be read.
     """
     unique: dict[tuple[str, str], Run] = {}
+    reasons: list[str] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-        study = load(folder)
-        if study is None:
-            found = store.load_folder(folder, left_out)
+        before = len(reasons)
+        found: list[Run] = []
+        try:
+            study = load(folder)
+        except UserError as error:
+            reasons.append(str(error))
         else:
-            found = _of_study(folder, study, left_out)
-        if not found:
+            if study is None:
+                found = store.load_folder(folder, reasons.append)
+            else:
+                found = _of_study(folder, study, reasons.append)
+        if not found and len(reasons) == before:
             raise UserError(f"There is no finished run in {folder}.")
         for run in found:
             unique.setdefault((run.result.run_id, run.label), run)
+    if not unique:
+        raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
+    for reason in reasons:
+        left_out(reason)
     return list(unique.values())
 
 
