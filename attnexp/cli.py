@@ -1,9 +1,9 @@
 """The command line: one function a command, no logic. Imports inside: help comes at once."""
 
-import errno
 import io
 import json
 import os
+import signal
 import sys
 import textwrap
 from enum import StrEnum
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from attnexp.runs.result import Run
 
 
-FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
-"""What a disk says that takes no more."""
-
-
 class _Commands(TyperGroup):
     """Turns what can go wrong into one message and an exit code."""
 
@@ -38,14 +34,12 @@ class _Commands(TyperGroup):
         except RunFailed as error:
             _stop(str(error), code=1)
         except BrokenPipeError:  # the reader of our output left: `attnexp report ... | head`
-            sys.stderr.close()
             raise SystemExit(0) from None
         except OSError as error:
-            if error.errno not in FULL_OR_CLOSED:
-                raise
-            _stop(f"{error.strerror}: {error.filename or 'while writing'}. Free or change it.", 2)
+            where = error.filename or "while writing"
+            _stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
         except KeyboardInterrupt as stop:
-            _stop(str(stop) or "the same command starts again.", code=130)
+            _stop(str(stop) or "the same command, given again, goes on.", code=130)
 
 
 app = typer.Typer(
@@ -248,27 +242,32 @@ def report(
 
     if run is not None and html is None:
         raise UserError(f"--run {run} chooses what the page shows; give --html FILE too.")
-    found = load_runs(folders)
+    left_out: list[str] = []
+    found = load_runs(folders, left_out.append)
+    compared = _compare(found, margin)
+    left_out += [reason for comparison in compared for reason in comparison.damaged]
     if html is not None:
         from attnexp.progress import note
         from attnexp.report.html import write
         from attnexp.runs.result import Run
 
         chosen = Run(path=run, result=load(run)) if run else None
-        write(html, found, _compare(found, margin), chosen=chosen)
+        write(html, found, compared, chosen=chosen)
         note(f"Page: {html}")
-        return
-    match Format.json if as_json else format:
-        case Format.table:
-            _show(found, margin)
-        case Format.markdown:
-            _out(formats.markdown(_compare(found, margin)), end="")
-        case Format.latex:
-            _out(formats.latex(_compare(found, margin)), end="")
-        case Format.csv:
-            _out(formats.as_csv(_compare(found, margin)), end="")
-        case Format.json:
-            _out(formats.as_json(_compare(found, margin)))
+    else:
+        match Format.json if as_json else format:
+            case Format.table:
+                formats.show(compared, _console())
+            case Format.markdown:
+                _out(formats.markdown(compared), end="")
+            case Format.latex:
+                _out(formats.latex(compared), end="")
+            case Format.csv:
+                _out(formats.as_csv(compared), end="")
+            case Format.json:
+                _out(formats.as_json(compared))
+    if left_out:
+        _stop("\n".join(["not all of it could be read, and this was left out:", *left_out]), code=1)
 
 
 @app.command()
@@ -290,14 +289,23 @@ def evaluate(
     stored, measured = evaluate_run(run_dir, overrides or [])
     if as_json:
         _print_json({"stored": asdict(stored), "measured": asdict(measured)})
+    else:
+        for name, figures in (("stored", stored), ("measured", measured)):
+            _out(
+                f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
+                f"n {figures.n:,}"
+            )
+    if overrides:
         return
-    for name, figures in (("stored", stored), ("measured", measured)):
-        _out(
-            f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
-            f"n {figures.n:,}"
+    if stored != measured:
+        _stop(
+            f"stored and measured differ: accuracy {stored.accuracy} and {measured.accuracy}, loss "
+            f"{stored.loss} and {measured.loss}. Another processor or torch rounds differently; "
+            f"beyond that, code or data are not those of the run.",
+            code=1,
         )
-    if not overrides:
-        _out("The same to the last bit." if stored == measured else "Not the same.")
+    if not as_json:
+        _out("The same to the last bit.")
 
 
 @app.command()
@@ -408,17 +416,61 @@ def claims(
         _stop(f"refuted: {', '.join(refuted)}", code=1)
 
 
+@app.command()
+def doctor(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Any tree of runs.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What is installed, which devices, which data; or, of DIR, which runs to make again.
+
+    Example: attnexp doctor outputs
+    """
+    from attnexp.report import doctor
+
+    if folder is None:
+        around = doctor.look_around()
+        _print_json(around) if as_json else doctor.show(around, _console())
+        return
+    found = doctor.examine(folder)
+    _print_json(found) if as_json else doctor.show_tree(found, _console())
+    if found["troubles"]:
+        _stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)
+
+
 def main() -> None:
     """The console script."""
     # Threads of GNU OpenMP spin for milliseconds while they wait, which on cores shared with other
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    # Pieces of one's own lie beside the caller, as with `python -m`; last, so that they hide none.
-    sys.path.append(os.getcwd())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is lost
+    if sys.stderr is None:  # 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:  # >&-
+        _stop("the standard output is closed. Send it somewhere: > FILE, or > /dev/null.", code=2)
+    try:
+        # Pieces of one's own lie beside the caller, as with `python -m`; last, so they hide none.
+        sys.path.append(os.getcwd())
+    except FileNotFoundError:
+        _stop("the folder that you are in was deleted. Change to another: cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
-    app(prog_name="attnexp")
+    try:
+        app(prog_name="attnexp")
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Hand over what is left of the output. Python itself would do so after our last word."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whose reader has what it wanted
+            _stop(f"{error.strerror}: the standard output. Send it elsewhere.", code=2)
 
 
 def _stop(message: str, code: int) -> NoReturn:
@@ -433,8 +485,12 @@ def _stop(message: str, code: int) -> NoReturn:
 def _console() -> "Console":
     from rich.console import Console
 
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # as any other output does; rich itself would exit with 1
+
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
+    return Output(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
 
 
 def _out(text: str, end: str = "\n") -> None:

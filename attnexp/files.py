@@ -1,4 +1,4 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, and what a disk says that does not take them."""
 
 import os
 from collections.abc import Iterator
@@ -6,18 +6,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from attnexp.errors import UserError
+
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside `path` and rename over it, so a reader never sees half a file.
+    """Write beside `path` and rename over it, so a reader never sees half a file, not even after
+    the power has gone.
 
-    Two processes may write at once: each has a file of its own, and the later rename wins.
+    Two processes may write at once: each has a file of its own, and the later rename wins. An
+    `OSError` names `path`.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with part.open("wb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the disk refuses into one message, which names the file, or else `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"Results cannot be written to {error.filename or path}: {error.strerror}. Give "
+            f"another place with out=DIR."
+        ) from error

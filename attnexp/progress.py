@@ -26,8 +26,11 @@ def note(line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
 
 
-def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
-    """Pass items on, showing how many are done, the rate and the time left on a terminal."""
+def track(items: Iterable[T], *, total: int, label: str, completed: int = 0) -> Iterator[T]:
+    """Pass items on, showing how many are done, the rate and the time left on a terminal.
+
+    completed: how many of `total` are not among the items, being done already.
+    """
     if not console.is_terminal:
         yield from items
         return
@@ -39,7 +42,9 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(items, total=total, description=label, update_period=0.2)
+        yield from progress.track(
+            items, total=total, completed=completed, description=label, update_period=0.2
+        )
 
 
 def duration(seconds: float) -> str:

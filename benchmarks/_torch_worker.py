@@ -23,7 +23,7 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier, build_classifier, build_model
 from attnexp.model.fast import FusedSelfAttention, take_fast_path
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit
+from attnexp.training.loop import Examples, fit, start
 
 Batches = DataLoader[tuple[Tensor, ...]]
 
@@ -68,7 +68,7 @@ def ours(config: RunConfig, train: Examples, val: Examples, *, is_fused: bool) -
     if config.train.fast and not is_fused:
         take_fast_path(model)
     shuffle = torch.Generator().manual_seed(config.seed)
-    rows = fit(model, train, val, config.train, shuffle)
+    rows = fit(start(model, train, config.train, shuffle), train, val, config.train)
     before = peak_mib()
     while True:
         wait()

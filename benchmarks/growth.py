@@ -128,7 +128,7 @@ def make_up(sweep: Sweep) -> None:
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
         predictions.save(part, {**said, predictions.VAL_LABELS: labels})
-        store.save(part, result(entry, rng))
+        store.save(part, result(entry, rng, store.digests(part)))
         store.publish(part)
     runs = [
         manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
@@ -140,8 +140,8 @@ def make_up(sweep: Sweep) -> None:
     manifest.record(sweep.directory, made)
 
 
-def result(entry: Entry, rng: np.random.Generator) -> RunResult:
-    """One made-up result."""
+def result(entry: Entry, rng: np.random.Generator, files: dict[str, str]) -> RunResult:
+    """One made-up result. files: see `RunResult`."""
     rows = []
     for epoch in range(1, 6):
         accuracy = 0.8 + 0.01 * epoch + 0.01 * (entry.job.label == "pe")
@@ -192,6 +192,7 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
         wall_seconds=6.0,
         peak_rss_bytes=500_000_000,
         provenance={"version": "0.1.0", "threads": 1, "argv": ["attnexp", "sweep"]},
+        files=files,
     )
 
 

@@ -77,7 +77,7 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
             "epochs", "best", "final", "test", "wall_seconds", "peak_rss_bytes",
             "provenance"} <= trained.keys()  # fmt: skip
     assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
-            "started"} == trained["provenance"].keys()  # fmt: skip
+            "started", "path", "resumed"} == trained["provenance"].keys()  # fmt: skip
     swept = attnexp_json("sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1")
     assert [variant["label"] for variant in swept[0]["variants"]] == [
         "position=none",
@@ -240,7 +240,7 @@ def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
     swept = attnexp("sweep", *SMOKE, "train.lr=1e-3,1e38")
     assert swept.returncode == 1
     assert "runs failed; 1 of 2 done, 1 failed" in swept.stderr
-    assert "train.lr=1e+38, seed 0: The training loss" in swept.stderr
+    assert "train.lr=1e+38, seed 0: The loss is not finite" in swept.stderr
     stopped = attnexp("sweep", *SMOKE, "train.lr=1e38", "seed=5,6", "executor.workers=1",
                       "--on-error", "stop")  # fmt: skip
     assert stopped.returncode == 1

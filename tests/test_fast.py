@@ -11,7 +11,7 @@ from attnexp.data.encode import load
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
 from attnexp.training.evaluate import evaluate_run
-from attnexp.training.loop import Examples, fit
+from attnexp.training.loop import Examples, fit, start
 from attnexp.training.run import train_run
 
 BLOCK = "model.layers=2 model.residual=true model.norm=pre model.feed_forward=8"
@@ -99,7 +99,8 @@ def test_fifty_steps_of_training_lose_the_same(position: str, study: str) -> Non
         model = build_model(config)
         if fast:
             assert take_fast_path(model) == "pooled"
-        rows = fit(model, train, test, config.train, torch.Generator().manual_seed(0))
+        state = start(model, train, config.train, torch.Generator().manual_seed(0))
+        rows = fit(state, train, test, config.train)
         losses.append([row.train_loss for row, _ in rows])
     assert len(losses[0]) == 50
     assert losses[1] == pytest.approx(losses[0], rel=1e-5, abs=0)

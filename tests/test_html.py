@@ -75,7 +75,7 @@ def page(found: list[Run], chosen: Run | None = None) -> str:
     return html.page(found, compare(found), chosen=chosen)
 
 
-def stored(folder: Path, *words: str) -> Run:
+def stored(folder: Path, *words: str, words_of_it: list[str] = WORDS) -> Run:
     """A run with a folder: weights as they are at the start, and the words of the corpus."""
     config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
     model = build_model(config)
@@ -85,9 +85,10 @@ def stored(folder: Path, *words: str) -> Run:
             model.position.weight.normal_()  # type: ignore[operator]
     folder.mkdir(exist_ok=True)
     save_weights(folder, model.state_dict())
-    store.save_vocabulary(folder, WORDS)
+    store.save_vocabulary(folder, words_of_it)
     run = made("a", 0)
-    return replace(run, path=folder, result=replace(run.result, config=to_dict(config)))
+    result = replace(run.result, config=to_dict(config), files=store.digests(folder))
+    return replace(run, path=folder, result=result)
 
 
 @pytest.fixture(scope="module")
@@ -386,8 +387,8 @@ def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> Non
 
 
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
-    run = stored(tmp_path)
-    store.save_vocabulary(tmp_path, [word for word in WORDS if word not in ("superb", "was")])
+    known = [word for word in WORDS if word not in ("superb", "was")]
+    run = stored(tmp_path, words_of_it=known)
     seen = insight.look(run).attention
     assert seen is not None
     assert seen.unknown == ["was", "superb"]
@@ -396,18 +397,17 @@ def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
 
 
 def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
-    run = stored(tmp_path, "position=learned", "position.scale=0.5")
-    store.save_vocabulary(tmp_path, [])
+    run = stored(tmp_path, "position=learned", "position.scale=0.5", words_of_it=[])
     text = Parsed(page([run])).text
     assert "trained on word ranks without their words" in text
     assert "The learned table: 24 positions × 16 columns" in text
     (tmp_path / store.VOCABULARY).unlink()
-    assert f"{store.VOCABULARY} cannot be read" in page([run])
+    assert f"{store.VOCABULARY} is missing" in page([run])
     (tmp_path / WEIGHTS).write_bytes(b"not weights")
     look = insight.look(run)
     assert look.attention is None
     assert look.table is None
-    assert "does not hold this run's weights" in look.missing[0]
+    assert f"{WEIGHTS} is damaged" in look.missing[0]
 
 
 # In a browser

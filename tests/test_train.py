@@ -13,7 +13,7 @@ from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, RunFailed, UserError
 from attnexp.model.classifier import build_classifier, build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.result import EpochRow
+from attnexp.runs.result import EpochRow, Run
 from attnexp.runs.weights import WEIGHTS, load_weights
 from attnexp.training import inputs, loop
 from attnexp.training import run as train
@@ -84,7 +84,7 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_stored_predictions_give_the_rows_again(tmp_path: Path, protocol: str) -> None:
     run_dir, result = train_run(small(tmp_path, f"train={protocol}"))
-    stored = predictions.load(run_dir)
+    stored = predictions.load(Run(path=run_dir, result=result))
     for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
         found = measure(stored[name], stored[predictions.VAL_LABELS])
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
@@ -134,7 +134,7 @@ def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
 
 
 def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"nan in epoch 1.*train\.lr"):
+    with pytest.raises(RunFailed, match=r"not finite in epoch 1, step \d+ .*train\.lr"):
         train_run(small(tmp_path, "train.lr=1e38", "model.score.scale=false"))
     (log,) = tmp_path.rglob(store.LOG)
     assert "stopped" in log.read_text()
@@ -180,7 +180,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     run_dir, result = train_run(config)
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
     model = build_classifier(config)
-    load_weights(run_dir, model)
+    load_weights(Run(path=run_dir, result=result), model)
     table = model.embedding.get_parameter("weight")
     assert table[4 : 4 + len(words) : 2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert table[5 : 4 + len(words) : 2].abs().max() <= 0.05

@@ -117,7 +117,7 @@ def test_an_estimate_takes_what_the_variant_took_before() -> None:
 def test_a_trial_is_scaled_up(
     monkeypatch: pytest.MonkeyPatch, words: list[str], expected: float
 ) -> None:
-    def trial_fit(model: Any, train: Any, val: Any, settings: Any, shuffle: Any) -> Any:
+    def trial_fit(state: Any, train: Any, val: Any, settings: Any) -> Any:
         assert (len(train), settings.epochs, settings.measure_train) == (320, 2, False)
         seconds = 320 / 100 + 320 / 1000
         yield SimpleNamespace(examples_per_second=1.0, seconds=9.0), None  # warms up

@@ -24,7 +24,7 @@ from attnexp.model.init import init_weights, named_seed
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.positions import SinusoidalPosition
 from attnexp.runs.result import EpochRow
-from attnexp.training.loop import Examples, fit, make_optimizer
+from attnexp.training.loop import Examples, fit, make_optimizer, start
 
 SEEDS = (0, 1, 2)
 
@@ -191,7 +191,8 @@ def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learni
     with torch.random.fork_rng(devices=[]):
         model = build_model(config)
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
-    return steepest([row for row, _ in fit(model, train, val, config.train, shuffle)])
+    state = start(model, train, config.train, shuffle)
+    return steepest([row for row, _ in fit(state, train, val, config.train)])
 
 
 def steepest(rows: Sequence[EpochRow]) -> Learning:

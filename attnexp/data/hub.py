@@ -44,6 +44,18 @@ def cached(name: str) -> Path | None:
     return folder
 
 
+def unreachable(name: str) -> str | None:
+    """Why data set `name` cannot be had from the hub now; None where it can."""
+    from huggingface_hub import HfApi, utils
+
+    _quiet(utils)
+    try:
+        HfApi().dataset_info(name, timeout=DEADLINE)
+    except Exception as error:  # as below
+        return f"cannot be reached ({_said(error)})"
+    return None
+
+
 def download(name: str, *, remedy: str) -> Path:
     """Fetch data set `name` into the cache, and return its folder there, named by its commit.
 

@@ -13,6 +13,7 @@ from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.schema import to_dict
 from attnexp.data.contrast import order_blind_ceiling
+from attnexp.errors import UserError
 from attnexp.report import kexue
 from attnexp.runs import code, manifest, predictions
 from attnexp.runs.identity import default_label, replicate, settings
@@ -122,6 +123,10 @@ class Comparison:
     """contrast only: what a bag of words can reach."""
     other_code: str
     """A line where not all runs were made by the same code, else empty."""
+    diverged: list[str]
+    """A line for each variant with runs whose loss left every sensible range."""
+    damaged: list[str]
+    """A line for each run whose predictions are not what it wrote: it has no McNemar test."""
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
     """By variant, then by point; empty for one that shares no seed with the baseline."""
@@ -236,7 +241,8 @@ def _compare(found: list[Run], margin: float) -> Comparison:
     fraction = first.config["data"].get("order_fraction")
     measured = {label: _measured(group, points) for label, group in groups.items()}
     (_, baseline), *others = measured.items()
-    right = _mcnemar(groups, points)
+    damaged = dict[str, None]()
+    right = _mcnemar(groups, points, damaged)
     differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
     for point in points:
         paired_up = {
@@ -261,6 +267,8 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         n_test=first.data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
         other_code=_of_other_code(found),
+        diverged=[line for label, group in groups.items() for line in _diverged(label, group)],
+        damaged=list(damaged),
         variants=[
             _variant(label, group, measured[label], held[label]) for label, group in groups.items()
         ],
@@ -349,11 +357,24 @@ def _crossed(corners: Sequence[BySeed], margin: float) -> dict[str, Paired]:
     return _differences(minus(one, two), minus(three, four), margin)
 
 
+def _diverged(label: str, group: list[Run]) -> list[str]:
+    said = [run.result.diverged for run in group if run.result.diverged]
+    if not said:
+        return []
+    return [
+        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; to always say "
+        f"50 % has 0.69). Such figures tell nothing of the variant; use a smaller train.lr."
+    ]
+
+
 def _mcnemar(
-    groups: dict[str, list[Run]], points: tuple[Point, ...]
+    groups: dict[str, list[Run]], points: tuple[Point, ...], damaged: dict[str, None]
 ) -> dict[str, dict[str, dict[str, McNemar]]]:
     """By variant but the first, point and seed, wherever both runs still have their predictions of
-    the same reviews. Seed by seed, so that every file is read once."""
+    the same reviews. Seed by seed, so that every file is read once.
+
+    damaged: takes a line for each run that has other ones.
+    """
     baseline, *others = (
         {replicate(run.result.config): run for run in group} for group in groups.values()
     )
@@ -363,19 +384,25 @@ def _mcnemar(
     }
     for seed, run in baseline.items():
         paired_with = {k: v[seed] for k, v in zip(labels, others, strict=True) if seed in v}
-        right = _right(run, points) if paired_with else {}
+        right = _right(run, points, damaged) if paired_with else {}
         for label, other in paired_with.items():
-            for name, right_too in (_right(other, points) if right else {}).items():
+            for name, right_too in (_right(other, points, damaged) if right else {}).items():
                 if len(right[name]) == len(right_too):
                     found[label][name][seed] = mcnemar(right_too, right[name])
     return found
 
 
-def _right(run: Run, points: tuple[Point, ...]) -> dict[str, NDArray[np.bool_]]:
+def _right(
+    run: Run, points: tuple[Point, ...], damaged: dict[str, None]
+) -> dict[str, NDArray[np.bool_]]:
     """By point, which reviews the run has right; empty where it no longer has its predictions."""
     if not (run.path / predictions.FILE).exists():
         return {}
-    stored = predictions.load(run.path)
+    try:
+        stored = predictions.load(run)
+    except UserError as error:
+        damaged[str(error)] = None
+        return {}
     found = {}
     for point in points:
         on_test = point.prediction == predictions.TEST

@@ -36,6 +36,8 @@ def show(comparisons: Sequence[Comparison], console: Console) -> None:
             word, _, grounds = line.partition(":")
             style = VERDICT_STYLES[verdict or Verdict.inconclusive]
             console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
+        for line in comparison.diverged:
+            console.print(Text(line, style="bold red"))
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:

@@ -103,7 +103,7 @@ def _load(run: Run) -> "tuple[RunConfig, Classifier]":
 
     config = overlay(run.result.config, [])
     model = build_classifier(config)
-    load_weights(run.path, model)
+    load_weights(run, model)
     return config, model.eval()
 
 
@@ -140,11 +140,9 @@ def _attention(run: Run, config: "RunConfig", model: "Classifier") -> Attention:
 def _vocabulary(run: Run) -> list[str]:
     """The words of a run. Raises `UserError` where there are none."""
     try:
-        words = store.load_vocabulary(run.path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"There is no attention map: {run.path / store.VOCABULARY} cannot be read."
-        ) from error
+        words = store.load_vocabulary(run)
+    except UserError as error:
+        raise UserError(f"There is no attention map: {error}") from error
     if not words:
         raise UserError(
             "There is no attention map: the run was trained on word ranks without their words "

@@ -210,6 +210,7 @@ def summary(comparison: Comparison) -> Table:
             cells = [_points(pair) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].n), *cells])
     notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
+    notes += [*comparison.diverged, *comparison.damaged]
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
     notes += [_about(point) for point in comparison.points]
     notes += unequal

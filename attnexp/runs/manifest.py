@@ -4,7 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from attnexp import progress
 from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.result import Run
@@ -69,7 +69,7 @@ def record(folder: Path, planned: Manifest) -> None:
 
     Raises `UserError` without a place, and where something else was declared before.
     """
-    with store.writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
             if earlier := load(folder):
@@ -86,16 +86,18 @@ def load(folder: Path) -> Manifest | None:
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration")
-        return Manifest(
+        found = Manifest(
             **{
                 **tree,
                 "runs": [Entry(**entry) for entry in tree["runs"]],
                 "declaration": Declaration.from_json(declared) if declared else None,
             }
         )
+        _check(found)
+        return found
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except store.NOT_A_RESULT as error:
         raise UserError(
             f"{file} cannot be used ({error}). Delete it and sweep again: finished runs are kept."
         ) from error
@@ -103,30 +105,63 @@ def load(folder: Path) -> Manifest | None:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def load_runs(folders: Sequence[Path]) -> list[Run]:
+def _check(found: Manifest) -> None:
+    """Raise where it is not what `record` writes."""
+    levels = [level for variant in found.variants.values() for level in variant.values()]
+    texts = [found.name, *found.variants, *levels, *found.commands]
+    texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
+    if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
+        raise TypeError("it lacks runs, commands or their names")
+    if unknown := {run.variant for run in found.runs} - found.variants.keys():
+        raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
+
+
+def load_runs(
+    folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
+) -> list[Run]:
     """The finished runs of studies, under their variants' names, and of bare folders, without.
 
-    Raises `UserError` for a folder without any.
+    left_out: told why, of each run and study that cannot be read. Raises `UserError` for a folder
+    without any finished run, and where none can be read.
     """
     unique: dict[tuple[str, str], Run] = {}
+    reasons: list[str] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-        study = load(folder)
-        found = store.load_folder(folder) if study is None else _of_study(folder, study)
-        if not found:
+        before = len(reasons)
+        found: list[Run] = []
+        try:
+            study = load(folder)
+        except UserError as error:
+            reasons.append(str(error))
+        else:
+            if study is None:
+                found = store.load_folder(folder, reasons.append)
+            else:
+                found = _of_study(folder, study, reasons.append)
+        if not found and len(reasons) == before:
             raise UserError(f"There is no finished run in {folder}.")
         for run in found:
             unique.setdefault((run.result.run_id, run.label), run)
+    if not unique:
+        raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
+    for reason in reasons:
+        left_out(reason)
     return list(unique.values())
 
 
-def _of_study(folder: Path, study: Manifest) -> list[Run]:
+def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) -> list[Run]:
     found = []
     for entry in study.runs:
         path = store.run_dir(folder.parent, entry.run_id)
         if store.has_finished(path):
-            found.append(Run(path=path, result=store.load(path), label=entry.variant, study=folder))
+            try:
+                result = store.load(path)
+            except UserError as error:
+                left_out(str(error))
+            else:
+                found.append(Run(path=path, result=result, label=entry.variant, study=folder))
     if missing := len(study.runs) - len(found):
         progress.note(
             f"{folder}: {missing} of {len(study.runs)} runs are missing. This makes them: "

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from attnexp.runs import arrays
+from attnexp.runs.result import Run
 
 FILE = "predictions.safetensors"
 
@@ -23,6 +24,6 @@ def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
     arrays.save(run_dir / FILE, predicted)
 
 
-def load(run_dir: Path) -> dict[str, NDArray[Any]]:
-    """What `save` wrote. Raises `UserError` when that cannot be read."""
-    return arrays.load(run_dir / FILE)
+def load(run: Run) -> dict[str, NDArray[Any]]:
+    """Those of a finished run. Raises `UserError` when they are not to be had."""
+    return arrays.load(run.path / FILE, run.read(FILE))

@@ -23,6 +23,7 @@ def collect(device: str, threads: int) -> dict[str, Any]:
         "threads": threads,
         "argv": sys.argv,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
     }
 
 

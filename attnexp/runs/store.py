@@ -2,8 +2,8 @@
 
 It holds `config.yaml` (resolved), `overrides.yaml`, `metrics.jsonl` (a line an epoch),
 `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. All
-of it is made in `ID.part/`, which takes the place of `ID/` when it is whole: what has finished is
-never lost to an attempt that has not.
+of it is made in `ID.part/`, beside a checkpoint to go on from, and takes the place of `ID/` when it
+is whole: what has finished is never lost to an attempt that has not.
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,13 +19,17 @@ from filelock import FileLock, Timeout
 
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.errors import Busy, UserError
-from attnexp.files import atomic_write
-from attnexp.runs import code
+from attnexp.files import atomic_write, writing
+from attnexp.runs import checkpoint, code
 from attnexp.runs.identity import Identity
-from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult
+from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-VOCABULARY = "vocabulary.txt"
+CONFIG, OVERRIDES, VOCABULARY = "config.yaml", "overrides.yaml", "vocabulary.txt"
+OWN_DIGEST = ',\n "sha256": "'
+"""What stands in `result.json` before the digest of all that stands before this."""
+NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+"""What reading a document raises that is none."""
 RUNS = "runs"
 """The folder of all runs, under `out`."""
 
@@ -84,7 +88,8 @@ def is_claimed(path: Path) -> bool:
 
 
 def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
-    """Make the folder of a run under way, with its configuration, in place of any earlier attempt.
+    """Make the folder of a run under way, with its configuration, in place of any earlier attempt;
+    of that a checkpoint and the log stay.
 
     Call with the run claimed. Raises `UserError` without a place.
     """
@@ -92,10 +97,12 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
 
     part = part_of(path)
     with writing(path):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        (part / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False))
-        (part / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)))
+        part.mkdir(parents=True, exist_ok=True)
+        for file in part.iterdir():
+            if file.name not in (checkpoint.FILE, LOG):
+                file.unlink()
+    _add(part / CONFIG, yaml.safe_dump(to_dict(config), sort_keys=False))
+    _add(part / OVERRIDES, yaml.safe_dump(list(overrides)))
     return part
 
 
@@ -107,6 +114,7 @@ def publish(part: Path) -> Path:
             path.rename(_replaced(path))
         part.rename(path)
         shutil.rmtree(_replaced(path), ignore_errors=True)
+        (path / checkpoint.FILE).unlink(missing_ok=True)
     return path
 
 
@@ -123,18 +131,6 @@ def _replaced(path: Path) -> Path:
     return path.with_name(f"{path.name}.replaced")
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into one message."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"Results cannot be written to {path}: {error.strerror}. Give another place with "
-            f"out=DIR."
-        ) from error
-
-
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
     """Why runs that finished once are to be made again: a line for each change of the code."""
     by_settings: dict[str, list[Path]] = {}
@@ -147,7 +143,8 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
         earlier = filter(has_finished, by_settings.get(identity.settings, []))
         newest = max(earlier, key=lambda path: (path / RESULT).stat().st_mtime, default=None)
         if newest is not None and newest.name != identity.run_id:
-            reasons[", ".join(code.changed(load(newest).code, identity.code))] += 1
+            with suppress(UserError):  # a damaged one is no reason
+                reasons[", ".join(code.changed(load(newest).code, identity.code))] += 1
     return [
         f"{names} changed since {count} run{'s were' if count > 1 else ' was'} made."
         for names, count in reasons.items()
@@ -156,65 +153,95 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
 
 def add_epoch(path: Path, row: EpochRow) -> None:
     """A line more in `metrics.jsonl`, there for whoever looks on."""
-    with (path / METRICS).open("a") as file:
-        file.write(json.dumps(asdict(row)) + "\n")
+    _add(path / METRICS, json.dumps(asdict(row)) + "\n")
 
 
 @contextmanager
-def log(path: Path) -> Iterator[Callable[[str], object]]:
+def log(path: Path) -> Iterator[Callable[[str], None]]:
     """A function that adds a line to `run.log`; what stops the run is written there too."""
-    with (path / LOG).open("a", buffering=1) as file:
-        try:
-            yield lambda line: file.write(line + "\n")
-        except BaseException as error:
-            file.write(f"stopped: {error!r}\n")
-            raise
+
+    def add(line: str) -> None:
+        _add(path / LOG, line + "\n")
+
+    try:
+        yield add
+    except BaseException as error:
+        with suppress(UserError):  # which may be why
+            add(f"stopped: {error!r}")
+        raise
+
+
+def _add(file: Path, text: str) -> None:
+    with writing(file), file.open("a") as opened:
+        opened.write(text)
 
 
 def save_vocabulary(path: Path, words: Sequence[str]) -> None:
     """The words in use, one a line, most frequent first: what a reader of other text needs."""
-    with atomic_write(path / VOCABULARY) as file:
+    with writing(path), atomic_write(path / VOCABULARY) as file:
         file.write("".join(f"{word}\n" for word in words).encode())
 
 
-def load_vocabulary(path: Path) -> list[str]:
-    """What `save_vocabulary` wrote."""
-    return (path / VOCABULARY).read_bytes().decode().split("\n")[:-1]
+def load_vocabulary(run: Run) -> list[str]:
+    """What `save_vocabulary` wrote. Raises `UserError` where that is not to be had."""
+    return run.read(VOCABULARY).decode().split("\n")[:-1]
+
+
+def digests(part: Path) -> dict[str, str]:
+    """SHA-256 of what lies in a folder beside its result, by name; logs and checkpoints are no part
+    of a result."""
+    names = sorted({path.name for path in part.iterdir()} - {RESULT, LOG, checkpoint.FILE})
+    return {name: digest((part / name).read_bytes()) for name in names if not name.startswith(".")}
 
 
 def save(path: Path, result: RunResult) -> None:
-    """Write `result.json`, whole or not at all."""
-    with atomic_write(path / RESULT) as file:
-        file.write(json.dumps(result.to_json(), indent=1).encode())
+    """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
+    text = json.dumps(result.to_json(), indent=1)
+    with writing(path), atomic_write(path / RESULT) as file:
+        file.write(f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode())
 
 
 def load(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
-        tree = json.loads(file.read_text())
+        content = file.read_bytes()
+        tree = json.loads(content)
         if tree["schema"] != SCHEMA:
             raise UserError(
                 f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
             )
+        figures = content.rpartition(OWN_DIGEST.encode())[0] + b"\n}"
+        if digest(figures) != tree.pop("sha256"):
+            raise ValueError("it is not what the run wrote, by its checksum")
         return RunResult.from_json(tree)
     except FileNotFoundError:
-        why = "did not finish" if (path / "config.yaml").exists() else "is not a run's folder"
+        why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"
         raise UserError(
             f"{path} {why}: there is no {RESULT}. `attnexp train` says where its results are."
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{file} is damaged ({error}). Delete its folder and run again.") from error
+    except UserError:
+        raise
+    except NOT_A_RESULT as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise UserError(
+            f"{file} is damaged ({reason}). `attnexp doctor {path}` says how to make it again."
+        ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def load_folder(folder: Path) -> list[Run]:
-    """Every finished run in or under a folder, in order of path; a copy does not count again."""
+def load_folder(folder: Path, left_out: Callable[[str], object]) -> list[Run]:
+    """Every finished run in or under a folder, in order of path; a copy does not count again.
+
+    left_out: told why, of each that cannot be read.
+    """
     unique: dict[str, Run] = {}
     for file in sorted(folder.rglob(RESULT)):
-        result = load(file.parent)
-        unique.setdefault(result.run_id, Run(path=file.parent, result=result))
+        try:
+            result = load(file.parent)
+        except UserError as error:
+            left_out(str(error))
+        else:
+            unique.setdefault(result.run_id, Run(path=file.parent, result=result))
     return list(unique.values())

@@ -11,7 +11,7 @@ from attnexp.model.classifier import build_model
 from attnexp.runs.result import RunResult
 from attnexp.training import device
 from attnexp.training.inputs import read_inputs
-from attnexp.training.loop import Examples, fit
+from attnexp.training.loop import Examples, fit, start
 
 NUM_TRIAL = 320
 """Reviews of a trial epoch: ten batches of K's size."""
@@ -35,7 +35,8 @@ def trial(config: RunConfig) -> float | None:
     short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    *_, (row, _) = fit(build_model(config).to(where), few, few, short, generator)
+    state = start(build_model(config).to(where), few, short, generator)
+    *_, (row, _) = fit(state, few, few, short)
     each_step = 1 / row.examples_per_second
     each_look = row.seconds / len(few) - each_step
     num_train, num_val = len(dataset.train), len(dataset.test)

@@ -11,6 +11,7 @@ from typing import Any
 
 from attnexp import progress
 from attnexp.config.schema import OnError
+from attnexp.errors import UserError
 from attnexp.runs import code, manifest, store
 from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
@@ -215,8 +216,12 @@ def _later(entry: Entry, todo: deque[Entry]) -> None:
 
 
 def _take_up(entry: Entry) -> None:
-    """What has finished before."""
-    _record(entry, Run(path=entry.path, result=store.load(entry.path)))
+    """What has finished before; where that cannot be read, the sweep goes on without it."""
+    try:
+        outcome: Outcome = Run(path=entry.path, result=store.load(entry.path))
+    except UserError as error:
+        outcome = Failure(entry.job, str(error))
+    _record(entry, outcome)
 
 
 def _record(entry: Entry, outcome: Outcome | None) -> None:

@@ -9,7 +9,7 @@ from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
 from attnexp.runs import store
-from attnexp.runs.result import Evaluation
+from attnexp.runs.result import Evaluation, Run
 from attnexp.runs.weights import load_weights
 from attnexp.training import device
 from attnexp.training.loop import Examples, evaluate
@@ -28,6 +28,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
     result = store.load(run_dir)
+    run = Run(path=run_dir, result=result)
     stored_threads = result.provenance["threads"]
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
@@ -35,7 +36,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
-        test = encode.load_test(config.data, store.load_vocabulary(run_dir))
+        test = encode.load_test(config.data, store.load_vocabulary(run))
     else:
         dataset = encode.load(config.data)
         if dataset.fingerprint != result.data["fingerprint"]:
@@ -45,7 +46,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
             )
         test = dataset.test
     model = build_model(config).to(where)
-    load_weights(run_dir, model)
+    load_weights(run, model)
     if config.train.fast:
         take_fast_path(model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)

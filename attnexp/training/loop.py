@@ -24,11 +24,19 @@ from attnexp.data.encode import Encoded
 from attnexp.errors import RunFailed
 from attnexp.model.seams import Baseline
 from attnexp.runs.result import EpochRow, Evaluation
+from attnexp.training import interrupt
 from attnexp.training.device import autocast
 from attnexp.training.metrics import measure
+from attnexp.training.state import State
 
 Logits = NDArray[np.float32]
 """(n,): a prediction for each review."""
+
+LOOK_EVERY = 100
+"""Steps between two looks for what is not finite. One takes a millisecond."""
+
+NUM_NAMED = 32
+"""Rows of a batch that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,56 +70,41 @@ class Examples:
         return labels
 
 
-class Tally:
-    """Running mean of loss and accuracy while training, summed on the device.
+def start(
+    model: nn.Module, train: Examples, config: TrainConfig, shuffle: torch.Generator
+) -> State:
+    """Training before its first step.
 
-    Asking for a number after every batch would make the host wait for the GPU.
+    shuffle: orders the examples; models given equal generators see the same batches.
     """
-
-    def __init__(self, device: torch.device) -> None:
-        self.n = 0
-        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-        self.num_right = torch.zeros((), dtype=torch.int64, device=device)
-
-    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """loss: mean over the batch. logits, labels: (B,). Probability 0.5 counts as negative."""
-        self.n += len(labels)
-        self.loss_sum += loss.detach() * len(labels)
-        self.num_right += ((logits > 0) == (labels > 0)).sum()
-
-    def mean(self) -> tuple[float, float]:
-        """Loss and accuracy over all examples added so far."""
-        return self.loss_sum.item() / self.n, self.num_right.item() / self.n
+    return State.start(
+        model,
+        make_optimizer(model, config),
+        shuffle,
+        num_examples=len(train),
+        device=train.device,
+    )
 
 
 def fit(
-    model: nn.Module, train: Examples, val: Examples, config: TrainConfig, shuffle: torch.Generator
+    state: State, train: Examples, val: Examples, config: TrainConfig
 ) -> Iterator[tuple[EpochRow, Logits]]:
-    """Train; after every epoch yield its row and what the model, as it is then, says of `val`.
+    """Train on from `state`; after every epoch yield its row and what the model, as it is then,
+    says of `val`. The state is then that before the next epoch.
 
-    shuffle: orders the examples; models given equal generators see the same batches. Raises
-    `RunFailed` when the loss is no longer a number.
+    Raises `RunFailed` when the loss, a gradient or a weight is no longer a number, and
+    `interrupt.Stopped`, with the state as the last step left it.
     """
-    optimizer = make_optimizer(model, config)
-    for epoch in range(1, config.epochs + 1):
-        started = time.perf_counter()
-        model.train()
-        tally = Tally(train.device)
-        batches = torch.randperm(len(train), generator=shuffle).to(train.device)
-        for rows in progress.track(
-            batches.split(config.batch_size),
-            total=math.ceil(len(train) / config.batch_size),
-            label=f"epoch {epoch}/{config.epochs}",
-        ):
-            batch = train[rows]
-            with autocast(train.device, config.precision):
-                logits = model(batch.ids).float()
-            loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            tally.add(loss, logits, batch.labels)
-        yield _measured(model, train, val, config, epoch, tally.mean(), started)
+    while state.epoch <= config.epochs:
+        tensors = {name: tensor.clone() for name, tensor in state.tensors().items()}
+        numbers = state.numbers()
+        try:
+            found = _epoch(state, train, val, config, look_every=LOOK_EVERY)
+        except FloatingPointError:  # some steps ago: do them again, and look after each
+            state.restore(tensors, numbers)
+            found = _epoch(state, train, val, config, look_every=1)
+        state.next_epoch()
+        yield found
 
 
 def fit_in_one_go(
@@ -122,6 +115,35 @@ def fit_in_one_go(
     model.fit(train.ids, train.labels)
     fitted = evaluate(model, train, config.precision, label="measuring on train")
     yield _measured(model, train, val, config, 1, (fitted.loss, fitted.accuracy), started)
+
+
+def _epoch(
+    state: State, train: Examples, val: Examples, config: TrainConfig, *, look_every: int
+) -> tuple[EpochRow, Logits]:
+    """The rest of the epoch that is under way."""
+    model, tally = state.model, state.tally
+    model.train()
+    batches = state.order.split(config.batch_size)
+    begun = time.perf_counter() - tally.seconds
+    for rows in progress.track(
+        batches[tally.num_steps :],
+        total=len(batches),
+        completed=tally.num_steps,
+        label=f"epoch {state.epoch}/{config.epochs}",
+    ):
+        interrupt.check()
+        batch = train[rows]
+        with autocast(train.device, config.precision):
+            logits = model(batch.ids).float()
+        loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
+        state.optimizer.zero_grad()
+        loss.backward()
+        tally.add(loss, logits, batch.labels)
+        if tally.num_steps % look_every == 0 or tally.num_steps == len(batches):
+            _check_finite(state, config, rows, exact=look_every == 1)
+        state.optimizer.step()
+        tally.seconds = time.perf_counter() - begun
+    return _measured(model, train, val, config, state.epoch, tally.mean(), begun)
 
 
 def _measured(
@@ -139,12 +161,10 @@ def _measured(
     val_logits = predict(model, val, config.precision)
     validated = measure(val_logits, val.truth)
     seconds = time.perf_counter() - started
-    for name, value in (("training", running_loss), ("validation", validated.loss)):
-        if not math.isfinite(value):
-            raise RunFailed(
-                f"The {name} loss is {value} in epoch {epoch}. A smaller train.lr "
-                f"(now {config.lr:g}) usually helps."
-            )
+    if not math.isfinite(validated.loss):
+        raise RunFailed(
+            f"The validation loss is {validated.loss} after epoch {epoch}. {_remedy(config)}"
+        )
     after = None
     if config.measure_train:
         after = evaluate(model, train, config.precision, label="measuring on train")
@@ -162,6 +182,40 @@ def _measured(
         examples_per_second=len(train) / train_seconds,
     )
     return row, val_logits
+
+
+def _check_finite(state: State, config: TrainConfig, rows: Tensor, *, exact: bool) -> None:
+    """Raise `FloatingPointError` where a NaN or an infinity has come up, which stays in the sum of
+    losses, and through Adam's moments in the weights; if `exact`, `RunFailed`, for this step.
+    """
+    broken = _not_finite(state)
+    if broken is None:
+        return
+    if not exact:
+        raise FloatingPointError(broken)
+    reviews = ", ".join(map(str, rows.tolist()[:NUM_NAMED]))
+    more = f" and {len(rows) - NUM_NAMED} more" if len(rows) > NUM_NAMED else ""
+    good = f"Epoch {state.epoch - 1} was the last good one." if state.epoch > 1 else ""
+    raise RunFailed(
+        f"{broken} is not finite in epoch {state.epoch}, step {state.tally.num_steps} (rows "
+        f"{reviews}{more} of train). {good} {_remedy(config)}".replace("  ", " ")
+    )
+
+
+def _not_finite(state: State) -> str | None:
+    """The first of loss, weights and gradients that holds a NaN or an infinity."""
+    if not math.isfinite(state.tally.loss_sum.item()):
+        return "The loss"
+    for name, weight in state.model.named_parameters():
+        for kind, tensor in (("weight", weight.detach()), ("gradient of", weight.grad)):
+            # The sum is quick, but may overflow by itself.
+            if tensor is not None and not tensor.sum().isfinite() and not tensor.isfinite().all():
+                return f"The {kind} {name}"
+    return None
+
+
+def _remedy(config: TrainConfig) -> str:
+    return f"A smaller train.lr (now {config.lr:g}) usually helps."
 
 
 def evaluate(
@@ -182,6 +236,7 @@ def predict(
     begins = range(0, len(examples), size)
     with torch.inference_mode(), autocast(examples.device, precision):
         for begin in progress.track(begins, total=len(begins), label=label):
+            interrupt.check()
             rows = slice(begin, begin + size)
             logits[rows] = model(examples.ids[rows]).float()
     predicted: Logits = logits.cpu().numpy()
@@ -207,11 +262,10 @@ class KerasAdam(torch.optim.Adam):
     two one.
     """
 
-    num_steps = 0
-
     def step(self, closure: Any = None) -> Any:
         """As torch's."""
-        self.num_steps += 1
         for group in self.param_groups:
-            group["eps"] = self.defaults["eps"] / math.sqrt(1 - group["betas"][1] ** self.num_steps)
+            group["num_steps"] = group.get("num_steps", 0) + 1
+            correction = 1 - group["betas"][1] ** group["num_steps"]
+            group["eps"] = self.defaults["eps"] / math.sqrt(correction)
         return super().step(closure)

@@ -8,8 +8,8 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,15 @@ from attnexp.model.cost import of_model
 from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
-from attnexp.runs import predictions, provenance, store
+from attnexp.runs import checkpoint, code, predictions, provenance, store
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
-from attnexp.runs.weights import load_weights, save_weights
-from attnexp.training import device
+from attnexp.runs.weights import save_weights
+from attnexp.training import device, interrupt
 from attnexp.training.inputs import Inputs, read_inputs
-from attnexp.training.loop import Examples, Logits, fit, fit_in_one_go, predict
+from attnexp.training.loop import Examples, Logits, fit, fit_in_one_go, predict, start
 from attnexp.training.metrics import measure
+from attnexp.training.state import State
 
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
 """The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
@@ -58,6 +59,8 @@ class OpenRun:
     epochs: list[EpochRow] = field(default_factory=list)
     predicted: dict[str, Logits] = field(default_factory=dict)
     """See `predictions`."""
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    """Of the model that will be tested."""
 
     @property
     def config(self) -> RunConfig:
@@ -88,7 +91,7 @@ class OpenRun:
         is_best = all(row.val_accuracy > earlier.val_accuracy for earlier in self.epochs)
         is_last = row.epoch == self.config.num_epochs
         if is_last if self.config.train.protocol is Protocol.blog else is_best:
-            save_weights(self.path, weights)
+            self.weights = {name: tensor.clone() for name, tensor in weights.items()}
         if is_best:
             self.predicted[predictions.BEST] = logits
         self.predicted[predictions.FINAL] = logits
@@ -96,14 +99,78 @@ class OpenRun:
         store.add_epoch(self.path, row)
         self.say(epoch_line(row, self.config.num_epochs))
 
+    def keep(self, state: State) -> None:
+        """Write down all that the rest of the run depends on."""
+        tensors = {f"training.{name}": tensor for name, tensor in state.tensors().items()}
+        tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
+        checkpoint.save(
+            self.path,
+            {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+            | {f"predicted.{name}": logits for name, logits in self.predicted.items()},
+            {
+                "made_by": self._made_by(),
+                "code": self.identity.code,
+                "at": str(state),
+                "training": state.numbers(),
+                "epochs": [asdict(row) for row in self.epochs],
+                "seconds": time.perf_counter() - self.started,
+                "resumed": self.provenance["resumed"],
+            },
+        )
+
+    def go_on(self, state: State) -> None:
+        """Take up what `keep` wrote, if it is there and was made as this run would make it."""
+        try:
+            about = checkpoint.about(self.path)
+            if about is None:
+                self._tell_of_other_code()
+                return
+            if self.config.train.threads is None:  # rounding depends on them
+                torch.set_num_threads(about["made_by"]["threads"])
+                self.provenance["threads"] = torch.get_num_threads()
+            for name, now in self._made_by().items():
+                if about["made_by"][name] != now:
+                    raise ValueError(f"{name} was {about['made_by'][name]}, now {now}")
+            arrays = checkpoint.load(self.path)
+        except ValueError as error:
+            self.say(f"The checkpoint of an earlier attempt is not used: {error}. Starts over.")
+            return
+
+        def under(prefix: str) -> dict[str, Any]:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        as_tensors = {name: torch.from_numpy(array) for name, array in under("training.").items()}
+        state.restore(as_tensors, about["training"])
+        self.weights = {k: torch.from_numpy(v) for k, v in under("weights.").items()}
+        self.predicted = under("predicted.")
+        self.epochs = [EpochRow(**row) for row in about["epochs"]]
+        for row in self.epochs:
+            store.add_epoch(self.path, row)
+        self.started -= about["seconds"]
+        self.provenance["resumed"] = [*about["resumed"], about["at"]]
+        self.say(f"goes on from {state}")
+
+    def _made_by(self) -> dict[str, Any]:
+        """What must be the same for the figures to be those of one undisturbed run."""
+        machine = {name: self.provenance[name] for name in ("torch", "device", "threads", "path")}
+        return {"run": self.identity.run_id, **machine}
+
+    def _tell_of_other_code(self) -> None:
+        for folder in checkpoint.of_other_code(self.path.with_suffix("")):
+            with suppress(ValueError, KeyError):
+                about = checkpoint.about(folder) or {}
+                names = ", ".join(code.changed(about["code"], self.identity.code))
+                self.say(f"{names} changed since {folder} came to {about['at']}. Starts over.")
+
     def finish(self, model: nn.Module) -> RunResult:
         """Test the model whose weights were kept; write everything down, `result.json` last."""
-        load_weights(self.path, model)
+        model.load_state_dict(self.weights)
         if self.config.train.protocol is Protocol.blog:  # the test set was the validation set
             logits = self.predicted[predictions.FINAL]
         else:
             logits = predict(model, self.test, self.config.train.precision)
             self.predicted[predictions.TEST] = logits
+        save_weights(self.path, self.weights)
         config, dataset, vectors = self.config, self.inputs.dataset, self.inputs.vectors
         store.save_vocabulary(self.path, dataset.words)
         truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
@@ -135,6 +202,7 @@ class OpenRun:
             wall_seconds=time.perf_counter() - self.started,
             peak_rss_bytes=device.peak_rss_bytes(),
             provenance=self.provenance,
+            files=store.digests(self.path),
         )
         self.inputs.identify()  # refuses where code has changed since the start
         store.save(self.path, result)
@@ -216,12 +284,21 @@ def work_through(run: OpenRun) -> RunResult:
     """Train and finish an open run."""
     model, config = run.build(), run.config.train
     if isinstance(model, Baseline):
-        epochs = fit_in_one_go(model, run.train, run.val, config)
-    else:
-        epochs = fit(model, run.train, run.val, config, run.shuffle())
-    for row, logits in epochs:
-        run.add(row, logits, model.state_dict())
-    return run.finish(model)
+        for row, logits in fit_in_one_go(model, run.train, run.val, config):
+            run.add(row, logits, model.state_dict())
+        return run.finish(model)
+    state = start(model, run.train, config, run.shuffle())
+    run.go_on(state)
+    with interrupt.deferred():
+        try:
+            for row, logits in fit(state, run.train, run.val, config):
+                run.add(row, logits, model.state_dict())
+                if row.epoch < config.epochs:
+                    run.keep(state)
+            return run.finish(model)
+        except interrupt.Stopped:
+            run.keep(state)
+            raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 
 def epoch_line(row: EpochRow, num_epochs: int) -> str:

@@ -82,7 +82,7 @@ class Processes:
         return ended
 
     def close(self) -> None:
-        """End every process, in the middle of a run or not."""
+        """End every process; one in the middle of a run first writes down how far it came."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
@@ -128,7 +128,10 @@ def _work(pipe: Connection, environment: dict[str, str]) -> None:
             job = pipe.recv()
         except EOFError:
             return
-        pipe.send(do(job))
+        try:
+            pipe.send(do(job))
+        except (KeyboardInterrupt, BrokenPipeError):  # we are to end; nobody may be left to tell
+            return
 
 
 def _die_with_parent() -> None:
@@ -136,7 +139,7 @@ def _die_with_parent() -> None:
     parent = parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)  # a run first writes down how far it came
 
 
 def _cause_of_death(process: BaseProcess) -> str:

@@ -1,0 +1,204 @@
+"""What is here and whether it is well: the installation, its data, and a whole tree of runs."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from attnexp import __version__
+from attnexp.config.schema import DataConfig
+from attnexp.data import hub, inventory, sources
+from attnexp.data.cache import cache_dir
+from attnexp.errors import UserError
+from attnexp.runs import checkpoint, manifest, store
+from attnexp.runs.result import digest
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """Something that is to be made again."""
+
+    folder: str
+    what: str
+    command: str
+    """What makes it."""
+
+
+def look_around() -> dict[str, Any]:
+    """What is installed, which devices there are, which data can be reached."""
+    import torch
+
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return {
+        "schema": SCHEMA,
+        "attnexp": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": _packages(),
+        "devices": [
+            {"name": "cpu", "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+            *({"name": gpu.name, "memory_bytes": gpu.total_memory} for gpu in gpus),
+        ],
+        "data": inventory.take(DataConfig(path=os.environ.get("ATTNEXP_IMDB") or None))["sets"],
+        "hub": {"name": sources.IMDB, "unreachable": hub.unreachable(sources.IMDB)},
+        "cache": {"folder": str(cache_dir()), "free_bytes": _free(cache_dir())},
+    }
+
+
+def _packages() -> list[dict[str, Any]]:
+    """What attnexp asks for: name, extra (None for what all need), version (None without)."""
+    found = []
+    for wanted in importlib.metadata.requires("attnexp") or []:
+        match = re.match(r"[\w.-]+", wanted)
+        extra = re.search(r"extra == ['\"](\w+)", wanted)
+        assert match is not None
+        try:
+            version = importlib.metadata.version(match[0])
+        except importlib.metadata.PackageNotFoundError:
+            version = None
+        found.append({"name": match[0], "extra": extra and extra[1], "version": version})
+    return found
+
+
+def _free(folder: Path) -> int:
+    """Bytes left where a folder is, or will be."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """Print what `look_around` gave."""
+
+    def line(name: str, text: str) -> None:
+        console.print(Text(f"{name:10s}{text}"), soft_wrap=True)
+
+    line("attnexp", f"{found['attnexp']}, Python {found['python']}, {found['platform']}")
+    for extra in dict.fromkeys(package["extra"] for package in found["packages"]):
+        packages = [one for one in found["packages"] if one["extra"] == extra]
+        text = ", ".join(f"{one['name']} {one['version'] or 'missing'}" for one in packages)
+        if extra and not all(one["version"] for one in packages):
+            text += f" (pip install 'attnexp[{extra}]')"
+        line(extra or "packages", text)
+    for device in found["devices"]:
+        if "cores" in device:
+            line("device", f"cpu, {device['cores']} cores, torch uses {device['threads']}")
+        else:
+            line("device", f"{device['name']}, {device['memory_bytes'] / 2**30:.0f} GiB")
+    for one in found["data"]:
+        line("data", f"{one['name']}: {one['source'] or one['missing']}")
+    unreachable = found["hub"]["unreachable"]
+    line("hub", f"{found['hub']['name']}: {unreachable or 'can be reached'}")
+    line("cache", f"{found['cache']['folder']}, {found['cache']['free_bytes'] / 1e9:.0f} GB free")
+
+
+def examine(root: Path) -> dict[str, Any]:
+    """Every run and study in or under a folder: how many are whole, and what is to be made again.
+
+    Raises `UserError` where there is none.
+    """
+    names = (store.RESULT, store.CONFIG, checkpoint.FILE, manifest.FILE)
+    files = [path for name in names for path in sorted(root.rglob(name))]
+    if not files:
+        raise UserError(f"There is no run and no study in {root}. Results are under outputs/.")
+    runs = sorted({path.parent for path in files if path.name != manifest.FILE})
+    studies = [path.parent for path in files if path.name == manifest.FILE]
+    troubles = [trouble for run in runs for trouble in _of_run(run)]
+    num_whole = len(runs) - len(troubles)
+    troubles += [trouble for study in studies for trouble in _of_study(study)]
+    return {
+        "schema": SCHEMA,
+        "runs": len(runs),
+        "whole": num_whole,
+        "studies": len(studies),
+        "troubles": [asdict(trouble) for trouble in troubles],
+    }
+
+
+def show_tree(found: dict[str, Any], console: Console) -> None:
+    """Print what `examine` gave."""
+    counted = f"{found['whole']} of {found['runs']} runs are whole; {found['studies']} studies."
+    console.print(Text(counted))
+    for trouble in found["troubles"]:
+        console.print(Text(f"\n{trouble['folder']}\n  {trouble['what']}"), soft_wrap=True)
+        console.print(Text(f"  {trouble['command']}"), soft_wrap=True)
+
+
+def _of_run(folder: Path) -> list[Trouble]:
+    """At most one: what stands first is enough to make it again."""
+    if folder.suffix == ".part":
+        return [_trouble(folder, _how_far(folder), again=False)] if not _is_busy(folder) else []
+    try:
+        result = store.load(folder)
+    except UserError as error:
+        return [_trouble(folder, str(error).partition(" `attnexp")[0], again=True)]
+    for name, expected in result.files.items():
+        try:
+            content = (folder / name).read_bytes()
+        except FileNotFoundError:
+            return [_trouble(folder, f"{name} is missing", again=True)]
+        except OSError as error:
+            return [_trouble(folder, f"{name} cannot be read: {error.strerror}", again=True)]
+        if digest(content) != expected:
+            what = f"{name} is damaged: it is not what the run wrote, by its checksum"
+            return [_trouble(folder, what, again=True)]
+    return []
+
+
+def _is_busy(part: Path) -> bool:
+    try:
+        return store.is_claimed(part.with_suffix(""))
+    except UserError:  # a tree that cannot be written to has no process at work
+        return False
+
+
+def _how_far(part: Path) -> str:
+    try:
+        about = checkpoint.about(part)
+    except ValueError:
+        return "unfinished, and its checkpoint is damaged"
+    return f"unfinished: it goes on from {about['at']}" if about else "unfinished, at its start"
+
+
+def _trouble(folder: Path, what: str, *, again: bool) -> Trouble:
+    import yaml
+
+    try:
+        words = yaml.safe_load((folder / store.OVERRIDES).read_text())
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError
+    except (OSError, ValueError, yaml.YAMLError):
+        return Trouble(
+            folder=str(folder),
+            what=what,
+            command=f"rm -r {shlex.quote(str(folder))}  # then train or sweep as before",
+        )
+    if folder.parent.name == store.RUNS:
+        words = [word for word in words if not word.startswith("out=")]
+        words.append(f"out={folder.parent.parent}")
+    command = shlex.join(["attnexp", "train", *(["--again"] if again else []), *words])
+    return Trouble(folder=str(folder), what=what, command=command)
+
+
+def _of_study(folder: Path) -> list[Trouble]:
+    try:
+        study = manifest.load(folder)
+    except UserError as error:
+        command = f"rm {shlex.quote(str(folder / manifest.FILE))}  # then sweep as before"
+        return [Trouble(folder=str(folder), what=str(error), command=command)]
+    assert study is not None
+    ids = {entry.run_id for entry in study.runs}
+    missing = [i for i in ids if not store.has_finished(store.run_dir(folder.parent, i))]
+    if not missing:
+        return []
+    what = f"{len(missing)} of {len(ids)} runs are missing"
+    return [Trouble(folder=str(folder), what=what, command=study.commands[-1])]

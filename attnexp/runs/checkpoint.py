@@ -1,0 +1,61 @@
+"""A run that is not done yet, as it was at the end of an epoch or when it was stopped."""
+
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from attnexp.runs import arrays
+
+FILE = "checkpoint.safetensors"
+
+
+def save(part: Path, tensors: arrays.Arrays, about: dict[str, Any]) -> None:
+    """Put this in place of what was kept before: one of the two is there whole at any time."""
+    text = json.dumps(about)
+    arrays.save(part / FILE, tensors, {"about": text, "sum": _sum(text, tensors)})
+
+
+def about(part: Path) -> dict[str, Any] | None:
+    """What was said at `save`, or None without a file. Raises `ValueError` for a damaged one."""
+    try:
+        with safe_open(part / FILE, framework="np") as file:
+            found: dict[str, Any] = json.loads(file.metadata()["about"])
+            return found
+    except FileNotFoundError:
+        return None
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise ValueError("it is damaged") from error
+
+
+def load(part: Path) -> dict[str, NDArray[Any]]:
+    """The tensors given to `save`. Raises `ValueError` where they are not what they were."""
+    try:
+        with safe_open(part / FILE, framework="np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if _sum(file.metadata()["about"], tensors) != file.metadata()["sum"]:
+                raise ValueError("it is damaged")
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise ValueError("it is damaged") from error
+    return tensors
+
+
+def of_other_code(path: Path) -> Iterator[Path]:
+    """Folders of attempts at the same settings and data as `path`, begun with other code."""
+    settings = path.name.partition("-")[0]
+    for file in sorted(path.parent.glob(f"{settings}-*.part/{FILE}")):
+        if file.parent.stem != path.name:
+            yield file.parent
+
+
+def _sum(text: str, tensors: arrays.Arrays) -> str:
+    """A checksum that finds any damage; quicker than a digest, as 30 MB are kept every epoch."""
+    total = zlib.crc32(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        total = zlib.crc32(np.ascontiguousarray(tensor).data, zlib.crc32(name.encode(), total))
+    return f"{total:08x}"

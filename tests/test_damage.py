@@ -1,0 +1,232 @@
+"""What is not as it was written is named and left out; nothing of it is believed."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from samples import result as sample
+from test_runs import planned
+
+from attnexp.cli import app
+from attnexp.config.compose import compose
+from attnexp.errors import UserError
+from attnexp.report import doctor
+from attnexp.runs import manifest, predictions, store
+from attnexp.runs.result import RunResult, digest
+from attnexp.runs.weights import WEIGHTS, save_weights
+from attnexp.training.run import train_run
+
+WORDS = ["experiment=smoke", "train.threads=1", "train.epochs=1", "data.limit_train=32",
+         "model.d_model=8", "model.d_head=4"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root of two runs."""
+    out = tmp_path_factory.mktemp("finished")
+    for position in ("none", "sinusoidal"):
+        words = [*WORDS, f"position={position}", f"out={out}"]
+        train_run(compose(words), overrides=words)
+    return out
+
+
+@pytest.fixture
+def runs(finished: Path, tmp_path: Path) -> list[Path]:
+    """A copy of the two, without and with positions."""
+    shutil.copytree(finished, tmp_path / "out")
+    folders = (tmp_path / "out" / "runs").glob("*-*")
+    return sorted(folders, key=lambda path: store.load(path).config["position"]["kind"] or "")
+
+
+def attnexp(*words: str | Path) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stop:
+        app([str(word) for word in words])
+    return int(stop.value.code or 0)
+
+
+def turn_over(file: Path, position: int) -> None:
+    """One bit, at a share of the file."""
+    content = bytearray(file.read_bytes())
+    content[position * (len(content) - 1) // 100] ^= 1 << position % 8
+    file.write_bytes(content)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """stdout and stderr, without their line breaks."""
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return out, " ".join(err.split())
+
+
+FILES = [store.RESULT, store.METRICS, store.CONFIG, store.OVERRIDES, store.VOCABULARY, WEIGHTS,
+         predictions.FILE]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("position", [0, 50, 100])
+def test_doctor_finds_every_bit_and_says_what_to_do(
+    runs: list[Path], name: str, position: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert attnexp("doctor", runs[0].parent) == 0
+    turn_over(runs[1] / name, position)
+    assert attnexp("doctor", runs[0].parent) == 1
+    out, _ = told(capsys)
+    assert "1 of 2 runs are whole" in out
+    assert f"{name} " in out
+    if name != store.OVERRIDES:
+        assert f"train --again {' '.join(WORDS)} position=sinusoidal" in out
+        assert f"out={runs[0].parent.parent}" in out
+
+
+def test_a_damaged_result_is_left_out_of_a_report_and_no_run(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn_over(runs[1] / store.RESULT, 60)
+    assert attnexp("report", runs[0].parent) == 1
+    out, err = told(capsys)
+    assert "contrast attention none: 1 run" in out
+    assert f"{runs[1] / store.RESULT} is damaged" in err
+    assert attnexp("evaluate", runs[1]) == 2
+
+
+def test_damaged_predictions_cost_their_test_alone(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn_over(runs[1] / predictions.FILE, 80)
+    assert attnexp("report", runs[0].parent) == 1
+    out, err = told(capsys)
+    assert "sinusoidal − " in out
+    assert "McNemar" not in out
+    assert f"{runs[1] / predictions.FILE} is damaged" in err
+
+
+@pytest.mark.parametrize("position", [0, 1, 50, 100])
+def test_a_damaged_model_or_vocabulary_is_not_used(
+    runs: list[Path], position: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn_over(runs[0] / WEIGHTS, position)
+    assert attnexp("evaluate", runs[0]) == 2
+    assert f"{runs[0] / WEIGHTS} is damaged" in told(capsys)[1]
+    turn_over(runs[1] / store.VOCABULARY, position)
+    assert attnexp("evaluate", runs[1], f"data.path={tmp_path}") == 2
+    assert f"{runs[1] / store.VOCABULARY} is damaged" in told(capsys)[1]
+
+
+def rewrite(run_dir: Path, tree: dict[str, Any]) -> None:
+    """A result with a digest that is right, whatever it says."""
+    text = json.dumps(tree, indent=1)
+    (run_dir / store.RESULT).write_text(
+        f'{text[:-2]}{store.OWN_DIGEST}{digest(text.encode())}"\n}}'
+    )
+
+
+def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = store.load(runs[0])
+    assert attnexp("evaluate", runs[0]) == 0
+    from safetensors.torch import load_file
+
+    weights = load_file(runs[0] / WEIGHTS)
+    save_weights(runs[0], {name: tensor + 0.5 for name, tensor in weights.items()})
+    rewrite(runs[0], {**result.to_json(), "files": store.digests(runs[0])})
+    assert attnexp("evaluate", runs[0]) == 1
+    assert f"stored and measured differ: accuracy {result.test.accuracy} and" in told(capsys)[1]
+
+
+@pytest.mark.parametrize("key", ["config", "epochs", "test", "data", "provenance"])
+@pytest.mark.parametrize("value", [None, [], "", math.nan, -1])
+def test_what_no_run_can_have_written_is_left_out_though_its_digest_is_right(
+    runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite(runs[1], {**store.load(runs[1]).to_json(), key: value})
+    assert attnexp("report", runs[0].parent) == 1
+    out, err = told(capsys)
+    assert "contrast attention none: 1 run" in out
+    assert f"{runs[1] / store.RESULT} is damaged" in err
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 9, "\x00", "null", "{}", "[1]", "4"])
+def test_a_text_that_is_no_result_is_left_out(
+    runs: list[Path], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs[1] / store.RESULT).write_text(text)
+    assert attnexp("report", runs[0].parent) == 1
+    assert f"{runs[1] / store.RESULT} is damaged" in told(capsys)[1]
+
+
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, None, "0.5", 1e308])
+@pytest.mark.parametrize("name", ["val_accuracy", "train_accuracy", "val_ece", "val_loss"])
+def test_figures_outside_their_range_are_refused(name: str, value: Any) -> None:
+    tree = sample("a", 0, [0.8, 0.7]).result.to_json()
+    assert RunResult.from_json(tree).to_json() == tree
+    if name == "val_loss" and value == 1e308:  # a loss may be that
+        value = -1e308
+    for row in (tree["epochs"][-1], tree["final"]):
+        row[name] = value
+    with pytest.raises((ValueError, TypeError)):
+        RunResult.from_json(tree)
+
+
+def test_a_report_of_nothing_that_can_be_read_is_an_error(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in runs:
+        (run / store.RESULT).write_text("")
+    assert attnexp("report", runs[0].parent) == 2
+    assert told(capsys)[1].count("is damaged") == 2
+
+
+@pytest.mark.parametrize("key", ["name", "variants", "commands", "runs"])
+@pytest.mark.parametrize("value", [None, [None], 4, {}])
+def test_a_damaged_study_is_left_out_and_the_others_are_shown(
+    runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("mine", "other"):
+        manifest.record(runs[0].parent.parent / name, planned(("a", runs[0].name)))
+    file = runs[0].parent.parent / "mine" / manifest.FILE
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    assert attnexp("report", file.parent, file.parent.with_name("other")) == 1
+    out, err = told(capsys)
+    assert "a: 1 run" in out
+    assert f"{file} cannot be used" in err
+
+
+def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = runs[0].parent.parent
+    store.create(runs[0].with_name("0-a"), compose([]), ["seed=3", "out=elsewhere"])
+    manifest.record(root / "mine", planned(("a", runs[0].name), ("b", "1-b"), command="the sweep"))
+    (runs[1] / WEIGHTS).unlink()
+    found = doctor.examine(root)
+    assert (found["runs"], found["whole"], found["studies"]) == (3, 1, 1)
+    part, run, study = found["troubles"]
+    assert part["what"] == "unfinished, at its start"
+    assert part["command"] == f"attnexp train seed=3 out={root}"
+    assert run["what"] == f"{WEIGHTS} is missing"
+    assert (study["what"], study["command"]) == ("1 of 2 runs are missing", "the sweep")
+    with store.claim(runs[0].with_name("0-a")):
+        assert len(doctor.examine(root)["troubles"]) == 2
+    with pytest.raises(UserError, match="no run and no study"):
+        doctor.examine(runs[0] / "nothing")
+    assert attnexp("doctor", root, "--json") == 1
+    assert json.loads(told(capsys)[0])["troubles"][2]["command"] == "the sweep"
+
+
+def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert attnexp("doctor", "--json") == 0
+    found = json.loads(told(capsys)[0])
+    assert found["devices"][0]["name"] == "cpu"
+    packages = {package["name"]: package for package in found["packages"]}
+    assert packages["torch"]["version"] == torch.__version__
+    assert packages["submitit"]["extra"] == "slurm"
+    assert [one["name"] for one in found["data"]] == ["imdb", "contrast"]
+    assert "cannot be reached" in found["hub"]["unreachable"]  # nobody listens there
+    assert attnexp("doctor") == 0
+    assert "contrast: generated here" in told(capsys)[0]

@@ -1,0 +1,234 @@
+"""Runs and sweeps that are killed, and disks that fill up, at every moment there is.
+
+The counts are in docs/reliability.md.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from test_loop import figures
+
+from attnexp.cli import main
+from attnexp.runs import checkpoint, predictions, store
+from attnexp.runs.weights import WEIGHTS
+
+pytestmark = pytest.mark.slow
+
+COMMAND = str(Path(sys.executable).parent / "attnexp")
+RUN = ["train=holdout", "data=contrast", "position=sinusoidal", "train.threads=1", "train.epochs=4",
+       "data.limit_train=512", "data.limit_test=256"]  # fmt: skip
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+_server = get_context("forkserver")
+_server.set_forkserver_preload(["attnexp.training.run", "attnexp.cli"])
+
+
+def _command(words: list[str], log: Path) -> None:
+    """What the installed command does, in a process that need not import torch first."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 1)
+    os.dup2(1, 2)
+    sys.argv = ["attnexp", *words]
+    main()
+
+
+def attnexp(folder: Path, words: list[str], kill: Callable[[int], None] | None = None) -> int:
+    """The exit code of a run in a folder; kill: is given its process id while it is at work."""
+    log = folder.with_suffix(".log")
+    process = _server.Process(
+        target=_command, args=(["train", "--json", *words, f"out={folder}"], log), daemon=True
+    )
+    process.start()
+    assert process.pid is not None
+    if kill is not None:
+        kill(process.pid)
+    process.join(120)
+    assert process.exitcode is not None, log.read_text()
+    assert "Traceback" not in log.read_text()
+    return process.exitcode
+
+
+def outcome(folder: Path) -> tuple[object, ...]:
+    """All that a run came to, less clocks and memory."""
+    (file,) = folder.rglob(store.RESULT)
+    result = store.load(file.parent)
+    kept = [(file.parent / name).read_bytes() for name in (WEIGHTS, predictions.FILE)]
+    return figures(result.epochs), result.test, kept
+
+
+def after(seconds: float, number: signal.Signals) -> Callable[[int], None]:
+    def kill(pid: int) -> None:
+        time.sleep(seconds)
+        _end(pid, number)
+
+    return kill
+
+
+def inside_a_save(folder: Path, number: signal.Signals, nth: int) -> Callable[[int], None]:
+    """While a checkpoint is being written, for the n-th time."""
+
+    def kill(pid: int) -> None:
+        seen = set[int]()
+        deadline = time.monotonic() + 60
+        while len(seen) < nth and time.monotonic() < deadline:
+            seen |= {path.stat().st_ino for path in saves(folder) if path.exists()}
+            if not Path(f"/proc/{pid}").exists():
+                return
+        _end(pid, number)
+
+    return kill
+
+
+def saves(folder: Path) -> list[Path]:
+    """Checkpoints that are not whole yet."""
+    return list(folder.glob(f"runs/*.part/.{checkpoint.FILE}.*"))
+
+
+def _end(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it was quicker
+        os.kill(pid, number)
+
+
+def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -> None:
+    """57 kills: 39 at random moments, 18 inside a save; three of one kind in every run."""
+    began = time.monotonic()
+    assert attnexp(tmp_path / "undisturbed", RUN) == 0
+    seconds = time.monotonic() - began
+    undisturbed = outcome(tmp_path / "undisturbed")
+    chance, counts = random.Random(0), Counter[str]()
+    for trial in range(19):
+        folder = tmp_path / str(trial)
+        for number in SIGNALS:
+            within = trial >= 13
+            kill = (
+                inside_a_save(folder, number, nth=1)
+                if within
+                else after(chance.uniform(0, 0.9 * seconds), number)
+            )
+            code = attnexp(folder, RUN, kill)
+            assert code in (0, 130, -number), code
+            counts[f"{number.name} {code}"] += 1
+            counts["torn saves left behind"] += len(saves(folder))
+        assert attnexp(folder, RUN) == 0
+        assert outcome(folder) == undisturbed
+        log = folder.with_suffix(".log").read_text()
+        counts["went on"] += log.count("goes on from epoch") + log.count("goes on from the end")
+        assert not list(folder.rglob(".checkpoint*"))
+        shutil.rmtree(folder)
+    print(dict(counts))
+    assert counts["torn saves left behind"] >= 5
+
+
+CALLS = ("write", "fsync", "rename", "mkdir")
+
+
+def traced(folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """A run under strace, and what that saw of its first thread."""
+    trace = folder.with_suffix(".trace")
+    words = [*RUN[:4], "train.epochs=2", "data.limit_train=64", "data.limit_test=32"]
+    done = subprocess.run(
+        ["strace", "-y", "-o", str(trace), *options, COMMAND, "train", *words, f"out={folder}"],
+        capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    return done, trace.read_text().splitlines()
+
+
+def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path) -> None:
+    """Every write, sync, rename and new folder of a run is refused in turn, by the kernel."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace here")
+    done, lines = traced(tmp_path / "undisturbed", "-e", f"trace={','.join(CALLS)}")
+    if "ptrace" in done.stderr.lower():
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    undisturbed = outcome(tmp_path / "undisturbed")
+    faults: list[tuple[str, int, str]] = []
+    seen = Counter[str]()
+    for line in lines:
+        call = line.partition("(")[0]
+        seen[call] += 1
+        if "undisturbed" in line:
+            path = re.search(r"undisturbed/([\w./-]*)", line)
+            faults.append((call, seen[call], path[1] if path else "the root"))
+    counts = Counter(call for call, _, _ in faults)
+    assert min(counts[call] for call in CALLS) > 0
+    for number, (call, nth, what) in enumerate(faults):
+        folder = tmp_path / f"full{number}"
+        inject = f"inject={call}:error=ENOSPC:when={nth}"
+        done, lines = traced(folder, "-e", f"trace={call}", "-e", inject)
+        (injected,) = [line for line in lines if "(INJECTED)" in line]
+        assert folder.name in injected, (injected, call, nth, what)
+        where = (call, what, done.stderr)
+        if done.returncode == 0:  # a log line, or what comes after the result
+            assert outcome(folder) == undisturbed, where
+            counts["did no harm"] += 1
+            continue
+        assert done.returncode == 2, where
+        assert "No space left on device" in done.stderr, where
+        assert "Traceback" not in done.stderr, where
+        assert not list(folder.glob(f"runs/*[!t]/{store.RESULT}")), where
+        done, _ = traced(folder, "-e", "trace=none")
+        assert done.returncode == 0, done.stderr
+        assert outcome(folder) == undisturbed, where
+        shutil.rmtree(folder)
+    print(dict(counts))
+
+
+SWEEP = ["sweep", *RUN, "train.epochs=6", "seed=range(3)", "executor.workers=2"]
+
+
+def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(tmp_path: Path) -> None:
+    """12 kills of the command or, as a terminal does, of all its processes."""
+
+    def sweep(folder: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [COMMAND, *SWEEP, f"out={folder}"], text=True, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def outcomes(folder: Path) -> dict[str, object]:
+        found = dict[str, object]()
+        for file in folder.rglob(store.RESULT):
+            result = store.load(file.parent)
+            found[file.parent.name] = figures(result.epochs), result.test
+        return found
+
+    began = time.monotonic()
+    assert sweep(tmp_path / "undisturbed").wait(240) == 0
+    seconds = time.monotonic() - began
+    undisturbed = outcomes(tmp_path / "undisturbed")
+    assert len(undisturbed) == 3
+    chance, counts = random.Random(1), Counter[str]()
+    for trial in range(4):
+        folder = tmp_path / str(trial)
+        for number in SIGNALS:
+            process = sweep(folder)
+            time.sleep(chance.uniform(0.3, 0.9) * seconds)
+            if process.poll() is None:
+                everyone = number is signal.SIGINT
+                (os.killpg if everyone else os.kill)(process.pid, number)
+            told = process.communicate(timeout=60)[1]
+            assert process.returncode in (0, 130, -number), told
+            assert "Traceback" not in told
+            counts[f"{number.name} {process.returncode}"] += 1
+        process = sweep(folder)
+        told = process.communicate(timeout=240)[1]
+        assert process.returncode == 0, told
+        assert outcomes(folder) == undisturbed
+        logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
+        counts["went on"] += logs.count("goes on from")
+    print(dict(counts))
+    assert counts["went on"] >= 4

@@ -1,0 +1,205 @@
+"""A run that was stopped goes on, and ends as if it had not been."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_loop import SMALL, examples, figures, shuffle
+from torch import nn
+
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig
+from attnexp.model.classifier import build_model
+from attnexp.model.init import named_seed
+from attnexp.runs import checkpoint, store
+from attnexp.runs.result import EpochRow, RunResult
+from attnexp.training import interrupt
+from attnexp.training.loop import Examples, fit, start
+from attnexp.training.run import open_run, train_run, work_through
+from attnexp.training.state import State
+
+STEPS = 5
+"""Of an epoch of 37 reviews in batches of 8."""
+
+
+def begin(*words: str) -> tuple[State, Examples, Examples, RunConfig]:
+    config = compose([*SMALL, "train.epochs=3", *words])
+    torch.manual_seed(named_seed(config.seed, "dropout"))
+    data = examples(37)
+    state = start(build_model(config), data, config.train, shuffle(config.seed))
+    return state, data, examples(70, seed=1), config
+
+
+def stop_at(model: nn.Module, call: int) -> None:
+    """Have the process told to end while the model is called for that time."""
+    calls = []
+
+    def count(module: nn.Module, inputs: Any) -> None:
+        calls.append(inputs)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGTERM)
+
+    model.register_forward_pre_hook(count)
+
+
+@pytest.mark.parametrize("call", [1, 3, 5, 6, 7, 12, 13, 20, 30])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_from_any_step_training_ends_with_the_same_figures_to_the_bit(
+    call: int, optimizer: str
+) -> None:
+    """Stopped in training, validation or the second look at train, of any of three epochs."""
+    words = [f"train.optimizer={optimizer}", "position=sinusoidal", "train.measure_train=true"]
+    state, data, val, config = begin(*words)
+    undisturbed = [row for row, _ in fit(state, data, val, config.train)]
+    weights = {name: tensor.clone() for name, tensor in state.tensors().items()}
+
+    state, data, val, config = begin(*words)
+    stop_at(state.model, call)
+    rows: list[EpochRow] = []
+    with pytest.raises(interrupt.Stopped), interrupt.deferred():
+        rows.extend(row for row, _ in fit(state, data, val, config.train))
+    rows = rows[: state.epoch - 1]
+    kept = {name: tensor.clone() for name, tensor in state.tensors().items()}
+    numbers = json.loads(json.dumps(state.numbers()))
+
+    state, *_ = begin(*words, "seed=7")
+    torch.rand(9)
+    state.restore(kept, numbers)
+    found = [row for row, _ in fit(state, data, val, config.train)]
+    assert figures(found) == figures(undisturbed)[state.epoch - 1 - len(found) :]
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in state.tensors().items())
+
+
+def small(tmp_path: Path, *words: str) -> RunConfig:
+    return compose(["experiment=smoke", "train.threads=1", "train.epochs=3", f"out={tmp_path}",
+                    "train=holdout", *words])  # fmt: skip
+
+
+def stopped(config: RunConfig, after: str = "epoch 1/") -> Path:
+    """The folder of a run that was told to end when it said that."""
+    with open_run(config) as run:
+        say = run.say
+
+        def stop(line: str) -> None:
+            say(line)
+            if line.startswith(after):
+                signal.raise_signal(signal.SIGTERM)
+
+        run.say = stop
+        with pytest.raises(KeyboardInterrupt, match="goes on from"):
+            work_through(run)
+    return run.path
+
+
+def told(part: Path) -> str:
+    """What a run's log says."""
+    (log,) = part.parent.rglob(store.LOG)
+    return log.read_text()
+
+
+def same(one: RunResult, other: RunResult) -> bool:
+    return (figures(one.epochs), one.test) == (figures(other.epochs), other.test)
+
+
+@pytest.mark.parametrize("protocol", ["blog", "holdout"])
+def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str) -> None:
+    _, undisturbed = train_run(small(tmp_path / "undisturbed", f"train={protocol}"))
+    config = small(tmp_path / "stopped", f"train={protocol}")
+    # Under holdout there is something to do after the last epoch: the test.
+    ends = [1, 2] if protocol == "blog" else [1, 2, 3]
+    for line in (f"epoch {n}/" for n in ends):
+        part = stopped(config, after=line)
+        assert not list(part.parent.rglob(store.RESULT))
+    run_dir, result = train_run(config)
+    assert same(result, undisturbed)
+    assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in ends]
+    assert result.wall_seconds > sum(row.seconds for row in result.epochs)
+    assert {path.name for path in run_dir.iterdir()} == {*result.files, store.LOG, store.RESULT}
+    assert len((run_dir / store.METRICS).read_text().splitlines()) == 3
+    assert f"goes on from the end of epoch {ends[-1]}" in told(part)
+
+
+def damage(file: Path, position: int) -> None:
+    """Turn one bit over."""
+    content = bytearray(file.read_bytes())
+    content[position] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("position", [0, 9, -1, -1000])
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, position: int) -> None:
+    _, undisturbed = train_run(small(tmp_path / "undisturbed"))
+    part = stopped(small(tmp_path / "stopped"))
+    damage(part / checkpoint.FILE, position)
+    _, result = train_run(small(tmp_path / "stopped"))
+    assert same(result, undisturbed)
+    assert "not used: it is damaged. Starts over." in told(part)
+    assert result.provenance["resumed"] == []
+
+
+def test_a_checkpoint_that_was_being_written_is_none(tmp_path: Path) -> None:
+    """What a killed process left beside the last whole one."""
+    part = stopped(small(tmp_path))
+    (part / f".{checkpoint.FILE}.1234").write_bytes(b"half")
+    run_dir, result = train_run(small(tmp_path))
+    assert result.provenance["resumed"] == ["the end of epoch 1"]
+    assert not list(run_dir.glob(".*"))
+
+
+def test_what_would_give_other_figures_is_not_used_and_said(tmp_path: Path) -> None:
+    part = stopped(small(tmp_path))
+    _, result = train_run(small(tmp_path, "train.threads=2"))
+    assert "not used: threads was 1, now 2. Starts over." in told(part)
+    assert result.provenance["resumed"] == []
+
+
+def test_threads_that_torch_may_choose_are_those_of_the_first_part(tmp_path: Path) -> None:
+    stopped(small(tmp_path))
+    torch.set_num_threads(2)
+    try:
+        _, result = train_run(small(tmp_path, "train.threads=null"))
+    finally:
+        torch.set_num_threads(1)
+    assert result.provenance["threads"] == 1
+    assert result.provenance["resumed"] == ["the end of epoch 1"]
+
+
+def test_an_attempt_with_other_code_is_left_alone_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = stopped(small(tmp_path))
+    other = part.with_name(f"{part.name.partition('-')[0]}-0123abcd.part")
+    shutil.copytree(part, other)
+    train_run(small(tmp_path))
+    assert "changed since" not in capsys.readouterr().err
+    train_run(small(tmp_path), again=True)
+    assert f"changed since {other} came to the end of epoch 1. Starts over." in (
+        capsys.readouterr().err
+    )
+    assert other.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_same_command_goes_on(tmp_path: Path, number: signal.Signals) -> None:
+    words = [str(Path(sys.executable).parent / "attnexp"), "train", "experiment=smoke",
+             "train.epochs=40", "data.limit_train=640"]  # fmt: skip
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("epoch 1/40")
+    process.send_signal(number)
+    rest = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 130
+    assert rest[-1].startswith("Interrupted: the same command goes on from ")
+    where = rest[-1].removeprefix("Interrupted: the same command ").rstrip(".")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[0] == where
+    names = {".locks", Path(done.stdout.split()[-1]).name}
+    assert set(os.listdir(tmp_path / "outputs/runs")) == names

@@ -1,0 +1,78 @@
+"""Disks, pipes and folders that go away: one message, and the code that is documented."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Command
+
+from attnexp.config.compose import compose
+from attnexp.errors import UserError
+from attnexp.training.run import open_run, work_through
+
+COMMAND = str(Path(sys.executable).parent / "attnexp")
+SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A line of bash, in which `attnexp` is ours."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("attnexp", COMMAND)],
+        cwd=folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("attnexp config >&-", 2, "the standard output is closed"),
+        ("attnexp config --groups 2>&- | head -1", 0, ""),
+        ("attnexp config > /dev/full", 2, "No space left on device"),
+        ("attnexp config --groups | head -1", 0, ""),
+        ("attnexp config --groups | true", 0, ""),
+        ("attnexp data | true", 0, ""),
+        ("mkdir gone; cd gone; rmdir ../gone; attnexp config", 2, "was deleted"),
+        ("attnexp report nowhere 2>&-", 2, ""),
+    ],
+)
+def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, told: str) -> None:
+    if "/dev/full" in line and not Path("/dev/full").is_char_device():
+        pytest.skip("no /dev/full here")
+    done = shell(line, tmp_path)
+    assert (done.returncode, bool(done.stderr)) == (code, bool(told)), done.stderr
+    assert told in done.stderr
+    assert done.stderr.count("\n") <= 2
+
+
+def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> None:
+    config = compose([*SMOKE, "train.threads=1", f"out={tmp_path}"])
+    with open_run(config) as run:
+        shutil.rmtree(run.path)
+        with pytest.raises(UserError, match=r"cannot be written.*No such file") as error:
+            work_through(run)
+    assert str(run.path) in str(error.value)
+
+
+def test_a_full_disk_inside_a_sweep_names_the_file(tmp_path: Path) -> None:
+    """No file may be longer than 100 kB, and weights are; the other run is tried, too."""
+    words = [*SMOKE, "seed=0,1", "executor.workers=1"]
+    done = shell(f"ulimit -f 100; attnexp sweep {' '.join(words)}", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count(".safetensors: File too large") >= 2
+    assert "0 of 2 done, 2 failed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_left_every_sensible_range_says_so_last(
+    tmp_path: Path, attnexp: Command
+) -> None:
+    done = attnexp("train", *SMOKE, "train.lr=1e6")
+    assert done.returncode == 0
+    closing = " ".join(done.stdout.split("\n\n")[-2].split())
+    assert closing.startswith("contrast attention none: training diverged in 1 of 1 runs (a loss")
+    assert closing.endswith("use a smaller train.lr.")
+    (variant,) = attnexp("report", "outputs", "--format", "json").stdout.split('"diverged": [')[1:]
+    assert "training diverged in 1 of 1 runs" in variant.partition("]")[0]
+    assert "diverged" not in attnexp("train", *SMOKE).stdout
