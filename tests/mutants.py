@@ -3,7 +3,7 @@
     make mutants [NUM=300]
 
 Cosmic Ray makes each mutant (an operator, a comparison, a constant) in a copy of the tree, and the
-tests of its file must fail. Prints survivors as diffs and keeps them in outputs/mutants.txt: each is
+tests of its file must fail. Keeps the diffs of those that survive in outputs/mutants.txt: each is
 an equivalent, or lacks a test.
 """
 
