@@ -1,15 +1,19 @@
 """A sweep whose seeds are added until it is decided: what is declared, taken, said and kept."""
 
+import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Command
+from rich.console import Console
+from samples import only, result
 from test_cli import on_a_terminal
-from test_report import only, result
 
+from attnexp import progress
 from attnexp.errors import RunFailed, UserError
 from attnexp.report import formats
 from attnexp.report.comparison import compare
@@ -17,12 +21,13 @@ from attnexp.report.html import page
 from attnexp.runs import manifest
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.result import Run
-from attnexp.statistics.sequential import Design, design
+from attnexp.statistics.sequential import Design, chances, decide, design
 from attnexp.statistics.verdict import Verdict
 from attnexp.sweeps import preview
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, carry_out
 from attnexp.sweeps.sequential import Standing, carry_out_until_decided, plan_until_decided
+from attnexp.sweeps.watch import Watch
 from attnexp.training import run as train
 from attnexp.training.run import OpenRun
 
@@ -61,14 +66,15 @@ def seeds(entries: list[Entry]) -> dict[str, list[int]]:
 
 def reported(tmp_path: Path) -> dict[str, tuple[Verdict | None, int]]:
     """What a report of the folder says was decided."""
-    comparison = only(compare(manifest.load_runs([tmp_path / "mine"])))
+    comparison = only(manifest.load_runs([tmp_path / "mine"]))
     (study,) = comparison.sequential
     return {label: (found.verdict, found.n) for label, found in study.decisions.items()}
 
 
 def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path: Path) -> None:
     looks: list[Standing] = []
-    entries = carry_out_until_decided(sweep(tmp_path), tell=looks.append)
+    planned = sweep(tmp_path)
+    entries = carry_out_until_decided(planned, tell=looks.append)
     assert seeds(entries) == {
         "slow": [0, 1, 2, 3, 4, 5, 6],
         "fast": [0, 1, 2, 3, 4, 5, 6],
@@ -86,21 +92,15 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
     compared = compare(runs)
     for text in (formats.markdown(compared), formats.latex(compared), page(runs, compared)):
         assert "Decided look by look" in text
-    dry = preview.take(sweep(tmp_path))
+    dry = preview.take(planned)
     assert (dry.at_most, len(dry.runs), sum(run.finished for run in dry.runs)) == (True, 24, 21)
 
     study = manifest.load(tmp_path / "mine")
     assert study
-    assert study.declaration == sweep(tmp_path).declaration
+    assert study.declaration == planned.declaration
     assert study.commands[-1].endswith("--until decided --max-seeds 8 --margin 0.25 --metric peak")
-    for other in (
-        sweep(tmp_path, max_seeds=9),
-        sweep(tmp_path, margin=0.01),
-        sweep(tmp_path, "model.heads=2"),
-        sweep(tmp_path, "model.heads=2,4"),
-    ):
-        with pytest.raises(UserError, match="cannot change under way"):
-            carry_out_until_decided(other)
+    with pytest.raises(UserError, match=r"other settings or data.*cannot change under way"):
+        carry_out_until_decided(sweep(tmp_path, "model.heads=2"))
 
     # seeds beyond, of a sweep of so many, belong to the study and change no decision
     fixed = plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=7"])
@@ -134,6 +134,24 @@ def test_failed_runs_and_killed_sweeps_change_nothing(
     monkeypatch.setattr(train, "work_through", real)
     carry_out_until_decided(sweep(tmp_path))
     assert reported(tmp_path) == DECIDED
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"metric": "peak"}, "--metric final, not peak"),
+        ({"design": design(7)}, "--max-seeds 6, not 7"),
+        ({"design": design(6, margin=0.01)}, "--margin 0.25, not 1"),
+        ({"runs": {"a": ("1",), "c": ("2",)}}, "variants a, b, not a, c"),
+        ({"runs": {"a": ("1",), "b": ("3",)}}, "other settings or data"),
+    ],
+)
+def test_what_was_declared_stays(changed: dict[str, Any], told: str) -> None:
+    first = Declaration(design=design(6), metric="final", runs={"a": ("1",), "b": ("2",)})
+    again = replace(first, finished_before=3)  # the same, although runs have been done since
+    first.expect(again)
+    with pytest.raises(UserError, match=told):
+        first.expect(replace(first, **changed))
 
 
 @pytest.mark.parametrize(
@@ -238,10 +256,35 @@ def test_its_options_need_it(attnexp: Command) -> None:
     assert "--max-seeds and --metric belong to --until decided" in done.stderr
 
 
+def test_the_live_table_has_the_look_the_bound_and_the_chance_within_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = design(64)
+    d = {"a_variant_with_a_long_name": [0.01, -0.004] * 4, "clear": [0.01] * 11, "late": [0.01] * 5}
+    found = decide(d, plan)
+    standing = Standing(n=11, design=plan, decisions=found, chances=chances(d, plan, found))
+    console = Console(file=io.StringIO(), width=80)
+    monkeypatch.setattr(progress, "console", console)
+    view = Watch()
+    view.look(standing)
+    console.print(view.table([]))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0] == "look 3 of 8, 11 seeds:"
+    assert lines[1].startswith("  a_variant_with_a_long_name: open: +0.30 points [")
+    assert lines[1].endswith("% to be decided at 11")
+    assert lines[2].startswith("  clear: helps: +1.00 points [+1.00, +1.00], p = 0.00")
+    assert lines[3] == "  late: open: no look yet"
+    assert len(lines) == 6  # totals, and what is open: who had a look
+    row = next(line for line in lines[4:] if "bound" in line)
+    assert re.match(r"look 2 of 8: p 0\.\d{4}, bound 0\.\d{4}, chance \d+ %, a_variant", row)
+    assert len(row) <= 80
+
+
+@pytest.mark.slow
 def test_a_terminal_sees_the_look_the_bound_and_the_chance(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(STUDY)
-    words = ["study=mine.yaml", "executor.workers=2", "train.epochs=3", "--until", "decided"]
-    text = on_a_terminal(tmp_path, "sweep", *words, "--max-seeds", "8")
-    assert "look 1 of 3: p 0.0" in text
-    assert "bound 0.0206, fast" in text
+    words = ["study=mine.yaml", "executor.workers=2", "--until", "decided", "--max-seeds", "7"]
+    text = on_a_terminal(tmp_path, "sweep", *words)
+    assert "look 1 of 2: p 0.0" in text
+    assert "bound 0.0226, chance 9" in text
     assert "to be decided at 7" in text
