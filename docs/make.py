@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,8 @@ def pieces() -> Iterator[str]:
     yield "| choice | what it is | parameters | FLOPs |"
     yield "|---|---|---:|---:|"
     about = describe()
-    named = [
-        (f"{place}={option}", text) for place in PLACES for option, text in about[place].items()
-    ]
-    for words, text in [*named, *((words, "") for words in ALIKE)]:
+    named = {f"{place}={name}": text for place in PLACES for name, text in about[place].items()}
+    for words, text in {**named, **dict.fromkeys(ALIKE, "")}.items():
         cost = of_model(composed(words))
         yield (
             f"| `{words}` | {text} | {cost['parameters']:,} | "
@@ -112,14 +110,12 @@ def settings() -> Iterator[str]:
                 where = acts.setdefault(key, [])
                 if (when := f.metadata.get("when")) is not None:
                     where.append(when.told)
-                elif isinstance(section, Piece) and f.name not in frame(section):
-                    if key.startswith(f"{place}."):
-                        where.append(f"`{place}={option}`")
+                elif isinstance(section, Piece) and key.startswith(f"{place}."):
+                    where += [f"`{place}={option}`"] * (f.name not in frame(section))
     yield "| key | default | meaning and bounds | acts with |"
     yield "|---|---|---|---|"
     for key, (value, text) in found.items():
-        where = ", ".join(dict.fromkeys(acts[key]))
-        yield f"| `{key}` | {value} | {text} | {where} |"
+        yield f"| `{key}` | {value} | {text} | {', '.join(dict.fromkeys(acts[key]))} |"
 
 
 def plain(value: Any) -> str:
@@ -132,7 +128,7 @@ def plain(value: Any) -> str:
 def frame(section: Piece) -> set[str]:
     """Settings that every choice in the place of a piece has."""
     (base, *_) = type(section).__bases__
-    return set(base.__dataclass_fields__)
+    return {f.name for f in fields(base)}
 
 
 def meaning(section: Any, f: Any) -> str:
