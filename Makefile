@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= contrast
 SEEDS ?= 6
+NUM ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation test test-slow check smoke bench clean
+.PHONY: help setup ablation test test-slow mutants audit check smoke bench clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,16 @@ test: setup  ## The tests, slow ones left out
 
 test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -m slow
+
+.venv/scrutiny: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[scrutiny]'
+	@touch $@
+
+mutants: setup .venv/scrutiny  ## Wrong code, and which of it no test notices (NUM=300; hours)
+	$(BIN)/python tests/mutants.py --num $(NUM)
+
+audit: setup .venv/scrutiny  ## Known weaknesses of what constraints.txt pins (asks the network)
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 check: setup  ## Lint, format and types
 	$(BIN)/ruff check

@@ -21,6 +21,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier, build_classifier, build_model
+from attnexp.model.fast import FusedSelfAttention, take_fast_path
 from attnexp.training import device
 from attnexp.training.loop import Examples, fit, start
 
@@ -49,7 +50,6 @@ def main() -> None:
             f"data.max_len={train.ids.shape[1]}",
             "train.device=cpu",
             "train.epochs=1_000_000_000",  # as many as there are turns
-            "train.measure_train=false",
             f"seed={args.seed}",
             *args.words,
         ]
@@ -64,7 +64,9 @@ def main() -> None:
 def ours(config: RunConfig, train: Examples, val: Examples, *, is_fused: bool) -> None:
     """attnexp's loop."""
     device.prepare(config.train)
-    model = Fused(build_classifier(config), val.ids[:8]) if is_fused else build_model(config)
+    model = fused(config, val.ids[:8]) if is_fused else build_model(config)
+    if config.train.fast and not is_fused:
+        take_fast_path(model)
     shuffle = torch.Generator().manual_seed(config.seed)
     rows = fit(start(model, train, config.train, shuffle), train, val, config.train)
     before = peak_mib()
@@ -79,30 +81,16 @@ def ours(config: RunConfig, train: Examples, val: Examples, *, is_fused: bool) -
         tell(seconds, accuracy=row.val_accuracy, peak_mib=peak, step_mib=peak - before)
 
 
-class Fused(nn.Module):
-    """Our network and its weights on torch's fused attention; checked to give our logits."""
-
-    def __init__(self, ours: Classifier, ids: Tensor) -> None:
-        super().__init__()
-        attention = next(m for m in ours.modules() if isinstance(m, MultiHeadSelfAttention))
-        self.num_heads = attention.num_heads
-        self.embedding = ours.embedding
-        self.q_proj, self.k_proj, self.v_proj = attention.q_proj, attention.k_proj, attention.v_proj
-        self.dropout = nn.Dropout(0.5)
-        self.output = ours.output
-        with torch.no_grad():
-            torch.testing.assert_close(self.eval()(ids), ours.eval()(ids))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B,) logits."""
-        x = self.embedding(ids)
-        q, k, v = (
-            project(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for project in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        logits: Tensor = self.output(self.dropout(y.mean(dim=1)))
-        return logits.squeeze(-1)
+def fused(config: RunConfig, ids: Tensor) -> Classifier:
+    """Our network on torch's fused attention; checked to give our logits."""
+    model = build_classifier(config).eval()
+    with torch.no_grad():
+        expected = model(ids)
+        for module in model.modules():
+            if type(module) is MultiHeadSelfAttention:
+                module.__class__ = FusedSelfAttention
+        torch.testing.assert_close(model(ids), expected)
+    return model
 
 
 class Usual(nn.Module):

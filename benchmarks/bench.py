@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,8 @@ class Bench:
 
     def arrangement(self, row: str) -> str:
         """The better one of a row, by `training`."""
-        if "training" not in self.results:
-            return EACH
-        return better(self.results["training"]["tables"])[row][0]
+        tables: Tables = self.results.get("training", {}).get("tables", {})
+        return better(tables)[row][0] if row in better(tables) else EACH
 
 
 def training(bench: Bench) -> Tables:
@@ -115,8 +115,7 @@ def training(bench: Bench) -> Tables:
 
 def study(bench: Bench) -> Tables:
     """K's comparison whole, from start to exit: 2 variants x 4 seeds x 2 epochs."""
-    words = ["study=blog_scaled", "seed=range(4)", "train.epochs=2", "train.measure_train=false"]
-    words += bench.words
+    words = ["study=blog_scaled", "seed=range(4)", "train.epochs=2", *bench.words]
     if bench.arrangement(OURS) == BOTH:
         words.append("executor.workers=1")
     data = bench.save(bench.splits)
@@ -125,9 +124,8 @@ def study(bench: Bench) -> Tables:
         for positions in ([], ["--positions"])
         for seed in range(4)
     ]
-    places = [bench.cores]
-    if bench.arrangement(KERAS) == EACH:
-        places = [[core] for core in bench.cores]
+    one_place = bench.arrangement(KERAS) == BOTH
+    places = [bench.cores] if one_place else [[core] for core in bench.cores]
 
     def ours() -> Answer:
         with tempfile.TemporaryDirectory() as out:
@@ -147,14 +145,9 @@ def study(bench: Bench) -> Tables:
 
         started = time.perf_counter()
         with ThreadPoolExecutor() as pool:
-            accuracies = [
-                accuracy for each in pool.map(work, range(len(places))) for accuracy in each
-            ]
+            accuracy = statistics.fmean(chain.from_iterable(pool.map(work, range(len(places)))))
         seconds = time.perf_counter() - started
-        return {
-            "seconds": {"study": seconds},
-            "figures": {"accuracy": statistics.fmean(accuracies)},
-        }
+        return {"seconds": {"study": seconds}, "figures": {"accuracy": accuracy}}
 
     # Minutes a turn, of which an epoch is one of 16: once says enough.
     return take_turns({"": {OURS: ours, KERAS: keras}}, rounds=1, warm_up=0)
@@ -250,8 +243,8 @@ def main() -> None:
         words = ["data=files", f"data.path={Path(path).absolute()}"]
         dataset = encode.load(compose(words).data)
         origin["data"] = (
-            f"{len(dataset.train):,} + {len(dataset.test):,} "
-            f"{'given' if args.data else 'generated'} reviews ({dataset.fingerprint})"
+            f"{len(dataset.train):,} + {len(dataset.test):,} reviews, "
+            f"{Path(args.data).name if args.data else 'generated'} ({dataset.fingerprint})"
         )
         bench = Bench(
             cores=cores,

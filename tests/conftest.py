@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
+PROGRAM = str(Path(sys.executable).parent / "attnexp")
 
 needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
 
@@ -33,7 +34,7 @@ def attnexp(tmp_path: Path) -> Command:
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(Path(sys.executable).parent / "attnexp"), *words],
+            [PROGRAM, *words],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "80", **environment},
             capture_output=True,

@@ -8,7 +8,6 @@ import pty
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import IMDB, Command, needs_imdb
+from conftest import IMDB, PROGRAM, Command, needs_imdb
 
 Json = Callable[..., Any]
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
@@ -54,9 +53,8 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     assert attnexp(*words).returncode == 0
     (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
     before = contents(run_dir)
-    program = str(Path(sys.executable).parent / "attnexp")
     process = subprocess.Popen(
-        [program, *words, "--again"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [PROGRAM, *words, "--again"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     assert process.stderr.readline().startswith("epoch 1/2")
@@ -64,7 +62,7 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert contents(run_dir) == before
-    line = f"ulimit -f 100; exec {shlex.join([program, *words, '--again'])}"  # blocks of 1 kB
+    line = f"ulimit -f 100; exec {shlex.join([PROGRAM, *words, '--again'])}"  # blocks of 1 kB
     full = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
     assert full.returncode == 2
     assert "File too large" in full.stderr
@@ -255,7 +253,7 @@ def test_a_full_disk_is_told(attnexp: Command) -> None:
         pytest.skip("no /dev/full here")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "attnexp"), "config"],
+            [PROGRAM, "config"],
             stdout=full, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
     assert done.returncode == 2
@@ -264,10 +262,9 @@ def test_a_full_disk_is_told(attnexp: Command) -> None:
 
 
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
-    program = str(Path(sys.executable).parent / "attnexp")
     words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3", "executor.workers=1"]
     process = subprocess.Popen(
-        [program, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PROGRAM, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     for line in process.stderr:
@@ -281,7 +278,7 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path)
     )
     assert "Traceback" not in rest
     assert len(list(tmp_path.rglob("result.json"))) == 1
-    done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.stderr.count("finished before") == 1
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
@@ -290,7 +287,7 @@ def on_a_terminal(tmp_path: Path, *words: str) -> str:
     """Everything that a terminal of 80 columns is sent."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [str(Path(sys.executable).parent / "attnexp"), *words],
+        [PROGRAM, *words],
         cwd=tmp_path, stdout=theirs, stderr=theirs,
         env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
     )  # fmt: skip

@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import PROGRAM, ROOT
 
 from attnexp.config.compose import compose
 from attnexp.errors import RunFailed
 from attnexp.runs import code
 
-COMMAND = str(Path(sys.executable).parent / "attnexp")
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
 
 CONFIGS = {
@@ -59,7 +58,7 @@ USERS = {
 }
 """Whose code a module of `model/` is."""
 
-PROGRAM = """
+IDS = """
 import json, pickle, sys
 from attnexp.runs.identity import identify
 configs = pickle.load(sys.stdin.buffer)
@@ -88,7 +87,7 @@ def pickled() -> bytes:
 
 def ids(package: Path) -> dict[str, str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=pickled(),
+        [sys.executable, "-c", IDS], input=pickled(),
         cwd=package, env=environment(package), capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -256,7 +255,7 @@ def test_a_process_that_has_imported_other_code_says_so(
 def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(package: Path) -> None:
     def attnexp(*words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [COMMAND, *words], cwd=package.parent, env=environment(package),
+            [PROGRAM, *words], cwd=package.parent, env=environment(package),
             capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -283,7 +282,7 @@ def test_code_that_changes_under_a_sweep_fails_the_runs_that_would_mix(
 ) -> None:
     words = [*SMOKE, "train.epochs=60", "seed=0,1,2", f"executor.workers={workers}"]
     process = subprocess.Popen(
-        [COMMAND, "sweep", *words], cwd=package.parent, env=environment(package),
+        [PROGRAM, "sweep", *words], cwd=package.parent, env=environment(package),
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120

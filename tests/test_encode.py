@@ -13,7 +13,7 @@ from conftest import IMDB, needs_imdb
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import encode, quality, sources
 from attnexp.data.cache import cache_dir
-from attnexp.data.encode import Dataset, load
+from attnexp.data.encode import Dataset, load, load_test
 from attnexp.errors import UserError
 
 
@@ -149,6 +149,33 @@ def test_ranks_need_the_keras_tokenizer(tmp_path: Path) -> None:
     config.tokenizer = Tokenizer.basic_english
     with pytest.raises(UserError, match="word ranks, not text"):
         load(config)
+
+
+def test_word_ranks_and_text_do_not_meet(config: DataConfig, tmp_path: Path) -> None:
+    path = tmp_path / "imdb.npz"
+    rows = np.empty(2, object)
+    rows[:] = [[1, 2], [2]]
+    np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
+    ranks = DataConfig(name=DataName.files, path=str(path), max_len=3)
+    words = load(config).words
+    assert load_test(config, words).ids.shape == (20, config.max_len)
+    for reviews, vocabulary in ((config, []), (ranks, words), (ranks, [])):
+        with pytest.raises(UserError, match="Use text on both sides"):
+            load_test(reviews, vocabulary)
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    monkeypatch.setenv("ATTNEXP_CACHE", "/mine")
+    assert cache_dir() == Path("/mine")
+    monkeypatch.delenv("ATTNEXP_CACHE")
+    assert cache_dir() == Path("/caches/attnexp")
+    for nothing in ("", None):
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        if nothing is not None:
+            monkeypatch.setenv("XDG_CACHE_HOME", nothing)
+        assert cache_dir() == Path("/home/someone/.cache/attnexp")
 
 
 @needs_imdb

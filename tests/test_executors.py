@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PROGRAM
 
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
@@ -19,7 +20,6 @@ from attnexp.sweeps.plan import Sweep, plan
 
 SMALL = ["experiment=smoke", "train.threads=1"]
 TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
-COMMAND = str(Path(sys.executable).parent / "attnexp")
 
 
 def sweep(*words: str) -> Sweep:
@@ -108,7 +108,7 @@ def test_no_slurm_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [COMMAND, "sweep", *words, f"out={folder}"], capture_output=True, text=True, timeout=400
+        [PROGRAM, "sweep", *words, f"out={folder}"], capture_output=True, text=True, timeout=400
     )
 
 
@@ -116,7 +116,7 @@ def endless(folder: Path) -> subprocess.Popen[str]:
     """Two runs side by side that would take for ever, both under way."""
     words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
     sweep = subprocess.Popen(
-        [COMMAND, "sweep", *words, f"out={folder}"],
+        [PROGRAM, "sweep", *words, f"out={folder}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -159,7 +159,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(
 ) -> None:
     """Kill -9 in the middle of twelve runs, then the same command: none is run twice."""
     sweep = subprocess.Popen(
-        [COMMAND, "sweep", *TWELVE, f"out={tmp_path}"],
+        [PROGRAM, "sweep", *TWELVE, f"out={tmp_path}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -196,7 +196,7 @@ def test_two_sweeps_on_one_folder_share_the_work(
 ) -> None:
     sweeps = [
         subprocess.Popen(
-            [COMMAND, "sweep", *TWELVE, f"out={tmp_path}", "executor.workers=2"],
+            [PROGRAM, "sweep", *TWELVE, f"out={tmp_path}", "executor.workers=2"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

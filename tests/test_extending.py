@@ -1,5 +1,6 @@
 """Pieces of one's own: the page that shows them, and what is refused."""
 
+import math
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,8 @@ from conftest import ROOT, Command
 
 from attnexp.config.compose import compose
 from attnexp.errors import UserError
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import train_run
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
@@ -120,6 +123,36 @@ def test_what_is_wrong_with_a_class_is_told(words: str, told: list[str], tmp_pat
         compose(words.replace("NAME", f"{tmp_path.name}_pieces").split())
     for part in told:
         assert part in str(caught.value)
+
+
+BASELINE = """
+import torch
+from torch import Tensor, nn
+from attnexp.model.seams import Baseline
+
+class Prior(Baseline):
+    def __init__(self, vocab_size: int, *, shift: float = 0.5) -> None:
+        super().__init__()
+        self.shift = shift
+        self.logit = nn.Parameter(torch.zeros(()))
+    def fit(self, ids: Tensor, labels: Tensor) -> None:
+        with torch.no_grad():
+            self.logit.copy_(labels.mean().logit() + self.shift)
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.logit.expand(len(ids))
+"""
+
+
+def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_prior.py").write_text(BASELINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ["model=own_prior:Prior", "data=contrast", f"out={tmp_path}", "data.limit_train=64"]
+    run_dir, result = train_run(compose([*words, "model.shift=2"]))
+    assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
+    assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
+    assert evaluate_run(run_dir) == (result.test, result.test)
 
 
 def test_an_experiment_may_be_a_file_of_ones_own(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from samples import but, only, result
 
-from attnexp.report import figures
+from attnexp.report import figures, tables
 from attnexp.report.comparison import Variant
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired, paired
@@ -114,13 +114,23 @@ def test_long_labels_lose_their_middle() -> None:
     assert label.endswith("pe")
 
 
-@pytest.mark.parametrize("n", [1, 2, 45, 200])
-def test_any_number_of_seeds_has_a_dot_each(n: int) -> None:
+@pytest.mark.parametrize("n", [1, 2, 45, tables.MOST_EACH])
+def test_every_seed_has_a_dot(n: int) -> None:
     svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100), name="x", alt="")
     seeds = [text for text in texts(svg) if text.isdigit()]
     assert seeds[0] == "0"
     assert svg.count("<use") >= 2 * n
     assert svg.count("<text") < 25
+
+
+def test_a_picture_of_many_seeds_grows_no_further() -> None:
+    """Their quantiles are drawn: the least and the greatest difference stand at its ends."""
+    drawn = [
+        figures.by_seed([pair(n)], limits=(-100, 100), name="x", alt="")
+        for n in (tables.MOST_EACH + 1, 100, 1_000)
+    ]
+    assert max(map(len, drawn)) < 1.2 * min(map(len, drawn)) < 20_000
+    assert all("seeds, from the least difference to the greatest, %" in texts(s) for s in drawn)
 
 
 def test_one_epoch_of_one_run_is_a_point_over_a_whole_number() -> None:

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -261,6 +262,27 @@ def test_the_page_is_written_whole_or_the_user_told(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="cannot be written"):
             html.write(place, found, comparisons)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_large_study_has_its_data_beside_the_page(tmp_path: Path) -> None:
+    """And shows what it would show with the data inside."""
+    found = blog(seeds=300)
+    comparisons = compare(found)
+    html.write(tmp_path / "my report.html", found, comparisons)
+    written = (tmp_path / "my report.html").read_text("utf-8")
+    assert len(written) < 200_000
+    parsed = Parsed(written)
+    links = [value for tag, key, value in parsed.attributes if (tag, key) == ("a", "href")]
+    assert links == [
+        f"my%20report_files/{name}" for name in ("comparison.json", "runs.json", "figures.csv")
+    ]
+    held = {Path(unquote(link)).name: (tmp_path / unquote(link)).read_text() for link in links}
+    check_downloads(held, found, comparisons)
+    inside = Parsed(html.page(found, comparisons))
+    shown, footer = parsed.text.split("Made from 600 runs by attnexp.")
+    assert shown == inside.text.split("Made from 600 runs by attnexp.")[0]
+    assert "in my report_files/" in footer
+    assert parsed.tags == inside.tags
 
 
 def test_text_has_contrast_in_both_themes() -> None:

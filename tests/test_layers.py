@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "attnexp"
 
 ROOMS = [
     {"errors"},
-    {"files", "memory", "progress"},
+    {"files", "memory", "modules", "progress"},
     {"statistics"},
     {"config"},
     {"model"},

@@ -28,6 +28,20 @@ def test_calibration_error_by_hand() -> None:
     assert measure(logits, labels).ece == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("low", range(7, 14))
+def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
+    """Errors of two bins add up, however they point; those within one may cancel out."""
+
+    def ece(right: float, wrong: float) -> float:
+        confidence = np.array([right, wrong])
+        return measure(np.log(confidence / (1 - confidence)), np.array([1, 0])).ece
+
+    first, second = (low + 0.6) / 15, (low + 1.5) / 15
+    assert ece(first, second) == pytest.approx(((1 - first) + second) / 2)
+    first, second = (low + 1.01) / 15, (low + 1.99) / 15
+    assert ece(first, second) == pytest.approx(abs((1 - first) - second) / 2)
+
+
 def test_probabilities_that_are_frequencies_are_calibrated() -> None:
     rng = np.random.default_rng(1)
     probability = rng.uniform(size=200_000)

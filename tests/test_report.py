@@ -37,6 +37,7 @@ def test_peak_final_and_their_paired_differences_by_hand() -> None:
     assert no_pe.points["peak"]["accuracy"].sd == pytest.approx(0.001)
     assert no_pe.points["final"]["gap"].mean == pytest.approx(0.9 - 0.79)
     assert (no_pe.best_epochs, pe.best_epochs) == ([1, 1, 1], [2, 2, 2])
+    assert [epoch.epoch for epoch in pe.epochs] == [1, 2, 3, 4, 5]
     assert pe.points["final"]["accuracy"].mean == pytest.approx(0.80)
     found = comparison.differences["pe"]
     peak = found["peak"].figures["accuracy"]

@@ -14,7 +14,8 @@ from attnexp.errors import UserError
 from attnexp.runs import identity, manifest, result, store
 from attnexp.runs.identity import Identity, identify, settings
 
-HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1"]
+HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1",
+            "train.fast=false"]  # fmt: skip
 SEEDS = ["seed=1", "seeds.init=1", "seeds.order=1"]
 TELLING = ["model.heads=4", "data.max_len=81", "train.epochs=4", "mask.query=true",
            "train=holdout", "train.precision=bf16", "data.limit_test=10"]  # fmt: skip
@@ -92,6 +93,15 @@ def test_an_unfinished_run_is_told(tmp_path: Path) -> None:
         store.load(part)
     with pytest.raises(UserError, match="no finished run"):
         manifest.load_runs([tmp_path])
+
+
+def test_of_many_runs_those_that_finished_are_found(tmp_path: Path) -> None:
+    assert store.finished(tmp_path, ["a-1"]) == set()
+    for name in ("a-1", "b-2", "c-3.part"):
+        store.run_dir(tmp_path, name).mkdir(parents=True)
+    for name in ("a-1", "c-3.part"):
+        (store.run_dir(tmp_path, name) / store.RESULT).touch()
+    assert store.finished(tmp_path, ["a-1", "b-2", "c-3", "d-4"]) == {"a-1"}
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

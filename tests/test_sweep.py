@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.errors import UserError
+from attnexp.runs.identity import identify, replicate
 from attnexp.sweeps.plan import plan
 
 
@@ -154,3 +157,49 @@ def test_words_for_the_executor_reach_no_run() -> None:
 def test_a_wrong_executor_is_told(word: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         plan(["study=blog", word])
+
+
+# Thousands of runs
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["study=blog", "seed=0,3"],
+        ["study=baselines", "seed=choice(2,0)"],
+        ["train=blog,holdout", "seed=1,2"],
+        ["position=none,sinusoidal", "seeds.init=null,0,1", "seeds.order=4", "seed=0,1"],
+        ["experiment=smoke,blog_pe", "seeds.split=1,2", "train=holdout", "seed=7"],
+        ["seed=1,2", "seeds.init='3','4'"],
+    ],
+)
+def test_every_run_is_what_its_words_alone_would_give(words: list[str]) -> None:
+    """Though only one run of a variant is composed: same settings, hence the same id."""
+    for job in plan([*words, "data=contrast"]).jobs:
+        alone = compose(job.overrides)
+        assert job.config == alone
+        assert replicate(to_dict(alone)) == job.seed
+        assert identify(alone, "data") == identify(job.config, "data")
+
+
+def test_more_seeds_are_no_more_to_compose() -> None:
+    """Runs of a variant share what they have in common."""
+    jobs = plan(["study=blog", "data=contrast", "seed=range(1000)"]).jobs
+    assert len(jobs) == 2000
+    assert len({id(job.config.model) for job in jobs}) == 2
+    assert {(job.variant, job.label) for job in jobs} == {(0, "no_pe"), (1, "pe")}
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("seed=0,-1", "seed must be at least 0; got -1"),
+        ("seed=0,x", "seed: .*'x'"),
+        ("seed=0,null", "seed: "),
+        ("seeds.init=0,1.5", "seeds.init: "),
+        ("seeds.split=0,1", "seeds.split=0 would do nothing"),
+    ],
+)
+def test_a_wrong_seed_is_told_wherever_it_stands(word: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        plan(["data=contrast", word])

@@ -33,7 +33,7 @@ class Finding:
         return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A statement of a source, and the check of it."""
 

@@ -186,39 +186,16 @@ def _phase(column: Tensor) -> float:
 
 CLAIMS = [
     Claim(
-        id="C04",
-        source="M, K",
-        text="without PE attention follows permuted tokens, and its mean is blind",
-        check=c04,
+        "C04", "M, K", "without PE attention follows permuted tokens, and its mean is blind", c04
     ),
     Claim(
-        id="C05",
-        source="M, P, K",
-        text="PE is sin, cos of p/10000^(2i/d), in two forms; odd widths do not pair",
-        check=c05,
+        "C05",
+        "M, P, K",
+        "PE is sin, cos of p/10000^(2i/d), in two forms; odd widths do not pair",
+        c05,
     ),
-    Claim(
-        id="C06",
-        source="P",
-        text="embeddings are scaled by √d before PE; a step gives one position's PE",
-        check=c06,
-    ),
-    Claim(
-        id="C07",
-        source="K",
-        text="interleaved and split layouts are one encoding up to a permutation",
-        check=c07,
-    ),
-    Claim(
-        id="C08",
-        source="M, K",
-        text="PE(p+δ) = R(δ)·PE(p), a block rotation that does not depend on p",
-        check=c08,
-    ),
-    Claim(
-        id="C09",
-        source="M",
-        text="columns 6, 7 oscillate faster than 8, 9, a quarter period apart",
-        check=c09,
-    ),
+    Claim("C06", "P", "embeddings are scaled by √d before PE; a step gives one position's PE", c06),
+    Claim("C07", "K", "interleaved and split layouts are one encoding up to a permutation", c07),
+    Claim("C08", "M, K", "PE(p+δ) = R(δ)·PE(p), a block rotation that does not depend on p", c08),
+    Claim("C09", "M", "columns 6, 7 oscillate faster than 8, 9, a quarter period apart", c09),
 ]

@@ -22,9 +22,9 @@ from attnexp.claims.layers import (
     k_attention,
     made,
     one_thread,
-    random,
     seconds_of,
 )
+from attnexp.claims.measure import normal
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.mixers import Convolution
 
@@ -123,7 +123,7 @@ def _curve(
     """cases: for each size a layer, and the number of tokens it is given."""
     flops, elements, seconds = [], [], []
     for attention, num_tokens in cases:
-        x = random(1, num_tokens, D_MODEL).float()
+        x = normal(1, num_tokens, D_MODEL).float()
         flops.append(_flops(attention, x))
         elements.append(_elements_kept(attention, x))
         seconds.append(_median_time(attention, x, repeats))
@@ -152,7 +152,7 @@ def _convolution_flops(num_tokens: int) -> int:
     convolution = made(lambda: Convolution(D_MODEL, NUM_HEADS * D_HEAD, kernel=3))
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        convolution(random(1, num_tokens, D_MODEL).float(), padding)
+        convolution(normal(1, num_tokens, D_MODEL).float(), padding)
     return int(counter.get_total_flops())
 
 
@@ -180,10 +180,5 @@ def _median_time(attention: MultiHeadSelfAttention, x: Tensor, repeats: int) -> 
 
 
 CLAIMS = [
-    Claim(
-        id="C23",
-        source="K",
-        text="QKV cost O(n), as a width-3 convolution; products O(n²); ±r O(n r)",
-        check=c23,
-    ),
+    Claim("C23", "K", "QKV cost O(n), as a width-3 convolution; products O(n²); ±r O(n r)", c23),
 ]

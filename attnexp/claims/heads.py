@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.layers import D_MODEL, k_attention, one_thread, random, seconds_of
-from attnexp.claims.measure import EXACT
+from attnexp.claims.layers import D_MODEL, k_attention, one_thread, seconds_of
+from attnexp.claims.measure import EXACT, normal
 from attnexp.config.schema import Device, TrainConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.training import device
@@ -43,7 +43,7 @@ def c18(_results: Path) -> Finding:
 
 def heads_difference() -> float:
     """The largest difference between the layer's output and a loop's, at K's widths (C18)."""
-    attention, x = k_attention().double(), random(4, 80, D_MODEL)
+    attention, x = k_attention().double(), normal(4, 80, D_MODEL)
     with torch.inference_mode():
         return float((attention(x) - loop_over_heads(x, by_head(attention))).abs().max())
 
@@ -52,7 +52,7 @@ def loop_over_tensor(batch: int, *, num_pairs: int = 21) -> list[float]:
     """Seconds of a loop over heads by seconds of one tensor operation, pair by pair (C18)."""
     # As in a run: otherwise the larger score tensor pays the kernel for fresh pages every time.
     device.prepare(TrainConfig(device=Device.cpu))
-    attention, x = k_attention(), random(batch, 80, D_MODEL).float()
+    attention, x = k_attention(), normal(batch, 80, D_MODEL).float()
     heads = [[weight.detach().requires_grad_() for weight in head] for head in by_head(attention)]
 
     def loop() -> None:
@@ -91,10 +91,5 @@ def loop_over_heads(x: Tensor, heads: Sequence[Sequence[Tensor]]) -> Tensor:
 
 
 CLAIMS = [
-    Claim(
-        id="C18",
-        source="K",
-        text="heads as one operation give a loop's numbers (speed: shown only)",
-        check=c18,
-    ),
+    Claim("C18", "K", "heads as one operation give a loop's numbers (speed: shown only)", c18),
 ]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.init import init_weights
@@ -29,12 +29,6 @@ def made(build: Callable[[], Module]) -> Module:
         module = build()
     init_weights(module, 0)
     return module
-
-
-def random(*shape: int) -> Tensor:
-    """Independent N(0, 1) numbers, float64, the same every time."""
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def seconds_of(run: Callable[[], object]) -> float:

@@ -92,21 +92,10 @@ def _as_k_wrote_it(attention: MultiHeadSelfAttention, x: Tensor, padding: Tensor
 
 CLAIMS = [
     Claim(
-        id="C03",
-        source="D",
-        text="masked softmax takes lengths (B,) or (B, queries); rows still sum to 1",
-        check=c03,
+        "C03", "D", "masked softmax takes lengths (B,) or (B, queries); rows still sum to 1", c03
     ),
+    Claim("C14", "N", "causal mask: weights above the diagonal 0, no later token leaks back", c14),
     Claim(
-        id="C14",
-        source="N",
-        text="causal mask: weights above the diagonal 0, no later token leaks back",
-        check=c14,
-    ),
-    Claim(
-        id="C19",
-        source="K, D",
-        text="padding masked before softmax changes nothing; `mul` rows lose weight",
-        check=c19,
+        "C19", "K, D", "padding masked before softmax changes nothing; `mul` rows lose weight", c19
     ),
 ]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
 from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.layers import D_MODEL, k_attention, made, random
-from attnexp.claims.measure import EXACT
+from attnexp.claims.layers import D_MODEL, k_attention, made
+from attnexp.claims.measure import EXACT, normal
 from attnexp.model.mixers import Convolution, Recurrent
 
 
@@ -46,7 +46,7 @@ def c27(_results: Path) -> Finding:
 
 def reach(layer: Callable[[Tensor], Tensor], num_tokens: int) -> Tensor:
     """Which tokens each output depends on at a random input: (T outputs, T inputs), boolean."""
-    gradient = jacobian(layer, random(1, num_tokens, D_MODEL))  # (1, T, D_out, 1, T, D)
+    gradient = jacobian(layer, normal(1, num_tokens, D_MODEL))  # (1, T, D_out, 1, T, D)
     assert isinstance(gradient, Tensor)
     return (gradient != 0).any(dim=-1).any(dim=2)[0, :, 0]
 
@@ -55,7 +55,7 @@ def lstm_reach(num_tokens: int) -> tuple[Tensor, int]:
     """What an LSTM reaches, and how many pairs of cut and token reach beyond the cut."""
     recurrent = made(lambda: Recurrent(D_MODEL, 8, cell="lstm")).double()
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
-    x = random(1, num_tokens, D_MODEL).requires_grad_()
+    x = normal(1, num_tokens, D_MODEL).requires_grad_()
     whole = recurrent(x, padding)
     crossing = 0
     for cut in range(1, num_tokens):
@@ -93,10 +93,5 @@ def _apart(num_tokens: int) -> Tensor:
 
 
 CLAIMS = [
-    Claim(
-        id="C27",
-        source="K",
-        text="attention reaches any distance; an RNN in n steps, L CNN layers ±L",
-        check=c27,
-    ),
+    Claim("C27", "K", "attention reaches any distance; an RNN in n steps, L CNN layers ±L", c27),
 ]

@@ -219,45 +219,19 @@ def _finding(pairs: list[tuple[str, Paired]], conclusions: list[Conclusion]) -> 
 
 CLAIMS = [
     Claim(
-        id="C10",
-        source="K",
-        text="learned and sinusoidal positions give close results",
-        check=c10,
-        reads_sweeps=True,
+        "C10", "K", "learned and sinusoidal positions give close results", c10, reads_sweeps=True
     ),
+    Claim("C11", "K", "adding and concatenating positions both work", c11, reads_sweeps=True),
+    Claim("C20", "K", "the published table of ten epochs", c20, reads_sweeps=True),
     Claim(
-        id="C11",
-        source="K",
-        text="adding and concatenating positions both work",
-        check=c11,
-        reads_sweeps=True,
+        "C21", "K", "attention's best accuracy is slightly above an LSTM's", c21, reads_sweeps=True
     ),
+    Claim("C22", "K", "PE raises accuracy and weakens over-fitting", c22, reads_sweeps=True),
     Claim(
-        id="C20",
-        source="K",
-        text="the published table of ten epochs",
-        check=c20,
-        reads_sweeps=True,
-    ),
-    Claim(
-        id="C21",
-        source="K",
-        text="attention's best accuracy is slightly above an LSTM's",
-        check=c21,
-        reads_sweeps=True,
-    ),
-    Claim(
-        id="C22",
-        source="K",
-        text="PE raises accuracy and weakens over-fitting",
-        check=c22,
-        reads_sweeps=True,
-    ),
-    Claim(
-        id="C26",
-        source="K",
-        text="attention joined with CNN or RNN plays to both strengths",
-        check=c26,
+        "C26",
+        "K",
+        "attention joined with CNN or RNN plays to both strengths",
+        c26,
         reads_sweeps=True,
     ),
 ]

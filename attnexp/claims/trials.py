@@ -247,16 +247,6 @@ def _mean_sd(values: Sequence[float]) -> str:
 
 
 CLAIMS = [
-    Claim(
-        id="C25",
-        source="K",
-        text="pure attention is poor at sequence labelling; PE only eases it",
-        check=c25,
-    ),
-    Claim(
-        id="C29",
-        source="K",
-        text="shown train accuracy is a running mean: first below validation's",
-        check=c29,
-    ),
+    Claim("C25", "K", "pure attention is poor at sequence labelling; PE only eases it", c25),
+    Claim("C29", "K", "shown train accuracy is a running mean: first below validation's", c29),
 ]

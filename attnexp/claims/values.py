@@ -235,58 +235,13 @@ def _num_weights(layer: MultiHeadSelfAttention) -> int:
 
 
 CLAIMS = [
-    Claim(
-        id="C01",
-        source="D",
-        text="Q (2,3,2), K (2,8,2), V (2,8,10) -> (2,3,10); Q, Q, Q -> (2,3,2)",
-        check=c01,
-    ),
-    Claim(
-        id="C02",
-        source="M",
-        text="5 heads keep (2,4,100) at lengths [3,2]; 50 hidden give (2,4,50)",
-        check=c02,
-    ),
-    Claim(
-        id="C12",
-        source="N",
-        text="Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink",
-        check=c12,
-    ),
-    Claim(
-        id="C13",
-        source="N",
-        text="parameters: d(2d_q+d), hd(d_q+d_k+2d_v), paper 4hdd_q, K's 3hdd_q",
-        check=c13,
-    ),
-    Claim(
-        id="C15",
-        source="N",
-        text="d_q ≠ d_k rules out the dot product; additive scoring works",
-        check=c15,
-    ),
-    Claim(
-        id="C16",
-        source="N",
-        text="concat + W_O equals the sum over heads of maps W_up·W_down",
-        check=c16,
-    ),
-    Claim(
-        id="C17",
-        source="N",
-        text="the update is residual: E' = E + ΔE",
-        check=c17,
-    ),
-    Claim(
-        id="C24",
-        source="K",
-        text="the position-wise feed-forward layer is a convolution of width 1",
-        check=c24,
-    ),
-    Claim(
-        id="C28",
-        source="M",
-        text="self-attention layers stack: output length equals input length",
-        check=c28,
-    ),
+    Claim("C01", "D", "Q (2,3,2), K (2,8,2), V (2,8,10) -> (2,3,10); Q, Q, Q -> (2,3,2)", c01),
+    Claim("C02", "M", "5 heads keep (2,4,100) at lengths [3,2]; 50 hidden give (2,4,50)", c02),
+    Claim("C12", "N", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink", c12),
+    Claim("C13", "N", "parameters: d(2d_q+d), hd(d_q+d_k+2d_v), paper 4hdd_q, K's 3hdd_q", c13),
+    Claim("C15", "N", "d_q ≠ d_k rules out the dot product; additive scoring works", c15),
+    Claim("C16", "N", "concat + W_O equals the sum over heads of maps W_up·W_down", c16),
+    Claim("C17", "N", "the update is residual: E' = E + ΔE", c17),
+    Claim("C24", "K", "the position-wise feed-forward layer is a convolution of width 1", c24),
+    Claim("C28", "M", "self-attention layers stack: output length equals input length", c28),
 ]

@@ -34,8 +34,9 @@ def check(config: RunConfig) -> None:
     if not config.is_network:
         if config.position.kind or config.mask.kind:
             raise UserError(
-                f"model={config.model.name} counts words and knows neither position nor mask; got "
-                f"position={config.position.name}, mask={config.mask.name}. Use none of them."
+                f"model={config.model.name} is fitted in one go and knows neither position nor "
+                f"mask; got position={config.position.name}, mask={config.mask.name}. Use none of "
+                f"them."
             )
         return
     assert isinstance(config.model, ModelConfig)

@@ -290,14 +290,21 @@ def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, 
         else:
             (option,) = _options(override)
             files.append(f"{key}={_offer(key, option)}")
+    # The file of one's own has one name, whatever it holds.
+    merge = _merged.__wrapped__ if "experiment=a_file" in files else _merged
+    tree: dict[str, Any] = copy.deepcopy(merge(root, tuple(files)))
+    _set(tree, settings)
+    return tree
+
+
+@lru_cache
+def _merged(root: str, files: tuple[str, ...]) -> Any:
+    """The chosen files; kept, for reading them takes longer than all the rest."""
     try:
         with _hydra():
-            composed = hydra_compose(root, overrides=files)
-        tree: Any = OmegaConf.to_container(composed, resolve=False)
+            return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_cause(error)) from error
-    _set(tree, settings)
-    return tree  # type: ignore[no-any-return]
 
 
 def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:

@@ -21,7 +21,6 @@ Types are int, float, bool, str, a `Literal` or `StrEnum` of texts, any of these
 
 import ast
 import importlib
-import importlib.util
 import operator
 import re
 import sys
@@ -29,10 +28,10 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from attnexp import modules
 from attnexp.config.options import name_of
 from attnexp.errors import UserError
 
@@ -356,18 +355,11 @@ def _source(module: str) -> ast.Module:
 
 
 def _locate(module: str) -> Path | None:
-    """The file of a module, found as an import would, without running its packages."""
-    top, *rest = module.split(".")
+    """The file of a module, without running its packages."""
     try:
-        found = importlib.util.find_spec(top)
+        found = modules.find(module)
     except (ImportError, ValueError):
         return None
-    for depth, _ in enumerate(rest, start=2):
-        if found is None or found.submodule_search_locations is None:
-            return None
-        found = PathFinder.find_spec(
-            ".".join(module.split(".")[:depth]), found.submodule_search_locations
-        )
     if found is None or found.origin is None or not found.origin.endswith(".py"):
         return None
     return Path(found.origin)

@@ -202,6 +202,12 @@ class RunConfig:
         return isinstance(self.model, ModelConfig)
 
     @property
+    def vectors(self) -> tuple[str, int] | None:
+        """The file of pretrained embeddings that is asked for, and how wide they must be."""
+        path: str | None = getattr(self.model, "vectors", None)  # a baseline takes none
+        return None if path is None else (path, self.model.d_model)
+
+    @property
     def num_epochs(self) -> int:
         """How often training goes over its reviews; a baseline is fitted in one go."""
         return self.train.epochs if self.is_network else 1

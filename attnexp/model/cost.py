@@ -27,7 +27,8 @@ def count_flops(model: nn.Module, ids: torch.Tensor) -> int:
 
     torch does not look into an LSTM, so it is counted here: the gates of every token.
     """
-    model = copy.deepcopy(model).cpu().eval()  # on CUDA torch looks into no recurrent layer
+    # On CUDA torch looks into no recurrent layer; and it stumbles over a parameter's own gradient.
+    model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         model(ids.cpu())
     recurrent = sum(

@@ -28,6 +28,13 @@ METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "
 """Of an epoch."""
 
 
+BySeed = dict[str, dict[str, float]]
+"""What the runs of a variant measured at a point: by figure, as in FIGURES, then by seed."""
+
+Measured = dict[str, BySeed]
+"""Likewise at every point, by name."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochSummary:
     """One epoch over a variant's seeds."""
@@ -232,17 +239,22 @@ def _compare(found: list[Run], margin: float) -> Comparison:
     first = found[0].result
     points = POINTS[_protocol(first)]
     fraction = first.config["data"].get("order_fraction")
-    (_, baseline), *others = groups.items()
-    differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
+    measured = {label: _measured(group, points) for label, group in groups.items()}
+    (_, baseline), *others = measured.items()
     damaged = dict[str, None]()
+    right = _mcnemar(groups, points, damaged)
+    differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
     for point in points:
-        paired_up = {label: _differences(group, baseline, point, margin) for label, group in others}
+        paired_up = {
+            label: _differences(group[point.name], baseline[point.name], margin)
+            for label, group in others
+        }
         shared = {label: pairs for label, pairs in paired_up.items() if pairs}
         judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
         for label, pairs in shared.items():
             differences[label][point.name] = Difference(
                 figures=pairs,
-                mcnemar=_mcnemar(groups[label], baseline, point, damaged),
+                mcnemar=right[label][point.name],
                 judgement=judgements[label],
             )
     held = {label: kexue.hold([run.result for run in group]) for label, group in groups.items()}
@@ -257,28 +269,36 @@ def _compare(found: list[Run], margin: float) -> Comparison:
         other_code=_of_other_code(found),
         diverged=[line for label, group in groups.items() for line in _diverged(label, group)],
         damaged=list(damaged),
-        variants=[_variant(label, group, points, held[label]) for label, group in groups.items()],
+        variants=[
+            _variant(label, group, measured[label], held[label]) for label, group in groups.items()
+        ],
         differences=differences,
-        interactions=_interactions(groups, points, margin),
+        interactions=_interactions(groups, measured, points, margin),
         sequential=list(_sequential(found)),
         agreement=kexue.counts({label: found for label, found in held.items() if found}),
     )
 
 
-def _differences(
-    group: list[Run], baseline: list[Run], point: Point, margin: float
-) -> dict[str, Paired]:
-    found = {}
-    for figure in FIGURES:
-        values, others = _by_seed(group, point, figure), _by_seed(baseline, point, figure)
-        pairs = paired(values, others, margin=margin)
-        if pairs is not None:
-            found[figure] = pairs
+def _measured(group: list[Run], points: tuple[Point, ...]) -> Measured:
+    seeds = [replicate(run.result.config) for run in group]
+    found: Measured = {point.name: {figure: {} for figure in FIGURES} for point in points}
+    for point in points:
+        for seed, run in zip(seeds, group, strict=True):
+            for figure, value in figures(run.result, point.name).items():
+                found[point.name][figure][seed] = value
     return found
 
 
+def _differences(values: BySeed, baseline: BySeed, margin: float) -> dict[str, Paired]:
+    pairs = {name: paired(values[name], baseline[name], margin=margin) for name in FIGURES}
+    return {name: pair for name, pair in pairs.items() if pair is not None}
+
+
 def _interactions(
-    groups: dict[str, list[Run]], points: tuple[Point, ...], margin: float
+    groups: dict[str, list[Run]],
+    measured: dict[str, Measured],
+    points: tuple[Point, ...],
+    margin: float,
 ) -> list[Interaction]:
     """Of every study that has runs here, one for each pair of levels, neither being a baseline, of
     which all four variants are here and share a seed."""
@@ -296,7 +316,8 @@ def _interactions(
     }
     for point in points:
         paired_up = {
-            label: _crossed(each.variants, groups, point, margin) for label, each in found.items()
+            label: _crossed([measured[one][point.name] for one in each.variants], margin)
+            for label, each in found.items()
         }
         shared = {label: pairs for label, pairs in paired_up.items() if pairs}
         judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
@@ -324,20 +345,16 @@ def _sequential(found: Sequence[Run]) -> Iterator[Sequential]:
         )
 
 
-def _crossed(
-    corners: Sequence[str], groups: dict[str, list[Run]], point: Point, margin: float
-) -> dict[str, Paired]:
-    found = {}
-    for figure in FIGURES:
-        one, two, three, four = (_by_seed(groups[label], point, figure) for label in corners)
-        pairs = paired(
-            {seed: one[seed] - two[seed] for seed in one if seed in two},
-            {seed: three[seed] - four[seed] for seed in three if seed in four},
-            margin=margin,
-        )
-        if pairs is not None:
-            found[figure] = pairs
-    return found
+def _crossed(corners: Sequence[BySeed], margin: float) -> dict[str, Paired]:
+    one, two, three, four = corners
+
+    def minus(variant: BySeed, other: BySeed) -> BySeed:
+        return {
+            figure: {seed: v[seed] - other[figure][seed] for seed in v if seed in other[figure]}
+            for figure, v in variant.items()
+        }
+
+    return _differences(minus(one, two), minus(three, four), margin)
 
 
 def _diverged(label: str, group: list[Run]) -> list[str]:
@@ -351,47 +368,50 @@ def _diverged(label: str, group: list[Run]) -> list[str]:
 
 
 def _mcnemar(
-    group: list[Run], baseline: list[Run], point: Point, damaged: dict[str, None]
-) -> dict[str, McNemar]:
-    """By seed, wherever both runs still have their predictions of the same reviews.
+    groups: dict[str, list[Run]], points: tuple[Point, ...], damaged: dict[str, None]
+) -> dict[str, dict[str, dict[str, McNemar]]]:
+    """By variant but the first, point and seed, wherever both runs still have their predictions of
+    the same reviews. Seed by seed, so that every file is read once.
 
     damaged: takes a line for each run that has other ones.
     """
-    others = {replicate(run.result.config): run for run in baseline}
-    found = {}
-    for run in group:
-        seed = replicate(run.result.config)
-        if seed in others and (right := _right(run, point, damaged)) is not None:
-            right_too = _right(others[seed], point, damaged)
-            if right_too is not None and len(right) == len(right_too):
-                found[seed] = mcnemar(right, right_too)
+    baseline, *others = (
+        {replicate(run.result.config): run for run in group} for group in groups.values()
+    )
+    labels = list(groups)[1:]
+    found: dict[str, dict[str, dict[str, McNemar]]] = {
+        label: {point.name: {} for point in points} for label in labels
+    }
+    for seed, run in baseline.items():
+        paired_with = {k: v[seed] for k, v in zip(labels, others, strict=True) if seed in v}
+        right = _right(run, points, damaged) if paired_with else {}
+        for label, other in paired_with.items():
+            for name, right_too in (_right(other, points, damaged) if right else {}).items():
+                if len(right[name]) == len(right_too):
+                    found[label][name][seed] = mcnemar(right_too, right[name])
     return found
 
 
-def _right(run: Run, point: Point, damaged: dict[str, None]) -> NDArray[np.bool_] | None:
+def _right(
+    run: Run, points: tuple[Point, ...], damaged: dict[str, None]
+) -> dict[str, NDArray[np.bool_]]:
+    """By point, which reviews the run has right; empty where it no longer has its predictions."""
     if not (run.path / predictions.FILE).exists():
-        return None
+        return {}
     try:
         stored = predictions.load(run)
     except UserError as error:
         damaged[str(error)] = None
-        return None
-    on_test = point.prediction == predictions.TEST
-    labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
-    return np.equal(stored[point.prediction] > 0, labels > 0)
+        return {}
+    found = {}
+    for point in points:
+        on_test = point.prediction == predictions.TEST
+        labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
+        found[point.name] = np.equal(stored[point.prediction] > 0, labels > 0)
+    return found
 
 
-def _by_seed(group: list[Run], point: Point, figure: str) -> dict[str, float]:
-    """Empty where the figure was not measured."""
-    values = {
-        replicate(run.result.config): figures(run.result, point.name).get(figure) for run in group
-    }
-    return {seed: value for seed, value in values.items() if value is not None}
-
-
-def _variant(
-    label: str, group: list[Run], points: tuple[Point, ...], held: kexue.Held | None
-) -> Variant:
+def _variant(label: str, group: list[Run], measured: Measured, held: kexue.Held | None) -> Variant:
     first = group[0].result
     num_epochs = min(len(run.result.epochs) for run in group)
     published = {}
@@ -399,12 +419,10 @@ def _variant(
         published["peak"] = max(row["val_accuracy"] for row in held.figures)
         if num_epochs == len(held.figures):
             published["final"] = held.figures[-1]["val_accuracy"]
-    summaries: dict[str, dict[str, Mean]] = {}
-    for point in points:
-        by_figure = {name: _by_seed(group, point, name) for name in FIGURES}
-        summaries[point.name] = {
-            name: Mean.of(list(values.values())) for name, values in by_figure.items() if values
-        }
+    summaries = {
+        point: {name: Mean.of(list(values.values())) for name, values in found.items() if values}
+        for point, found in measured.items()
+    }
     return Variant(
         label=label,
         seeds=[replicate(run.result.config) for run in group],

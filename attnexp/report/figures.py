@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from attnexp.report.comparison import Comparison, Variant
 from attnexp.report.plots import shorten
+from attnexp.report.tables import MOST_EACH
 from attnexp.statistics.paired import Paired
 
 if TYPE_CHECKING:
@@ -145,35 +146,56 @@ def limits(comparison: Comparison) -> tuple[float, float]:
 
 
 def by_seed(pairs: Sequence[Paired], *, limits: tuple[float, float], name: str, alt: str) -> str:
-    """Differences of accuracy, a dot a seed; pairs: of at most `TOGETHER` variants."""
+    """Differences of accuracy, a dot a seed, or the quantiles of many seeds; pairs: of at most
+    `TOGETHER` variants."""
     seeds = list(dict.fromkeys(seed for pair in pairs for seed in pair.by_seed))
-    column = {seed: i for i, seed in enumerate(seeds)}
-    apart = min(0.18, 0.7 / len(pairs))
 
     def paint(figure: "Figure") -> None:
         axes = figure.subplots()
         margin = 100 * pairs[0].margin
         axes.axhspan(-margin, margin, color=MUTED, alpha=0.13, linewidth=0)
         axes.axhline(0, color=MUTED, linewidth=1)
-        for place, pair in enumerate(pairs, start=1):
-            x = [column[seed] + apart * (place - (len(pairs) + 1) / 2) for seed in pair.by_seed]
-            y = [100 * value for value in pair.by_seed.values()]
-            colour = SERIES[place]
-            axes.vlines(x, 0, y, color=colour, linewidth=1.2, alpha=0.6)
-            axes.plot(x, y, MARKERS[place], color=colour, markersize=5.5)
-        step = -(-len(seeds) // 10)
-        shown = range(0, len(seeds), step)
-        longest = max(map(len, seeds))
-        axes.set_xticks(
-            list(shown),
-            labels=[seeds[i] for i in shown],
-            rotation=90 if longest * len(shown) > 45 else 0,
-        )
-        axes.set_xlim(-0.6, len(seeds) - 0.4)
-        axes.grid(visible=False, axis="x")
-        axes.set(xlabel="seed", ylabel="difference, points", ylim=limits)
+        _dots(axes, pairs, seeds) if len(seeds) <= MOST_EACH else _quantiles(axes, pairs)
+        axes.set(ylabel="difference, points", ylim=limits)
 
     return _draw(paint, height=230, name=name, alt=alt)
+
+
+def _quantiles(axes: "Axes", pairs: Sequence[Paired]) -> None:
+    """A line for each variant: the share of seeds whose difference is at most so large."""
+    shares = np.linspace(0, 1, 101)
+    for place, pair in enumerate(pairs, start=1):
+        values = [100 * value for value in pair.by_seed.values()]
+        axes.plot(
+            100 * shares,
+            np.quantile(values, shares),
+            color=SERIES[place],
+            marker=MARKERS[place],
+            markevery=25,
+        )
+    axes.set_xlabel("seeds, from the least difference to the greatest, %")
+
+
+def _dots(axes: "Axes", pairs: Sequence[Paired], seeds: Sequence[str]) -> None:
+    column = {seed: i for i, seed in enumerate(seeds)}
+    apart = min(0.18, 0.7 / len(pairs))
+    for place, pair in enumerate(pairs, start=1):
+        x = [column[seed] + apart * (place - (len(pairs) + 1) / 2) for seed in pair.by_seed]
+        y = [100 * value for value in pair.by_seed.values()]
+        colour = SERIES[place]
+        axes.vlines(x, 0, y, color=colour, linewidth=1.2, alpha=0.6)
+        axes.plot(x, y, MARKERS[place], color=colour, markersize=5.5)
+    step = -(-len(seeds) // 10)
+    shown = range(0, len(seeds), step)
+    longest = max(map(len, seeds))
+    axes.set_xticks(
+        list(shown),
+        labels=[seeds[i] for i in shown],
+        rotation=90 if longest * len(shown) > 45 else 0,
+    )
+    axes.set_xlim(-0.6, len(seeds) - 0.4)
+    axes.grid(visible=False, axis="x")
+    axes.set_xlabel("seed")
 
 
 def forest(comparison: Comparison, *, name: str, alt: str) -> str:

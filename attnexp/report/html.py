@@ -1,4 +1,5 @@
-"""A comparison as one HTML page that needs nothing else: no network, no scripts, no other files.
+"""A comparison as one HTML page that needs no network and no scripts. It carries its data; those of
+large studies lie in a folder beside it.
 
 `page.html` is the template; what it shows is gathered here. Labels and command lines are the
 user's, so everything is escaped but the pictures, which `figures.py` makes safe.
@@ -15,6 +16,7 @@ from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from attnexp.config.options import name_of
 from attnexp.errors import UserError
@@ -45,6 +47,9 @@ DASHES = ("", "──", "– –", "···", "–·–")
 
 MOST_HEADS = 8
 """Maps of single heads that are drawn."""
+
+MOST_INSIDE = 1_000_000
+"""Bytes of data that a page carries: some 200 runs of five epochs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +110,17 @@ class Inside:
     table: list[Figure]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataFile:
+    """Some of the data that a page was made of."""
+
+    name: str
+    kind: str
+    """Its media type."""
+    text: str
+    about: str
+
+
 def write(
     path: Path,
     runs: Sequence[Run],
@@ -112,9 +128,21 @@ def write(
     *,
     chosen: Run | None = None,
 ) -> None:
-    """Write the page, whole or not at all. Raises `UserError` where that cannot be done."""
-    text = page(runs, comparisons, chosen=chosen)
+    """Write the page, whole or not at all. Raises `UserError` where that cannot be done.
+
+    More than `MOST_INSIDE` of data are written beside it: of `blog.html` into `blog_files/`, as
+    browsers call what they save with a page.
+    """
+    files = data(runs, comparisons)
+    large = sum(len(file.text) for file in files) > MOST_INSIDE
+    folder = path.with_name(f"{path.stem}_files")
+    text = _page(runs, comparisons, files, chosen=chosen, beside=folder.name if large else "")
     try:
+        if large:
+            folder.mkdir(exist_ok=True)
+            for each in files:
+                with atomic_write(folder / each.name) as file:
+                    file.write(each.text.encode())
         with atomic_write(path) as file:
             file.write(text.encode())
     except OSError as error:
@@ -126,11 +154,23 @@ def write(
 def page(
     runs: Sequence[Run], comparisons: Sequence[Comparison], *, chosen: Run | None = None
 ) -> str:
-    """The page as text: the same runs give the same bytes.
+    """The page as text with all of its data: the same runs give the same bytes.
 
     runs: those that `comparisons` was made of. chosen: whose attention to show, `choose(runs)`
     where None.
     """
+    return _page(runs, comparisons, data(runs, comparisons), chosen=chosen)
+
+
+def _page(
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    files: Sequence[DataFile],
+    *,
+    chosen: Run | None,
+    beside: str = "",
+) -> str:
+    """beside: the folder that holds the data; in the page itself where empty."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -161,7 +201,8 @@ def page(
         sentence=insight.SENTENCE,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
-        downloads=_downloads(runs, comparisons),
+        downloads=[_link(file, beside) for file in files],
+        beside=beside,
     )
 
 
@@ -287,6 +328,8 @@ def _by_seed(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
 
 
 def _each(pair: Paired) -> str:
+    if len(pair.by_seed) > tables.MOST_EACH:
+        return tables.by_seed(pair)
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
@@ -438,23 +481,28 @@ def _commit(commit: str) -> str:
     return f"{short}, with changes" if commit.endswith("+") else short
 
 
-def _downloads(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """All of the data, as links that carry it."""
+def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFile]:
+    """All of the data, as files."""
     trees = [{"variant": run.label, **run.result.to_json()} for run in runs]
-    files = (
+    found = (
         ("comparison.json", "application/json", formats.as_json(comparisons), "every statistic"),
         ("runs.json", "application/json", json.dumps(trees), "every epoch of every run"),
         ("figures.csv", "text/csv", formats.as_csv(comparisons), "one line a figure, long form"),
     )
-    return [
-        {
-            "name": name,
-            "about": about,
-            "size": f"{max(len(text.encode()) / 1000, 1):,.0f} kB",
-            "href": f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}",
-        }
-        for name, kind, text, about in files
-    ]
+    return [DataFile(name=n, kind=kind, text=text, about=about) for n, kind, text, about in found]
+
+
+def _link(file: DataFile, beside: str) -> dict[str, str]:
+    """A link to a file, or one that carries it."""
+    text = file.text.encode()
+    return {
+        "name": file.name,
+        "about": file.about,
+        "size": f"{max(len(text) / 1000, 1):,.0f} kB",
+        "href": f"{quote(beside)}/{file.name}"
+        if beside
+        else f"data:{file.kind};base64,{base64.b64encode(text).decode()}",
+    }
 
 
 def _split(cell: str) -> tuple[str, str]:

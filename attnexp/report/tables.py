@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from attnexp.report import kexue
 from attnexp.report.comparison import (
     METRICS,
@@ -28,6 +30,9 @@ HEADINGS = {
 
 FIGURE_NAMES = {"loss": "NLL", "brier": "Brier", "ece": "ECE", "gap": "gap"}
 """Of a point, besides accuracy."""
+
+MOST_EACH = 50
+"""Seeds whose differences are listed and drawn one by one."""
 
 TOLERATED = 0.01
 """Share by which sizes may differ without a word."""
@@ -354,16 +359,23 @@ def _statistics(
         if all(name in difference.figures for difference in found.values()):
             pairs = [difference.figures[name] for difference in found.values()]
             rows.append([f"Δ {heading}", *(_other(name, pair) for pair in pairs)])
-    notes = []
-    for name, pair in accuracy.items():
-        each = ", ".join(f"{100 * value:+.2f}" for value in pair.by_seed.values())
-        notes.append(f"{name}, by seed: {each}")
+    notes = [f"{name}, by seed: {by_seed(pair)}" for name, pair in accuracy.items()]
     return Table(
         title=f"{title} on {where_measured(comparison)}",
         columns=[f"n = {next(iter(accuracy.values())).difference.n}", *found],
         rows=rows,
         notes=notes,
     )
+
+
+def by_seed(pair: Paired) -> str:
+    """Every difference in points; of many seeds how they spread."""
+    values = [100 * value for value in pair.by_seed.values()]
+    if len(values) <= MOST_EACH:
+        return ", ".join(f"{value:+.2f}" for value in values)
+    names = ("least", "quartile", "median", "quartile", "most")
+    found = zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), strict=True)
+    return ", ".join(f"{name} {value:+.2f}" for name, value in found)
 
 
 def _minus(label: str, comparison: Comparison) -> str:

@@ -10,11 +10,12 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from attnexp.errors import RunFailed
+from attnexp.modules import find
 
 ROOT = "attnexp.training.run"
 """Where every run starts; what it imports is followed from here."""
@@ -76,7 +77,7 @@ def reached(asked_for: frozenset[str]) -> dict[str, str]:
         name = todo.pop()
         if name in found:
             continue
-        spec = _find(name)
+        spec = find(name)
         assert spec is not None
         found[name], imported = _read(_source(spec), spec.parent or "")
         for base, attribute in imported:
@@ -93,7 +94,7 @@ def _counts(name: str, importer: str) -> bool:
     top = name.partition(".")[0]
     if top == "attnexp":
         return name.startswith(COMPUTING)
-    if top in sys.stdlib_module_names or (spec := _find(name)) is None:
+    if top in sys.stdlib_module_names or (spec := find(name)) is None:
         return False
     installed = {"site-packages", "dist-packages"} & set(Path(spec.origin or "").parts)
     return not installed or top == importer.partition(".")[0]
@@ -102,21 +103,9 @@ def _counts(name: str, importer: str) -> bool:
 def _target(base: str, attribute: str) -> str:
     """The module behind `from base import attribute`: a submodule, or `base` itself."""
     top = base.partition(".")[0]
-    if attribute and top not in sys.stdlib_module_names and _find(f"{base}.{attribute}"):
+    if attribute and top not in sys.stdlib_module_names and find(f"{base}.{attribute}"):
         return f"{base}.{attribute}"
     return base
-
-
-@functools.cache
-def _find(name: str) -> ModuleSpec | None:
-    """Where a module is, without importing it or what it belongs to."""
-    parent = name.rpartition(".")[0]
-    if not parent:
-        return importlib.util.find_spec(name)
-    above = _find(parent)
-    if above is None or above.submodule_search_locations is None:
-        return None
-    return PathFinder.find_spec(name, list(above.submodule_search_locations))
 
 
 def _source(spec: ModuleSpec) -> str:

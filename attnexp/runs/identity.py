@@ -87,7 +87,7 @@ def _used(config: RunConfig) -> frozenset[str]:
         found.add("attnexp.model.window")
     if config.position.kind and config.position.shuffled:
         found.add("attnexp.model.positions")
-    if getattr(config.model, "vectors", None) is not None:
+    if config.vectors is not None:
         found.add("attnexp.data.vectors")
     return frozenset(found)
 

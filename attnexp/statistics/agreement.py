@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from attnexp.statistics.paired import Mean
 
 FEWEST = 3
@@ -62,13 +64,16 @@ def leave_one_out(runs: Sequence[Sequence[float]]) -> list[int]:
 
     runs: (n, figures). Returns n numbers; empty where the others are fewer than three.
     """
+    from scipy.special import stdtrit
+
     if len(runs) <= FEWEST:
         return []
-    counts = []
-    for i, left_out in enumerate(runs):
-        others = zip(*runs[:i], *runs[i + 1 :], strict=True)
-        found = [
-            agreement(figure, Mean.of(ours)) for figure, ours in zip(left_out, others, strict=True)
-        ]
-        counts.append(sum(each.inside for each in found if each))
-    return counts
+    ours = np.array(runs) - np.mean(runs, axis=0)
+    n = len(ours) - 1
+    means = -ours / n  # of the others, as all sum to 0
+    squares = (ours**2).sum(axis=0)
+    variances = (squares - ours**2 - n * means**2) / (n - 1)
+    differ = variances > 1e-12 * squares  # rounding leaves that much of others that are equal
+    half = stdtrit(n - 1, 0.975) * np.sqrt((1 + 1 / n) * np.maximum(variances, 0))
+    inside: list[int] = (differ & (np.abs(ours - means) <= half)).sum(axis=1).tolist()
+    return inside

@@ -7,9 +7,10 @@ from a named study.
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from attnexp import progress
 from attnexp.config.compose import (
     NotChosen,
     compose_each,
@@ -42,7 +43,9 @@ class Job:
     @property
     def seed(self) -> str:
         """What tells it from the other runs of its variant."""
-        return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
+        seeds = self.config.seeds
+        apart = {"init": seeds.init, "order": seeds.order, "split": seeds.split}
+        return replicate({"seed": self.config.seed, "seeds": apart})
 
     def __str__(self) -> str:
         return f"{self.label}, seed {self.seed}"
@@ -104,6 +107,8 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
     labelled = {job.label: levels.get(job.label, {}) for job in jobs}
+    if levels and not all(labelled.values()):
+        progress.note(f"{name}: with axes besides its two factors, no interaction is shown.")
     return Sweep(
         name=name,
         variants=labelled,

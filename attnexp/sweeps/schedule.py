@@ -68,8 +68,7 @@ def survey(sweep: Sweep) -> list[Entry]:
     directory = sweep.directory
     for job in sweep.jobs:
         if job.variant not in variants:
-            network = job.config.model if job.config.is_network else None
-            reads = (job.config.data, network and (network.vectors, network.d_model))
+            reads = (job.config.data, job.config.vectors)
             if reads not in fingerprints:
                 fingerprints[reads] = read_inputs(job.config).fingerprint
             variants[job.variant] = VariantIdentity.of(job.config, fingerprints[reads])
@@ -84,7 +83,7 @@ def survey(sweep: Sweep) -> list[Entry]:
 
 def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
     """Why runs that finished once are missing: a line for each change of the code."""
-    missing = {entry.path: entry.identity for entry in entries if not entry.before}
+    missing = {entry.identity.run_id: entry.identity for entry in entries if not entry.before}
     return store.outdated(sweep.out, missing.values())
 
 

@@ -151,7 +151,7 @@ def _peak(entry: Entry) -> float:
 
 def _share_done(entry: Entry) -> float:
     if entry.status is Status.running:
-        return look(entry).num_epochs / entry.job.config.train.epochs
+        return look(entry).num_epochs / entry.job.config.num_epochs
     return float(entry.status in (Status.done, Status.failed))
 
 
@@ -181,7 +181,7 @@ def _outlook(standing: Standing, label: str) -> list[str]:
 
 def _underway(entry: Entry) -> Text:
     found = look(entry)
-    epochs = f"epoch {found.num_epochs + 1}/{entry.job.config.train.epochs}"
+    epochs = f"epoch {found.num_epochs + 1}/{entry.job.config.num_epochs}"
     if found.accuracy is None or found.examples_per_second is None:
         return Text(epochs)
     return Text(f"{100 * found.accuracy:.2f}  {found.examples_per_second:,.0f}/s  {epochs}")

@@ -53,9 +53,9 @@ def read_inputs(config: RunConfig) -> Inputs:
 
 
 def _vectors(config: RunConfig, dataset: encode.Dataset) -> "Vectors | None":
-    path: str | None = getattr(config.model, "vectors", None)  # a baseline takes none
-    if path is None:
+    if config.vectors is None:
         return None
     from attnexp.data.vectors import load_vectors
 
-    return load_vectors(path, dataset.words, config.model.d_model)
+    path, d_model = config.vectors
+    return load_vectors(path, dataset.words, d_model)

@@ -54,8 +54,10 @@ class Queue:
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Look whether jobs have ended."""
         time.sleep(min(seconds, self.seconds_between_looks))
-        done = [(job, submitted) for job, submitted in self.running if submitted.done()]
-        self.running = [pair for pair in self.running if pair not in done]
+        done, running = list[tuple[Job, Any]](), list[tuple[Job, Any]]()
+        for job, submitted in self.running:
+            (done if submitted.done() else running).append((job, submitted))
+        self.running = running
         return [(job, _outcome(job, submitted)) for job, submitted in done]
 
     def close(self) -> None:

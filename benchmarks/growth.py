@@ -1,0 +1,200 @@
+"""How commands grow with the number of runs: planning, surveying, reporting, the page.
+
+Whole commands, in seconds of a processor, on studies of 10 to 10,000 runs; and the exponent of
+each: by least squares, the slope of the logarithm of what it takes beyond a study of two runs (its
+start-up) over the logarithm of the runs, from 100 runs on. Nothing is trained: finished runs are
+made up, each a folder with a result of five epochs and predictions of 2,000 reviews.
+
+    python benchmarks/growth.py
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from attnexp.config.schema import to_dict
+from attnexp.data import contrast
+from attnexp.runs import manifest, predictions, store
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.schedule import Entry, survey
+
+ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
+SIZES = (10, 100, 1_000, 2_000, 10_000)
+SMALLEST, FITTED_FROM = 2, 100
+
+COLUMNS = {
+    "plan": ("plan", "s", 1),
+    "survey": ("survey", "s", 1),
+    "report": ("report", "s", 1),
+    "page": ("--html", "s", 1),
+    "report_peak": ("memory", "MB", 1e6),
+    "manifest_bytes": ("study", "kB", 1e3),
+    "page_bytes": ("page", "kB", 1e3),
+    "beside_bytes": ("beside", "kB", 1e3),
+}
+"""What is measured: its heading, unit, and how many of ours the unit is."""
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""So that seconds of a processor are seconds on an idle machine."""
+
+Figures = dict[str, float]
+
+
+def main() -> None:
+    """Print the table; write it as JSON where asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--turns", type=int, default=3, help="of which the median counts")
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="runs of the largest study")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all that is measured")
+    args = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start\n")
+    print(f"{'':9s}" + "".join(f"{name:>8s}" for name, _, _ in COLUMNS.values()))
+    print(f"{'runs':>9s}" + "".join(f"{unit:>8s}" for _, unit, _ in COLUMNS.values()))
+    found = {}
+    for size in (SMALLEST, *(size for size in SIZES if size <= args.most)):
+        found[size] = measure(size, args.turns)
+        cells = [found[size][key] / unit for key, (_, _, unit) in COLUMNS.items()]
+        print(
+            f"{size:9,d}" + "".join(f"{cell:8.{2 * (cell < 100)}f}" for cell in cells), flush=True
+        )
+    fitted = {key: exponent(found, key) for key in COLUMNS}
+    print(f"{'exponent':>9s}" + "".join(f"{fitted[key]:8.2f}" for key in COLUMNS))
+    if args.json:
+        args.json.write_text(json.dumps({"runs": found, "exponents": fitted}, indent=1))
+
+
+def measure(num_runs: int, turns: int) -> Figures:
+    """Seconds, memory and bytes by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, page = Path(folder) / "out", Path(folder) / "page.html"
+        words = ["study=blog", "data=contrast", f"seed=range({num_runs // 2})", f"out={out}"]
+        found = command("plan", ["sweep", *words, "--dry-run"], turns)
+        make_up(plan(words))
+        found |= command("survey", ["sweep", *words, "--dry-run"], turns)
+        found |= command("report", ["report", f"{out}/blog"], turns)
+        found |= command("page", ["report", f"{out}/blog", "--html", str(page)], turns)
+        found["page_bytes"] = page.stat().st_size
+        found["beside_bytes"] = sum(file.stat().st_size for file in page.parent.glob("*_files/*"))
+        found["manifest_bytes"] = (out / "blog" / manifest.FILE).stat().st_size
+    return found
+
+
+def command(part: str, words: list[str], turns: int) -> Figures:
+    """Medians of some turns: seconds of a processor, seconds from start to exit, most memory."""
+    taken = []
+    for _ in range(turns):
+        started = time.perf_counter()
+        process = subprocess.Popen([ATTNEXP, *words], stdout=subprocess.DEVNULL, env=ONE_THREAD)
+        _, status, usage = os.wait4(process.pid, 0)
+        elapsed = time.perf_counter() - started
+        taken.append((usage.ru_utime + usage.ru_stime, elapsed, 1024 * usage.ru_maxrss))
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"attnexp {' '.join(words)} failed")
+    names = (part, f"{part}_elapsed", f"{part}_peak")
+    return dict(zip(names, map(statistics.median, zip(*taken, strict=True)), strict=True))
+
+
+def exponent(found: Mapping[int, Figures], key: str) -> float:
+    """Of growth beyond start-up; nan where it does not grow."""
+    grown = {size: figures[key] - found[SMALLEST][key] for size, figures in found.items()}
+    points = [(n, more) for n, more in grown.items() if n >= FITTED_FROM and more > 0]
+    if len(points) < 2:
+        return float("nan")
+    sizes, more = np.log(points).T
+    return float(np.polyfit(sizes, more, deg=1)[0])
+
+
+def make_up(sweep: Sweep) -> None:
+    """Finished runs for all of a sweep: accuracies of a normal law, pe a little the better."""
+    rng = np.random.default_rng(0)
+    entries = survey(sweep)
+    for entry in entries:
+        part = store.part_of(entry.path)
+        part.mkdir(parents=True)
+        labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
+        logits = rng.normal(2.0 * labels - 1).astype(np.float32)
+        said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
+        predictions.save(part, {**said, predictions.VAL_LABELS: labels})
+        store.save(part, result(entry, rng, store.digests(part)))
+        store.publish(part)
+    runs = [
+        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
+        for e in entries
+    ]
+    made = manifest.Manifest(
+        name=sweep.name, variants=sweep.variants, commands=[sweep.command], runs=runs
+    )
+    manifest.record(sweep.directory, made)
+
+
+def result(entry: Entry, rng: np.random.Generator, files: dict[str, str]) -> RunResult:
+    """One made-up result. files: see `RunResult`."""
+    rows = []
+    for epoch in range(1, 6):
+        accuracy = 0.8 + 0.01 * epoch + 0.01 * (entry.job.label == "pe")
+        chance = rng.normal(scale=0.005, size=4).tolist()
+        rows.append(
+            EpochRow(
+                epoch=epoch,
+                train_loss=0.4 + chance[0],
+                train_accuracy=accuracy + 0.01,
+                train_loss_after=0.35 + chance[0],
+                train_accuracy_after=accuracy + 0.02 + chance[3],
+                val_loss=0.5 + chance[1],
+                val_accuracy=accuracy + chance[2],
+                val_brier=0.12 + chance[1],
+                val_ece=0.05 + chance[3],
+                seconds=1.0,
+                examples_per_second=4_000.0,
+            )
+        )
+    best, final = max(rows, key=lambda row: row.val_accuracy), rows[-1]
+    n_train, n_test = contrast.NUM_TRAIN, contrast.NUM_TEST
+    return RunResult(
+        schema=SCHEMA,
+        run_id=entry.identity.run_id,
+        code=entry.identity.code,
+        seed=entry.job.config.seed,
+        config=to_dict(entry.job.config),
+        data={
+            "name": "contrast",
+            "source": "generated",
+            "fingerprint": "made up",
+            "n_train": n_train,
+            "n_val": n_test,
+            "n_test": n_test,
+        },
+        parameters=2_609_281,
+        flops_per_example=39_000_000,
+        epochs=rows,
+        best=best,
+        final=final,
+        test=Evaluation(
+            loss=final.val_loss,
+            accuracy=final.val_accuracy,
+            brier=final.val_brier,
+            ece=final.val_ece,
+            n=n_test,
+        ),
+        wall_seconds=6.0,
+        peak_rss_bytes=500_000_000,
+        provenance={"version": "0.1.0", "threads": 1, "argv": ["attnexp", "sweep"]},
+        files=files,
+    )
+
+
+if __name__ == "__main__":
+    main()

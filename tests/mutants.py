@@ -1,0 +1,110 @@
+"""Do the tests fail when the code is wrong? Mutants of the code that figures come from, sampled.
+
+    make mutants [NUM=300]
+
+Cosmic Ray makes each mutant (an operator, a comparison, a constant) in a copy of the tree, and the
+tests of its file must fail. Keeps the diffs of those that survive in outputs/mutants.txt: each is
+an equivalent, or lacks a test.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from cosmic_ray.commands import init
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import use_db
+from cosmic_ray.work_item import MutationSpec, TestOutcome
+
+ROOT = Path(__file__).parent.parent
+MODEL = """classifier attention attention_pieces block positions masks mixers pooling scores window
+cost size settings"""
+TESTS = {
+    "attnexp/model/*.py": MODEL,
+    "attnexp/training/loop.py": "loop train",
+    "attnexp/training/metrics.py": "metrics",
+    "attnexp/statistics/*.py": "stats verdict agreement interaction",
+    "attnexp/data/encode.py": "encode quality",
+}
+"""Files to mutate, with the tests of which one must fail."""
+
+TIMEOUT = 600.0
+"""Seconds; tests that take longer have failed."""
+
+
+def main() -> None:
+    """Sample, try, and tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--num", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="part of a path: mutate these files alone")
+    args = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        copy_tree(Path(folder))
+        os.chdir(folder)
+        os.environ |= {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        commands = {
+            str(path): command(path, tests)
+            for pattern, tests in TESTS.items()
+            for path in sorted(Path().glob(pattern))
+            if args.only in str(path)
+        }
+        for one in sorted(set(commands.values())):
+            subprocess.run(shlex.split(one), check=True, stdout=subprocess.DEVNULL)
+        mutants = sorted(find([*commands]), key=str)
+        chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
+        survivors = [diff for one in chosen if (diff := survives(one, commands))]
+    told = f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
+    kept = ROOT / "outputs/mutants.txt"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("\n\n".join([f"{told}; seed {args.seed}. Survivors:", *survivors]) + "\n")
+    print(f"{told}. Survivors: {kept}")
+
+
+def copy_tree(folder: Path) -> None:
+    """Everything git knows or would, as it is now: the working tree itself is never mutated."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+
+def command(path: Path, tests: str) -> str:
+    """The tests of a file, those of its own name first, up to the first that fails."""
+    files = [f"tests/test_{name}.py" for name in tests.split()]
+    files.sort(key=lambda file: file != f"tests/test_{path.stem}.py")
+    return shlex.join(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
+    )
+
+
+def find(paths: list[str]) -> list[MutationSpec]:
+    """Every mutant of some files."""
+    with use_db(":memory:") as found:
+        init([Path(path) for path in paths], found, {})
+        return [item.mutations[0] for item in found.work_items]
+
+
+def survives(mutant: MutationSpec, commands: dict[str, str]) -> str:
+    """The diff of a mutant that no test fails; empty where one does."""
+    started = time.monotonic()
+    result = mutate_and_test([mutant], commands[str(mutant.module_path)], TIMEOUT)
+    outcome = "survived" if result.test_outcome is TestOutcome.SURVIVED else "died"
+    where = f"{mutant.module_path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
+    print(f"{outcome:9s}{time.monotonic() - started:5.0f} s  {where}", flush=True)
+    return f"{where}\n{result.diff}" if outcome == "survived" else ""
+
+
+if __name__ == "__main__":
+    main()
