@@ -6,7 +6,7 @@ SEEDS ?= 6
 NUM ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation test test-slow mutants audit check smoke bench clean
+.PHONY: help setup ablation test test-slow mutants audit check smoke bench docs clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ smoke: setup  ## The whole path once, in seconds (DATA=contrast or imdb)
 bench: setup .venv-keras/installed  ## Timings beside Keras and others (DATA=PATH of IMDB, ONLY=sections)
 	$(BIN)/python benchmarks/bench.py $(if $(filter-out contrast,$(DATA)),--data '$(DATA)') \
 	  $(if $(ONLY),--only $(ONLY))
+
+docs: setup  ## The parts of README.md and docs/ that commands make (PARTS="settings pieces")
+	$(BIN)/python docs/make.py $(PARTS)
 
 clean:  ## Remove .venv, caches and builds; outputs/ stays
 	rm -rf .venv .venv-keras build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from simulated import MANY, coverage, false_equivalent, false_verdicts, power
+from simulated import (
+    MANY,
+    coverage,
+    false_equivalent,
+    false_verdicts,
+    looking_each_time,
+    power,
+)
 
 from attnexp.statistics.sequential import Decision, Design, chances, decide, design, flip, looks
 from attnexp.statistics.verdict import Verdict
@@ -234,15 +241,25 @@ def test_few_studies_err(rate: Callable[..., float], law: str, num_variants: int
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("dz", [0.0, 0.5, 0.8])
 def test_the_interval_at_the_stop_covers(law: str, dz: float) -> None:
+    """The intervals of all looks hold the mean in 95 %, so the one at the stop does more often
+    where studies stop early; where normal ones do not, it is no wider than it must be."""
     found = coverage(law, dz)
     print(f"{law}, d/sd = {dz}: {100 * found:.1f} %")
-    assert 0.935 <= found <= 0.965
+    assert found >= 0.935
+    if law == "normal" and dz == 0:
+        assert found <= 0.965
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dz", [0.5, 0.8])
-def test_fewer_seeds_than_a_plan_that_knows_the_difference(dz: float) -> None:
-    found, mean_n, fixed = power(dz)
-    print(f"d/sd = {dz}: {100 * found:.0f} % with {mean_n:.1f} seeds; fixed: 80 % with {fixed}")
-    assert found >= 0.8
-    assert mean_n <= fixed
+def test_fewer_seeds_than_a_study_of_fixed_size_that_knows_the_difference(dz: float) -> None:
+    found = power(dz)
+    print(f"d/sd = {dz}: {found}")
+    assert found.power >= 0.9
+    assert found.fixed is not None
+    assert found.mean_n <= found.fixed
+
+
+@pytest.mark.slow
+def test_looking_each_time_at_five_percent_errs_in_a_fifth() -> None:
+    assert looking_each_time(20_000) == pytest.approx(0.2, abs=0.02)

@@ -39,7 +39,7 @@ class Claim:
 
     id: str
     source: str
-    """K, M, N, P, D as in the README, or several."""
+    """K, M, N, P, D as in docs/claims.md, or several."""
     text: str
     """The claim in a line."""
     check: Callable[[Path], Finding]

@@ -74,17 +74,23 @@ class DataConfig:
     """Which reviews, and how a review becomes `max_len` token ids."""
 
     name: DataName = DataName.imdb
+    """Chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
     """imdb, files: a folder or file to read instead of downloading. hub: a data set's name."""
     max_len: int = setting(80, ">= 1")
+    """Tokens of a review."""
     vocab_size: int = setting(20_000, ">= 4")
     """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
     truncate: Side = Side.pre
+    """Where a longer review is cut: pre keeps its end."""
     pad: Side = Side.pre
+    """Where a shorter one is filled up."""
     tokenizer: Tokenizer = Tokenizer.keras
+    """Keras's rules, or torchtext's basic_english."""
     limit_train: int | None = setting(None, ">= 1")
     """Train on this many reviews, drawn once (the same for every seed), balanced by label."""
     limit_test: int | None = setting(None, ">= 1")
+    """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
     """Share of reviews whose label depends on word order alone."""
 
@@ -94,6 +100,7 @@ class ModelConfig(Piece):
     """What every network has besides its own settings."""
 
     d_model: int = setting(128, ">= 1")
+    """Width of the embeddings."""
     vectors: str | None = None
     """A file of pretrained embeddings in GloVe's text format."""
     freeze: bool = False
@@ -156,9 +163,13 @@ class TrainConfig:
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
+    """How often training goes over its reviews."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
+    """Reviews of a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
+    """adam is Keras's; adamw also decays weights, by torch's default of 0.01."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
+    """Learning rate."""
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     measure_train: bool = False
@@ -166,8 +177,11 @@ class TrainConfig:
     fast: bool = setting(True, when=IN_NETWORK)
     """Compute the same with less work where the model allows it; false takes the plain code."""
     device: Device = Device.auto
+    """auto: CUDA where there is a device, else the CPU."""
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
+    """bf16: matrix products in 16 bits; weights stay fp32."""
     threads: int | None = setting(None, ">= 1", "<= 1024")
+    """CPU threads of a step; in a sweep one, elsewhere as many as torch takes."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -187,6 +201,7 @@ class RunConfig:
     """Everything that decides a run."""
 
     seed: int = setting(0, ">= 0")
+    """Weights, order of examples, split and dropout, each from a stream of its own."""
     seeds: SeedsConfig = setting(SeedsConfig)
     out: str = "outputs"
     """Root of all results, relative to where the command is called."""

@@ -361,7 +361,8 @@ def _signs(max_seeds: int) -> Array:
     return np.ascontiguousarray(signs.T)
 
 
-def _interval_levels(planned: Sequence[int], alpha: float) -> tuple[float, ...]:
+@functools.cache
+def _interval_levels(planned: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     """See `design`. The seeds between two looks enter by their sum and, about their mean, their sum
     of squares."""
     from scipy.special import stdtr

@@ -14,7 +14,7 @@ from rich.text import Text
 from attnexp import progress
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.statistics.sequential import in_words
+from attnexp.statistics.sequential import Design, in_words
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
@@ -68,11 +68,15 @@ class Watch:
     def look(self, standing: Standing) -> None:
         """A line for each variant, after a look; the table keeps those that are open."""
         self.standing = standing
-        progress.note(f"{_where(standing)}, {standing.n} seeds:")
+        progress.note(f"{_where(standing.design, standing.n)}, {standing.n} seeds:")
         for label, decision in standing.decisions.items():
             if decision.n == standing.n or decision.verdict is None:
                 said = in_words(decision, standing.design)
-                progress.note(f"  {label}: {'; '.join([said, *_outlook(standing, label)])}")
+                if label in standing.chances:
+                    looks = standing.design.looks
+                    then = looks[looks.index(decision.n) + 1]
+                    said += f"; {100 * standing.chances[label]:.0f} % to be decided at {then}"
+                progress.note(f"  {label}: {said}")
 
     def table(self, entries: list[Entry]) -> Table:
         """Totals, the best so far, what is open, then the running ones: a low terminal cuts off the
@@ -84,10 +88,11 @@ class Watch:
         if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
         if self.standing is not None:
-            for label in self.standing.chances:
-                where, decision = _where(self.standing), self.standing.decisions[label]
-                bound = f"{where}: p {decision.p:.4f}, bound {decision.bound:.4f}, {label}"
-                view.add_row(Text(bound), *_outlook(self.standing, label))
+            for label, chance in self.standing.chances.items():
+                decision = self.standing.decisions[label]
+                where = _where(self.standing.design, decision.n)
+                bound = f"p {decision.p:.4f}, bound {decision.bound:.4f}"
+                view.add_row(Text(f"{where}: {bound}, chance {100 * chance:.0f} %, {label}"), "")
         for entry in entries:
             if entry.status is Status.running:
                 view.add_row(Text(f"  {entry.job}"), _underway(entry))
@@ -165,18 +170,8 @@ def look(entry: Entry) -> Underway:
     return Underway(len(lines), row["val_accuracy"], row["examples_per_second"])
 
 
-def _where(standing: Standing) -> str:
-    looks = standing.design.looks
-    return f"look {looks.index(standing.n) + 1} of {len(looks)}"
-
-
-def _outlook(standing: Standing, label: str) -> list[str]:
-    """What to expect of a variant's next look, if it has one."""
-    if label not in standing.chances:
-        return []
-    looks = standing.design.looks
-    next_n = looks[looks.index(standing.decisions[label].n) + 1]
-    return [f"{100 * standing.chances[label]:.0f} % to be decided at {next_n}"]
+def _where(design: Design, n: int) -> str:
+    return f"look {design.looks.index(n) + 1} of {len(design.looks)}"
 
 
 def _underway(entry: Entry) -> Text:

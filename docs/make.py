@@ -1,0 +1,179 @@
+"""Write the parts of README.md and docs/ that a command makes: `make docs`.
+
+A part stands between two comments. The first says how it is made, by a function below or by a
+command, whose output is then shown as it looks in a terminal of 80 columns:
+
+    <!-- made by: settings -->
+    <!-- made by: $ attnexp report outputs/published/blog -->
+    ...
+    <!-- end -->
+"""
+
+import ast
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from attnexp.config import schema
+from attnexp.config.compose import compose
+from attnexp.config.options import describe, groups
+from attnexp.config.pieces import Piece, default, in_words
+from attnexp.config.schema import RunConfig, walk
+from attnexp.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PART = re.compile(r"(<!-- made by: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+PLACES = ("model", "model.before", "position", "mask", "model.score", "model.pooling")
+"""Groups whose options are pieces of the model."""
+ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post",
+         "model.feed_forward=128", "model.layers=2", "model.hidden=20",
+         "position=sinusoidal position.combine=concat")  # fmt: skip
+"""Settings that change what a model costs."""
+
+
+def main(names: list[str]) -> int:
+    """Write the pages anew; with names, only the parts that these make."""
+    for page in PAGES:
+        old = page.read_text()
+        new = PART.sub(lambda part: part[1] + made(part[2], part[0], names) + part[3], old)
+        if new != old:
+            page.write_text(new)
+            print(f"{page.relative_to(ROOT)} is new")
+    return 0
+
+
+def made(how: str, old: str, names: list[str]) -> str:
+    """The text of a part."""
+    if names and how.split()[-1] not in names and how not in names:
+        return "\n".join([*old.splitlines()[1:-1], ""])
+    if how.startswith("$ "):
+        return f"\n```\n{shown(how[2:])}\n```\n\n"
+    maker = {"pieces": pieces, "settings": settings, "claims": claims}[how]
+    return "\n" + "\n".join(maker()) + "\n\n"
+
+
+def shown(command: str) -> str:
+    """What a command prints on stdout."""
+    bin = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, shell=True, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": bin},
+    )  # fmt: skip
+    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def pieces() -> Iterator[str]:
+    """What a model can be made of, and what it then costs."""
+    from attnexp.model.cost import of_model
+
+    yield "| choice | what it is | parameters | FLOPs |"
+    yield "|---|---|---:|---:|"
+    about = describe()
+    named = {f"{place}={name}": text for place in PLACES for name, text in about[place].items()}
+    for words, text in {**named, **dict.fromkeys(ALIKE, "")}.items():
+        cost = of_model(composed(words))
+        yield (
+            f"| `{words}` | {text} | {cost['parameters']:,} | "
+            f"{cost['flops_per_example'] / 1e6:.1f} M |"
+        )
+
+
+def settings() -> Iterator[str]:
+    """Every key: its default and bounds, where it acts, and its meaning."""
+    found: dict[str, tuple[str, str]] = {}
+    acts: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {"data": groups()["data"], **{p: groups()[p] for p in PLACES}}
+    for place, names in options.items():
+        for option in names:
+            config = composed(f"{place}={option}")
+            for key, section, f in walk(config):
+                value = default(f)
+                if f.name == "kind" or is_dataclass(value):
+                    continue
+                if value == "???":  # left to the file of the option
+                    value = getattr(section, f.name)
+                bounds = in_words(f.metadata.get("bounds", ()))
+                about = [meaning(section, f), bounds.capitalize()]
+                if isinstance(value, StrEnum):
+                    about.append(f"One of {', '.join(type(value))}")
+                found[key] = plain(value), ". ".join(filter(None, about))
+                where = acts.setdefault(key, [])
+                if (when := f.metadata.get("when")) is not None:
+                    where.append(when.told)
+                elif isinstance(section, Piece) and key.startswith(f"{place}."):
+                    where += [f"`{place}={option}`"] * (f.name not in frame(section))
+    yield "| key | default | meaning and bounds | acts with |"
+    yield "|---|---|---|---|"
+    for key, (value, text) in found.items():
+        yield f"| `{key}` | {value} | {text} | {', '.join(dict.fromkeys(acts[key]))} |"
+
+
+def plain(value: Any) -> str:
+    """A default as one types it."""
+    if value is None:
+        return "–"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def frame(section: Piece) -> set[str]:
+    """Settings that every choice in the place of a piece has."""
+    (base, *_) = type(section).__bases__
+    return {f.name for f in fields(base)}
+
+
+def meaning(section: Any, f: Any) -> str:
+    """What a field is for: with its annotation, or in the text below it."""
+    if about := f.metadata.get("about"):
+        return str(about).rstrip(".")
+    for owner in type(section).__mro__:
+        if owner.__module__ == schema.__name__ and (text := texts(owner.__name__).get(f.name)):
+            return " ".join(text.split()).rstrip(".")
+    return ""
+
+
+def texts(owner: str) -> dict[str, str]:
+    """The strings that stand below the fields of a class of `config.schema`."""
+    (node,) = (
+        node
+        for node in ast.parse(inspect.getsource(schema)).body
+        if isinstance(node, ast.ClassDef) and node.name == owner
+    )
+    return {
+        field.target.id: text.value.value
+        for field, text in zip(node.body, node.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }  # fmt: skip
+
+
+def composed(words: str) -> RunConfig:
+    """The config of a choice, with what it cannot do without."""
+    needs = {"data=files": "data.path=reviews", "data=hub": "data.path=user/reviews"}
+    try:
+        return compose([*words.split(), *needs.get(words, "").split()])
+    except UserError:  # what hides nothing by itself
+        return compose([*words.split(), "mask.padding=true"])
+
+
+def claims() -> Iterator[str]:
+    """Every claim, from what is published."""
+    yield "| id | from | claim | measured | n | verdict |"
+    yield "|---|---|---|---|---:|---|"
+    for claim in json.loads(shown("attnexp claims --all --out outputs/published --json"))["claims"]:
+        cells = (claim[name] for name in ("id", "source", "claim", "measured", "n", "verdict"))
+        yield f"| {' | '.join(str(cell or '').replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
