@@ -27,7 +27,10 @@ COMPUTING = (
 """Modules of attnexp that can change a figure. Settings and data enter a run's id by themselves;
 the rest stores and shows."""
 
-BUILDERS = ("attnexp.training.run", "attnexp.model.classifier", "attnexp.model.attention")
+BUILDERS = (
+    *("attnexp.training.run", "attnexp.training.inputs"),
+    *("attnexp.model.classifier", "attnexp.model.attention"),
+)
 """Modules that import what only some runs use."""
 
 ON_DEMAND = (
