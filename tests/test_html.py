@@ -327,7 +327,7 @@ def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[R
 
 def test_a_model_that_cannot_be_shown_says_why() -> None:
     assert "No variant has attention." in page([made("a", 0, "model=mean")])
-    assert "is missing, so there is no model to load." in page([made("a", 0)])
+    assert f"{WEIGHTS} is missing." in page([made("a", 0)])
     mean = made("a", 0, "model=mean")
     assert "model=mean has no attention." in page([mean], chosen=mean)
 

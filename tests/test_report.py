@@ -14,7 +14,7 @@ from samples import but, only, printed, result
 
 from attnexp.report import formats, kexue, tables
 from attnexp.report.comparison import compare
-from attnexp.runs import predictions
+from attnexp.runs import predictions, store
 from attnexp.runs.points import FIGURES
 from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
@@ -89,11 +89,12 @@ def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
     right = {"no_pe": [1, 0, 0, 0, 0, 0, 0, 0, 1, 0], "pe": [0, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
     results = blog()
     for i, run in enumerate(results[:2]):  # seed 0; the others have lost their predictions
-        results[i] = replace(run, path=tmp_path / run.label)
-        results[i].path.mkdir()
+        folder = tmp_path / run.label
+        folder.mkdir()
         logits = np.array(right[run.label], np.float32) - 0.5
         stored = {predictions.BEST: logits, predictions.FINAL: logits}
-        predictions.save(results[i].path, {**stored, predictions.VAL_LABELS: labels})
+        predictions.save(folder, {**stored, predictions.VAL_LABELS: labels})
+        results[i] = replace(but(run, files=store.digests(folder)), path=folder)
     found = only(results).differences["pe"]["final"].mcnemar
     assert list(found) == ["0"]
     assert (found["0"].only_variant, found["0"].only_baseline) == (7, 1)

@@ -133,7 +133,7 @@ def damage(file: Path, position: int) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("position", [0, 9, -1, -1000])
+@pytest.mark.parametrize("position", [0, 9, 40, 400, -1, -1000])
 def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, position: int) -> None:
     _, undisturbed = train_run(small(tmp_path / "undisturbed"))
     part = stopped(small(tmp_path / "stopped"))

@@ -163,10 +163,10 @@ def _is_busy(part: Path) -> bool:
 
 def _how_far(part: Path) -> str:
     try:
-        about = checkpoint.about(part)
+        found = checkpoint.load(part)
     except ValueError:
         return "unfinished, and its checkpoint is damaged"
-    return f"unfinished: it goes on from {about['at']}" if about else "unfinished, at its start"
+    return f"unfinished: it goes on from {found[1]['at']}" if found else "unfinished, at its start"
 
 
 def _trouble(folder: Path, what: str, *, again: bool) -> Trouble:

@@ -21,28 +21,20 @@ def save(part: Path, tensors: arrays.Arrays, about: dict[str, Any]) -> None:
     arrays.save(part / FILE, tensors, {"about": text, "sum": _sum(text, tensors)})
 
 
-def about(part: Path) -> dict[str, Any] | None:
-    """What was said at `save`, or None without a file. Raises `ValueError` for a damaged one."""
-    try:
-        with safe_open(part / FILE, framework="np") as file:
-            found: dict[str, Any] = json.loads(file.metadata()["about"])
-            return found
-    except FileNotFoundError:
-        return None
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
-        raise ValueError("it is damaged") from error
-
-
-def load(part: Path) -> dict[str, NDArray[Any]]:
-    """The tensors given to `save`. Raises `ValueError` where they are not what they were."""
+def load(part: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+    """The tensors and what was said of them; None without a file. Raises `ValueError` for a damaged
+    one."""
     try:
         with safe_open(part / FILE, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if _sum(file.metadata()["about"], tensors) != file.metadata()["sum"]:
-                raise ValueError("it is damaged")
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
+            text, expected = file.metadata()["about"], file.metadata()["sum"]
+    except FileNotFoundError:
+        return None
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError("it is damaged") from error
-    return tensors
+    if _sum(text, tensors) != expected:
+        raise ValueError("it is damaged")
+    return tensors, json.loads(text)
 
 
 def of_other_code(path: Path) -> Iterator[Path]:

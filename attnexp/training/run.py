@@ -121,20 +121,22 @@ class OpenRun:
     def go_on(self, state: State) -> None:
         """Take up what `keep` wrote, if it is there and was made as this run would make it."""
         try:
-            about = checkpoint.about(self.path)
-            if about is None:
+            found = checkpoint.load(self.path)
+            if found is None:
                 self._tell_of_other_code()
                 return
+            arrays, about = found
+            now, then = self._made_by(), about["made_by"]
             if self.config.train.threads is None:  # rounding depends on them
-                torch.set_num_threads(about["made_by"]["threads"])
-                self.provenance["threads"] = torch.get_num_threads()
-            for name, now in self._made_by().items():
-                if about["made_by"][name] != now:
-                    raise ValueError(f"{name} was {about['made_by'][name]}, now {now}")
-            arrays = checkpoint.load(self.path)
+                now["threads"] = then["threads"]
+            for name in now:
+                if now[name] != then[name]:
+                    raise ValueError(f"{name} was {then[name]}, now {now[name]}")
         except ValueError as error:
             self.say(f"The checkpoint of an earlier attempt is not used: {error}. Starts over.")
             return
+        torch.set_num_threads(now["threads"])
+        self.provenance["threads"] = now["threads"]
 
         def under(prefix: str) -> dict[str, Any]:
             return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -157,10 +159,11 @@ class OpenRun:
 
     def _tell_of_other_code(self) -> None:
         for folder in checkpoint.of_other_code(self.path.with_suffix("")):
-            with suppress(ValueError, KeyError):
-                about = checkpoint.about(folder) or {}
-                names = ", ".join(code.changed(about["code"], self.identity.code))
-                self.say(f"{names} changed since {folder} came to {about['at']}. Starts over.")
+            with suppress(ValueError):
+                if found := checkpoint.load(folder):
+                    _, about = found
+                    names = ", ".join(code.changed(about["code"], self.identity.code))
+                    self.say(f"{names} changed since {folder} came to {about['at']}. Starts over.")
 
     def finish(self, model: nn.Module) -> RunResult:
         """Test the model whose weights were kept; write everything down, `result.json` last."""
