@@ -116,5 +116,6 @@ def test_a_run_says_which_path_it_took_and_is_one_run_on_either(tmp_path: Path) 
     again, plain = train_run(compose([*words, "train.fast=false"]), again=True)
     assert again == path
     assert plain.provenance["path"] == "reference"
+    assert plain.provenance["products"] != "oneDNN"
     assert plain.flops_per_example == fast.flops_per_example
     assert plain.final.train_loss == pytest.approx(fast.final.train_loss, rel=1e-5)

@@ -3,6 +3,7 @@
 import ctypes
 import resource
 import sys
+from typing import Any
 
 import torch
 
@@ -11,12 +12,16 @@ from attnexp.config.schema import Device, Precision, RunConfig, TrainConfig
 from attnexp.errors import UserError
 from attnexp.model import size
 
+_matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+"""torch's switch for the precision of oneDNN's products."""
+
 
 def prepare(config: TrainConfig) -> torch.device:
-    """Set the number of threads and find the device. Raises `UserError` for CUDA without CUDA."""
+    """Set threads and libraries, find the device. Raises `UserError` for CUDA without CUDA."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     _keep_freed_memory()
+    _use_onednn(config.fast)
     has_cuda = torch.cuda.is_available()
     if config.device is Device.cuda and not has_cuda:
         raise UserError(
@@ -25,6 +30,13 @@ def prepare(config: TrainConfig) -> torch.device:
         )
     use_cuda = has_cuda and config.device is not Device.cpu
     return torch.device("cuda" if use_cuda else "cpu")
+
+
+def products() -> str:
+    """Which library multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without it."""
+    if _matmul.fp32_precision == "bf16":
+        return "oneDNN"
+    return "MKL" if torch.backends.mkl.is_available() else "torch"
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
@@ -44,6 +56,24 @@ def peak_rss_bytes() -> int:
     """The most memory this process has held."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _use_onednn(wanted: bool) -> None:
+    """Let oneDNN multiply fp32 matrices where it is faster than MKL and keeps fp32.
+
+    It does so when asked for bf16 on a processor that has bf16 instructions and no AMX, which would
+    really round; a product is compared before anything rests on it. Only AMD's are asked: there a
+    step of training takes two thirds of the time, on Intel's a tenth more (benchmarks/LOG.md).
+    """
+    _matmul.fp32_precision = "none"
+    can = torch.cpu.get_capabilities()
+    is_amd = "AMD" in str(can.get("cpu_name"))
+    if wanted and is_amd and can.get("avx512_bf16") and not can.get("amx_tile"):
+        x = torch.randn(256, 128, generator=torch.Generator().manual_seed(0))
+        expected = x @ x.T
+        _matmul.fp32_precision = "bf16"
+        if not torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4):  # bf16 is off by 0.1
+            _matmul.fp32_precision = "none"
 
 
 def _keep_freed_memory() -> None:

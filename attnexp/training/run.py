@@ -41,6 +41,11 @@ on_device = functools.lru_cache(maxsize=2)(Examples.of)
 """The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
 
 
+MACHINE = ("torch", "device", "threads", "path", "products")
+"""Of provenance: what moves a result by rounding, so that a stopped run goes on to the bit without
+a change of it."""
+
+
 @dataclass(kw_only=True, slots=True)
 class OpenRun:
     """A run under way: what it reads, what it has measured so far, and the folder that keeps it."""
@@ -79,6 +84,7 @@ class OpenRun:
             )
             set_word_vectors(model, vectors.rows, vectors.found)
         self.provenance["path"] = take_fast_path(model) if self.config.train.fast else REFERENCE
+        self.provenance["products"] = device.products()
         return model.to(self.train.device)
 
     def shuffle(self) -> torch.Generator:
@@ -154,7 +160,7 @@ class OpenRun:
 
     def _made_by(self) -> dict[str, Any]:
         """What must be the same for the figures to be those of one undisturbed run."""
-        machine = {name: self.provenance[name] for name in ("torch", "device", "threads", "path")}
+        machine = {name: self.provenance[name] for name in MACHINE}
         return {"run": self.identity.run_id, **machine}
 
     def _tell_of_other_code(self) -> None:
