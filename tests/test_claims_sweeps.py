@@ -34,7 +34,10 @@ def save(root: Path, runs: list[Run], study: str = "blog") -> None:
         store.save(folder, replace(run.result, run_id=entry.run_id))
         planned.append(entry)
     variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
-    manifest.record(root / study, manifest.Manifest(name=study, variants=variants, runs=planned))
+    made = manifest.Manifest(
+        name=study, variants=variants, commands=["attnexp sweep"], runs=planned
+    )
+    manifest.record(root / study, made)
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:

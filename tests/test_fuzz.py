@@ -23,7 +23,7 @@ from test_sources import swap_array, write_archive, write_folder, write_keras, w
 from typer.testing import CliRunner
 
 from attnexp.cli import app
-from attnexp.config.compose import compose
+from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict
 from attnexp.data import encode, hub
@@ -71,21 +71,20 @@ SMALL = ["data=contrast", "data.max_len=9", "data.vocab_size=30", "model.d_model
 NO_CHOICE = ("study", "executor", "experiment", "data")
 
 
-def random_words(random: Random) -> list[str]:
-    """A few choices, and a few settings of what was chosen, often out of their bounds."""
-    words = [
+def random_choices(random: Random) -> list[str]:
+    """A few choices among the files of `conf/`."""
+    return [
         f"{group}={random.choice(groups()[group])}"
         for group in random.sample(list(groups()), random.randint(0, 4))
         if group not in NO_CHOICE
     ]
-    try:
-        keys = [*flatten(to_dict(compose([*SMALL, *words]))), "mask.radius", "model.heads"]
-    except UserError:
-        keys = ["model.heads", "position.scale", "train.lr", "model.hidden"]
-    for key in random.sample(keys, random.randint(0, 3)):
-        values = INTEGERS if random.random() < 0.6 else OTHERS
-        words.append(f"{key}={random.choice(values)}")
-    return words
+
+
+def random_settings(random: Random, keys: list[str]) -> list[str]:
+    """One to three settings, often out of their bounds."""
+    kinds = [INTEGERS, INTEGERS, OTHERS]
+    chosen = random.sample([*keys, "mask.radius"], random.randint(1, 3))
+    return [f"{key}={random.choice(random.choice(kinds))}" for key in chosen]
 
 
 def works(config: RunConfig) -> None:
@@ -97,11 +96,19 @@ def works(config: RunConfig) -> None:
 
 
 def test_configs() -> None:
+    """Choices as words, and what they compose with settings anew, as where a run is stored."""
     random, outcomes = Random(0), Outcomes()
-    for _ in range(2000):
-        words = [*SMALL, *random_words(random)]
+    stored = to_dict(compose(SMALL))
+    while outcomes.counts.total() < 2000 and not outcomes.third:
+        words = random_choices(random)
         with outcomes.trial(words):
-            works(compose(words))
+            config = compose([*SMALL, *words])
+            works(config)
+            stored = to_dict(config)
+        for _ in range(4):
+            settings = random_settings(random, [*flatten(stored)])
+            with outcomes.trial((words, settings)):
+                works(overlay(stored, settings))
     outcomes.check("configs", 2000)
 
 
