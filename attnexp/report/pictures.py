@@ -74,7 +74,7 @@ def _forest(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
 def _few_enough(comparison: Comparison) -> None:
     if len(comparison.variants) > MOST:
         raise UserError(
-            f"One picture takes up to {MOST} variants; here are {len(comparison.variants)}. Give the "
+            f"One picture takes up to {MOST} variants, not {len(comparison.variants)}. Give the "
             f"folder of a smaller study, or --html FILE."
         )
 
