@@ -6,10 +6,10 @@ SEEDS ?= 6
 NUM ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation test test-slow mutants audit check smoke bench docs clean
+.PHONY: help setup ablation test test-slow mutants audit release-check check smoke bench docs clean
 
 help:  ## This list
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/installed  ## Make .venv with everything at its tested version
 
@@ -44,6 +44,20 @@ mutants: setup .venv/scrutiny  ## Wrong code, and which of it no test notices (N
 audit: setup .venv/scrutiny  ## Known weaknesses of what constraints.txt pins (asks the network)
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
+# From another folder, by nothing but what was built: no checkout is on the path.
+release-check: setup .venv/scrutiny  ## Build wheel and sdist, and run each in an empty environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	@set -e; for built in "$$PWD"/dist/*; do \
+	  there=$$(mktemp -d); trap 'rm -rf "$$there"' EXIT; \
+	  $(PYTHON) -m venv "$$there/venv"; \
+	  "$$there/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$$built"; \
+	  (cd "$$there"; unset PYTHONPATH; \
+	   venv/bin/attnexp train experiment=smoke --json > run.json; \
+	   venv/bin/attnexp report outputs/runs --figure curves.svg); \
+	  rm -rf "$$there"; echo "$${built##*/}: installed and run"; \
+	done
+
 check: setup  ## Lint, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -65,5 +79,5 @@ docs: setup  ## The parts of README.md and docs/ that commands make (PARTS="sett
 	$(BIN)/python docs/make.py $(PARTS)
 
 clean:  ## Remove .venv, caches and builds; outputs/ stays
-	rm -rf .venv .venv-keras build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-keras build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

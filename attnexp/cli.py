@@ -88,6 +88,15 @@ class Until(StrEnum):
     decided = "decided"
 
 
+class Show(StrEnum):
+    """What the picture of `report` shows."""
+
+    curves = "curves"
+    forest = "forest"
+    attention = "attention"
+    positions = "positions"
+
+
 class Format(StrEnum):
     """How `report` prints."""
 
@@ -223,9 +232,16 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one picture: FILE.svg, .pdf or .png."),
+    ] = None,
+    show: Annotated[
+        Show | None, typer.Option(help="With --figure: what; accuracy by epoch if not given.")
+    ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="RUN_DIR", help="Of which run the page shows the attention."),
+        typer.Option(metavar="RUN_DIR", help="Of which run page or picture show the attention."),
     ] = None,
     margin: Margin = 0.25,
     as_json: AsJson = False,
@@ -235,25 +251,38 @@ def report(
     Example: attnexp report outputs/blog --format markdown
 
     Example: attnexp report outputs/blog --html blog.html
+
+    Example: attnexp report outputs/blog --figure forest.svg --show forest
     """
-    from attnexp.report import formats
+    from attnexp.progress import note
+    from attnexp.report import formats, pictures
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
-    if run is not None and html is None:
-        raise UserError(f"--run {run} chooses what the page shows; give --html FILE too.")
+    if run is not None and html is None and show not in (Show.attention, Show.positions):
+        raise UserError(
+            f"--run {run} chooses what a page or picture shows of one model; give --html FILE, or "
+            f"--figure FILE with --show attention or positions."
+        )
+    if figure is None and show is not None:
+        raise UserError(f"--show {show} says what a picture shows; give --figure FILE too.")
+    if figure is not None:
+        pictures.kind_of(figure)  # before anything is read
     left_out: list[str] = []
     found = load_runs(folders, left_out.append)
     compared = _compare(found, margin)
     left_out += [reason for comparison in compared for reason in comparison.damaged]
-    if html is not None:
-        from attnexp.progress import note
+    if html is not None or figure is not None:
         from attnexp.report.html import write
         from attnexp.runs.result import Run
 
         chosen = Run(path=run, result=load(run)) if run else None
-        write(html, found, compared, chosen=chosen)
-        note(f"Page: {html}")
+        if html is not None:
+            write(html, found, compared, chosen=chosen)
+            note(f"Page: {html}")
+        if figure is not None:
+            pictures.write(figure, show or Show.curves, [chosen] if chosen else found, compared[0])
+            note(f"Picture: {figure}")
     else:
         match Format.json if as_json else format:
             case Format.table:

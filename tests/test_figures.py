@@ -66,13 +66,15 @@ def texts(svg: str) -> list[str]:
 
 
 EVERY: dict[str, Draw] = {
-    "learning": lambda name: figures.learning(variants(), "val_loss", name=name, alt="a"),
-    "by_seed": lambda name: figures.by_seed([pair(3)], limits=(-1, 1), name=name, alt="a"),
-    "forest": lambda name: figures.forest(only(blog()), name=name, alt="a"),
-    "attention": lambda name: figures.attention(map_of(3), ["a", "$b", "<c>"], name=name, alt="a"),
-    "head": lambda name: figures.head(map_of(3), name=name, alt="a"),
-    "table": lambda name: figures.table(map_of(9) - 0.5, name=name, alt="a"),
-    "columns": lambda name: figures.columns(map_of(9), [1, 2, 3, 4], name=name, alt="a"),
+    "learning": lambda name: figures.learning(variants(), "val_loss").inline(name=name, alt="a"),
+    "by_seed": lambda name: figures.by_seed([pair(3)], limits=(-1, 1)).inline(name=name, alt="a"),
+    "forest": lambda name: figures.forest(only(blog())).inline(name=name, alt="a"),
+    "attention": lambda name: figures.attention(map_of(3), ["a", "$b", "<c>"]).inline(
+        name=name, alt="a"
+    ),
+    "head": lambda name: figures.head(map_of(3)).inline(name=name, alt="a"),
+    "table": lambda name: figures.table(map_of(9) - 0.5).inline(name=name, alt="a"),
+    "columns": lambda name: figures.columns(map_of(9), [1, 2, 3, 4]).inline(name=name, alt="a"),
 }
 
 
@@ -101,14 +103,14 @@ def renamed(runs: list[Run], label: str) -> list[Run]:
 
 def test_text_is_text_and_labels_cannot_break_out() -> None:
     runs = renamed(blog(), '<script> {} $x^2$ 中\x00 id="1"')
-    svg = figures.forest(only(runs), name="x", alt='<b> & "')
+    svg = figures.forest(only(runs)).inline(name="x", alt='<b> & "')
     assert '<script> pe $x^2$ 中 id="1"' in texts(svg)
     assert "<script" not in svg
     assert ElementTree.fromstring(svg).attrib["aria-label"] == '<b> & "'
 
 
 def test_long_labels_lose_their_middle() -> None:
-    svg = figures.forest(only(renamed(blog(), "a" * 60 + "{}")), name="x", alt="")
+    svg = figures.forest(only(renamed(blog(), "a" * 60 + "{}"))).inline(name="x", alt="")
     (label,) = {text for text in texts(svg) if text.startswith("aaa")}
     assert len(label) <= 30
     assert label.endswith("pe")
@@ -116,7 +118,7 @@ def test_long_labels_lose_their_middle() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 45, tables.MOST_EACH])
 def test_every_seed_has_a_dot(n: int) -> None:
-    svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100), name="x", alt="")
+    svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100)).inline(name="x", alt="")
     seeds = [text for text in texts(svg) if text.isdigit()]
     assert seeds[0] == "0"
     assert svg.count("<use") >= 2 * n
@@ -126,7 +128,7 @@ def test_every_seed_has_a_dot(n: int) -> None:
 def test_a_picture_of_many_seeds_grows_no_further() -> None:
     """Their quantiles are drawn: the least and the greatest difference stand at its ends."""
     drawn = [
-        figures.by_seed([pair(n)], limits=(-100, 100), name="x", alt="")
+        figures.by_seed([pair(n)], limits=(-100, 100)).inline(name="x", alt="")
         for n in (tables.MOST_EACH + 1, 100, 1_000)
     ]
     assert max(map(len, drawn)) < 1.2 * min(map(len, drawn)) < 20_000
@@ -135,14 +137,14 @@ def test_a_picture_of_many_seeds_grows_no_further() -> None:
 
 def test_one_epoch_of_one_run_is_a_point_over_a_whole_number() -> None:
     (variant,) = only([made("a", 0, epochs=1)]).variants
-    svg = figures.learning([variant], "val_loss", name="x", alt="")
+    svg = figures.learning([variant], "val_loss").inline(name="x", alt="")
     below = [text for text in texts(svg) if "." not in text]
     assert below == ["1", "epoch"]
 
 
 def test_k_is_drawn_where_there_is_k() -> None:
     def dashes(found: list[Variant]) -> int:
-        svg = figures.learning(found, "val_loss", name="x", alt="")
+        svg = figures.learning(found, "val_loss").inline(name="x", alt="")
         return svg.count("stroke-dasharray")
 
     assert dashes(variants()) == 2
@@ -164,6 +166,6 @@ def test_many_variants_share_pictures_with_the_baseline() -> None:
 
 def test_a_map_without_spread_can_be_drawn() -> None:
     for values in (np.zeros((2, 2)), np.ones((1, 1))):
-        assert "<image" in figures.attention(values, ["a"] * len(values), name="x", alt="")
-        assert "<image" in figures.table(values, name="x", alt="")
-        assert "<image" in figures.head(values, name="x", alt="")
+        assert "<image" in figures.attention(values, ["a"] * len(values)).inline(name="x", alt="")
+        assert "<image" in figures.table(values).inline(name="x", alt="")
+        assert "<image" in figures.head(values).inline(name="x", alt="")

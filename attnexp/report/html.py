@@ -268,8 +268,8 @@ def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
         for point, difference in found.items()
     ]
     return Figure(
-        svg=figures.forest(
-            comparison, name=next(names), alt="Forest plot of the differences. " + ". ".join(lines)
+        svg=figures.forest(comparison).inline(
+            name=next(names), alt="Forest plot of the differences. " + ". ".join(lines)
         ),
         caption=(
             f"Mean difference of accuracy from {comparison.variants[0].label} with its 95 % "
@@ -282,8 +282,8 @@ def _curves(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
     for variants in figures.together(comparison.variants):
         for metric, title in CURVES.items():
             yield Figure(
-                svg=figures.learning(
-                    variants, metric, name=next(names), alt=_curve_in_words(variants, metric, title)
+                svg=figures.learning(variants, metric).inline(
+                    name=next(names), alt=_curve_in_words(variants, metric, title)
                 ),
                 caption=title,
                 key=[(i, MARKS[i], variant.label) for i, variant in enumerate(variants)],
@@ -316,9 +316,7 @@ def _by_seed(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
                 f"{label}: {_each(pair)}" for (label, _), pair in zip(found, pairs, strict=True)
             ]
             yield Figure(
-                svg=figures.by_seed(
-                    pairs,
-                    limits=limits,
+                svg=figures.by_seed(pairs, limits=limits).inline(
                     name=next(names),
                     alt=f"Difference of accuracy at {point.name}, by seed. {'; '.join(said)}.",
                 ),
@@ -339,9 +337,7 @@ def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
     overall = None
     if seen is not None:
         overall = Figure(
-            svg=figures.attention(
-                seen.weights.mean(axis=0),
-                seen.tokens,
+            svg=figures.attention(seen.weights.mean(axis=0), seen.tokens).inline(
                 name=next(names),
                 alt=f"Attention among the words of the sentence, mean over heads. "
                 f"{_strongest(seen.weights.mean(axis=0), seen.tokens)}",
@@ -350,8 +346,7 @@ def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
         )
         heads = [
             Figure(
-                svg=figures.head(
-                    weights,
+                svg=figures.head(weights).inline(
                     name=next(names),
                     alt=f"Head {i}. {_strongest(weights, seen.tokens)}",
                 ),
@@ -391,8 +386,7 @@ def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figur
     columns = list(dict.fromkeys(columns))
     return [
         Figure(
-            svg=figures.table(
-                values,
+            svg=figures.table(values).inline(
                 name=next(names),
                 alt=f"Heat map of the {name} table: {positions} positions, {width} "
                 f"columns, values from {values.min():.2f} to {values.max():.2f}.",
@@ -400,9 +394,7 @@ def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figur
             caption=f"The {name} table: {positions} positions × {width} columns",
         ),
         Figure(
-            svg=figures.columns(
-                values,
-                columns,
+            svg=figures.columns(values, columns).inline(
                 name=next(names),
                 alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
             ),

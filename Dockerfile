@@ -1,0 +1,19 @@
+# attnexp on a CPU:  docker build -t attnexp .
+#                    docker run --rm -v "$PWD:/work" attnexp sweep study=blog data=contrast
+FROM python:3.12-slim
+
+# PyTorch without gigabytes of CUDA.
+ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu PIP_NO_CACHE_DIR=1
+
+# What is installed changes less often than the code: a layer of its own.
+WORKDIR /source
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY attnexp attnexp
+COPY conf conf
+RUN pip install -c constraints.txt '.[baseline]' && rm -rf /source
+
+# Results and caches lie in the mounted folder and outlive the container.
+WORKDIR /work
+ENV ATTNEXP_CACHE=/work/.cache/attnexp HF_HOME=/work/.cache/huggingface
+ENTRYPOINT ["attnexp"]
+CMD ["--help"]

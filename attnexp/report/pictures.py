@@ -1,0 +1,121 @@
+"""One picture of a comparison, or of one model, as a file for a page, a paper or a talk."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attnexp.errors import UserError
+from attnexp.files import atomic_write
+from attnexp.report import figures, html, insight
+from attnexp.report.comparison import Comparison
+from attnexp.report.tables import where_measured
+from attnexp.runs.result import Run
+
+KINDS = ("svg", "pdf", "png")
+"""Of files, by their names' ends."""
+
+MOST = 40
+"""Variants of one picture: with more nobody can read it, nor could a PNG be so tall."""
+
+
+def kind_of(path: Path) -> str:
+    """One of `KINDS`. Raises `UserError` for another end of the name."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in KINDS:
+        raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
+    return kind
+
+
+def write(path: Path, show: str, runs: Sequence[Run], comparison: Comparison) -> None:
+    """Write the file, whole or not at all. Raises `UserError` where that cannot be done.
+
+    show: one of `SHOWN`. runs: where one model is shown, those of which the first with attention.
+    """
+    kind = kind_of(path)
+    pictures, title = SHOWN[show](comparison, runs)
+    drawn = figures.stand_alone(pictures, kind, title=title)
+    try:
+        with atomic_write(path) as file:
+            file.write(drawn)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written: {error.strerror}. Give another place with --figure FILE."
+        ) from error
+
+
+Drawn = tuple[list[figures.Picture], list[str]]
+"""Pictures below each other, and the lines of their title."""
+
+
+def _curves(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+    _few_enough(comparison)
+    groups = figures.together(comparison.variants)
+    return [figures.learning(group, "val_accuracy") for group in groups], [
+        html.CURVES["val_accuracy"],
+        where_measured(comparison),
+        "Mean over seeds; the band is ± one standard deviation.",
+    ]
+
+
+def _forest(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+    _few_enough(comparison)
+    baseline = comparison.variants[0].label
+    if not any(comparison.differences.values()):
+        raise UserError(
+            f"There is no difference to draw: no variant shares a seed with {baseline}. "
+            f"--show curves draws what there is."
+        )
+    return [figures.forest(comparison)], [
+        f"Accuracy minus {baseline}'s, with its 95 % interval",
+        where_measured(comparison),
+        f"Shaded: ± {100 * comparison.margin:.2f} points, declared not to matter.",
+    ]
+
+
+def _few_enough(comparison: Comparison) -> None:
+    if len(comparison.variants) > MOST:
+        raise UserError(
+            f"One picture takes up to {MOST} variants, not {len(comparison.variants)}. Give the "
+            f"folder of a smaller study, or --html FILE."
+        )
+
+
+def _attention(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+    run, look = _look(runs)
+    if look.attention is None:
+        raise _nothing(run, look)
+    seen = look.attention
+    return [figures.attention(seen.weights.mean(axis=0), seen.tokens)], [
+        f"Attention, mean over {len(seen.weights)} heads",
+        f"{run.path.name}, seed {run.result.seed}; positive with {seen.positive:.2f}",
+    ]
+
+
+def _positions(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+    run, look = _look(runs)
+    if look.table is None:
+        raise _nothing(run, look)
+    positions, width = look.table.shape
+    return [figures.table(look.table)], [
+        f"The table of positions: {positions} × {width} columns",
+        f"{run.path.name}, seed {run.result.seed}",
+    ]
+
+
+def _look(runs: Sequence[Run]) -> tuple[Run, insight.Insight]:
+    run = html.choose(runs)
+    if run is None:
+        raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
+    return run, insight.look(run)
+
+
+def _nothing(run: Run, look: insight.Insight) -> UserError:
+    return UserError(f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR.")
+
+
+SHOWN: dict[str, Callable[[Comparison, Sequence[Run]], Drawn]] = {
+    "curves": _curves,
+    "forest": _forest,
+    "attention": _attention,
+    "positions": _positions,
+}
+"""By what they show."""
