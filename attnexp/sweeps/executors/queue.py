@@ -1,11 +1,15 @@
 """Jobs of a Slurm cluster, or processes that act as such, through submitit."""
 
+import io
+import os
 import time
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
+from attnexp.sweeps.executors.squeue import NAME, Squeue
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
 
@@ -32,7 +36,7 @@ class Queue:
                 f"executor=slurm, but Slurm's commands are not on this machine ({error}). Call "
                 f"this from a login node, or use executor=local."
             ) from error
-        options: dict[str, Any] = {"timeout_min": config.timeout_min, "name": "attnexp"}
+        options: dict[str, Any] = {"timeout_min": config.timeout_min, "name": NAME}
         if slurm:
             options |= {"cpus_per_task": config.threads, "mem_gb": config.mem_gb}
             options |= {"slurm_partition": config.partition} if config.partition else {}
@@ -42,35 +46,68 @@ class Queue:
             options["gpus_per_node"] = 1
         self.executor.update_parameters(**options)
         self.slots = slots
-        self.seconds_between_looks = 5.0 if slurm else 0.2
+        self.squeue = Squeue() if slurm else None
+        self.asked = ", ".join(
+            f"executor.{name}={value}"
+            for name in ("partition", "account", "timeout_min", "threads", "mem_gb")
+            if (value := getattr(config, name)) is not None
+        )
         self.running: list[tuple[Job, Any]] = []
 
     def start(self, jobs: list[Job]) -> None:
-        """Submit them."""
-        with self.executor.batch():
-            submitted = [self.executor.submit(do, job) for job in jobs]
+        """Submit them. Raises `UserError` where Slurm refuses."""
+        try:
+            with redirect_stderr(io.StringIO()), self.executor.batch():  # it prints what it raises
+                submitted = [self.executor.submit(do, job) for job in jobs]
+        except RuntimeError as error:
+            raise UserError(
+                f"Slurm refuses these runs: {' '.join(str(error).split())}. Each asks for "
+                f"{self.asked}; executor.workers={len(jobs)} submits so many."
+            ) from error
         self.running += zip(jobs, submitted, strict=True)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Look whether jobs have ended."""
-        time.sleep(min(seconds, self.seconds_between_looks))
-        done, running = list[tuple[Job, Any]](), list[tuple[Job, Any]]()
+        time.sleep(seconds)
+        answered = self._answered()
+        silent = [job.job_id for _, job in self.running if job.job_id not in answered]
+        lost = self.squeue.lost(silent, self.asked) if self.squeue and silent else {}
+        ended, running = list[tuple[Job, Outcome]](), list[tuple[Job, Any]]()
         for job, submitted in self.running:
-            (done if submitted.done() else running).append((job, submitted))
+            if submitted.job_id in answered:
+                ended.append((job, _outcome(job, submitted)))
+            elif submitted.job_id in lost:
+                ended.append((job, _failure(job, submitted, lost[submitted.job_id])))
+            else:
+                running.append((job, submitted))
         self.running = running
-        return [(job, _outcome(job, submitted)) for job, submitted in done]
+        return ended
 
     def close(self) -> None:
         """Take everything from the queue, what runs and what waits."""
         for _, submitted in self.running:
-            submitted.cancel()
+            submitted.cancel(check=False)  # it may have ended just now
         self.running = []
+
+    def _answered(self) -> set[str]:
+        """Jobs whose result is there. (Of one of Slurm's submitit would ask `sacct`.)"""
+        if self.squeue is None:
+            return {submitted.job_id for _, submitted in self.running if submitted.done()}
+        names = set(os.listdir(self.executor.folder))  # fresh over NFS too, where exists() is not
+        return {
+            submitted.job_id
+            for _, submitted in self.running
+            if submitted.paths.result_pickle.name in names
+        }
 
 
 def _outcome(job: Job, submitted: Any) -> Outcome:
     try:
         outcome: Outcome = submitted.result()
     except Exception as error:  # whatever a queue may do to a job
-        reason = str(error).strip().splitlines()[0]
-        return Failure(job, f"job {submitted.job_id} {submitted.state}: {reason}")
+        return _failure(job, submitted, str(error).strip().splitlines()[0])
     return outcome
+
+
+def _failure(job: Job, submitted: Any, reason: str) -> Failure:
+    return Failure(job, f"job {submitted.job_id} {reason}; see {submitted.paths.stderr}")

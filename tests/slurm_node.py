@@ -1,0 +1,110 @@
+"""A Slurm cluster of one node, this machine, in a folder of its own and without accounting."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from attnexp.sweeps.executors.local import available_cores
+
+DAEMONS = ("munged", "slurmctld", "slurmd")
+MAX_MINUTES = 180
+"""That the partition allows."""
+CONFIG = """
+ClusterName=attnexp
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0
+KillWait=10
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={megabytes}
+PartitionName=main Nodes=ALL Default=YES MaxTime={minutes}
+"""
+
+
+class NoSlurm(RuntimeError):
+    """It is not installed, or does not start here."""
+
+
+@contextmanager
+def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
+    """The environment in which Slurm's commands find it. Raises `NoSlurm`."""
+    path = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
+    programs = {name: shutil.which(name, path=path) for name in DAEMONS}
+    if missing := [name for name, found in programs.items() if found is None]:
+        raise NoSlurm(f"no {', '.join(missing)} here (Debian: slurm-wlm, munge)")
+    environment = {**os.environ, "SLURM_CONF": str(_configure(folder))}
+    words = {
+        "munged": ["--foreground", "--force", f"--socket={folder}/munge.socket",
+                   f"--key-file={folder}/munge.key", f"--pid-file={folder}/munged.pid",
+                   f"--seed-file={folder}/munge.seed", f"--log-file={folder}/munge.log"],
+        "slurmctld": ["-D"], "slurmd": ["-D"],
+    }  # fmt: skip
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("w"))
+        for name in DAEMONS:
+            daemon = subprocess.Popen(
+                [str(programs[name]), *words[name]], env=environment, stdout=log, stderr=log
+            )
+            stack.callback(daemon.wait, 60)
+            stack.callback(daemon.terminate)
+        deadline = time.monotonic() + 30
+        while _ask(environment, "sinfo", "--noheader", "--format=%T") != "idle":
+            if time.monotonic() > deadline:
+                raise NoSlurm(f"Slurm does not start here: {(folder / 'log').read_text()[-500:]}")
+            time.sleep(0.2)
+        yield environment
+        _ask(environment, "scancel", "--name=attnexp")
+        await_empty(environment)
+
+
+def await_empty(environment: dict[str, str]) -> None:
+    """Return when nothing waits or runs any more."""
+    deadline = time.monotonic() + 60
+    while left := _ask(environment, "squeue", "--noheader"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
+def _ask(environment: dict[str, str], *words: str) -> str:
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _configure(folder: Path) -> Path:
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(os.urandom(128))
+    (folder / "state").mkdir()
+    (folder / "spool").mkdir()
+    with socket.socket() as first, socket.socket() as second:
+        for free in (first, second):
+            free.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in (first, second)]
+    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    config = folder / "slurm.conf"
+    config.write_text(
+        CONFIG.format(
+            host=socket.gethostname().partition(".")[0], ports=ports, user=Path(folder).owner(),
+            folder=folder, cores=available_cores(), megabytes=megabytes, minutes=MAX_MINUTES,
+        )
+    )  # fmt: skip
+    return config
