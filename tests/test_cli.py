@@ -77,7 +77,7 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
             "epochs", "best", "final", "test", "wall_seconds", "peak_rss_bytes",
             "provenance"} <= trained.keys()  # fmt: skip
     assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
-            "started", "path", "resumed"} == trained["provenance"].keys()  # fmt: skip
+            "started", "path", "products", "resumed"} == trained["provenance"].keys()  # fmt: skip
     swept = attnexp_json("sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1")
     assert [variant["label"] for variant in swept[0]["variants"]] == [
         "position=none",

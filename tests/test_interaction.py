@@ -14,7 +14,7 @@ from attnexp.errors import UserError
 from attnexp.report import formats, html
 from attnexp.report.comparison import compare
 from attnexp.runs import manifest
-from attnexp.runs.manifest import Manifest
+from attnexp.runs.manifest import Entry, Manifest
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import Verdict
 from attnexp.sweeps.plan import plan
@@ -33,7 +33,6 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
     """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
     levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
               for label in LABELS}  # fmt: skip
-    manifest.record(folder, Manifest(name="mine", variants=levels))
     found = []
     for seed, extra in enumerate(more):
         chance = 0.001 * seed
@@ -46,6 +45,10 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
             run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
             if label != without:
                 found.append(replace(run, study=folder))
+    planned = [Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
+               for run in found]  # fmt: skip
+    made = Manifest(name="mine", variants=levels, commands=["attnexp sweep"], runs=planned)
+    manifest.record(folder, made)
     return found
 
 
