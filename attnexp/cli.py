@@ -300,6 +300,48 @@ def report(
 
 
 @app.command()
+def judge(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="csv, or .json: variant, seed and metrics.")
+    ],
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be given several times.")
+    ] = None,
+    higher: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Of this one more is better.")
+    ] = None,
+    lower: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Of this one less is better.")
+    ] = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[METRIC=]NUMBER", help="What does not matter; of shares 0.25."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
+
+    Example: attnexp judge results.csv
+
+    Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
+    """
+    from attnexp.report.judge import judge_results, read, show, to_json
+
+    judged = judge_results(
+        read(file, metric or []),
+        baseline=baseline,
+        higher=higher or [],
+        lower=lower or [],
+        margins=margin or [],
+    )
+    _print_json(to_json(judged)) if as_json else show(judged, _console())
+
+
+@app.command()
 def evaluate(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
     overrides: Overrides = None,

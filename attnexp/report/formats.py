@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -28,16 +28,21 @@ def show(comparisons: Sequence[Comparison], console: Console) -> None:
     for comparison in comparisons:
         for table in tables(comparison):
             console.print()
-            _show(table, console)
+            show_table(table, console)
         plots.show(comparison, console)
     for comparison in comparisons:
         console.print()
-        for where, verdict, line in verdicts(comparison):
-            word, _, grounds = line.partition(":")
-            style = VERDICT_STYLES[verdict or Verdict.inconclusive]
-            console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
+        show_verdicts(verdicts(comparison), console)
         for line in comparison.diverged:
             console.print(Text(line, style="bold red"))
+
+
+def show_verdicts(found: Iterable[tuple[str, Verdict | None, str]], console: Console) -> None:
+    """A line each, as `tables.verdicts` gives them."""
+    for where, verdict, line in found:
+        word, _, grounds = line.partition(":")
+        style = VERDICT_STYLES[verdict or Verdict.inconclusive]
+        console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -182,7 +187,8 @@ def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(_latex(cell) for cell in cells) + r" \\"
 
 
-def _show(table: Table, console: Console) -> None:
+def show_table(table: Table, console: Console) -> None:
+    """A title, its cells and its notes."""
     view = RichTable(
         box=box.SIMPLE_HEAD,
         show_edge=False,

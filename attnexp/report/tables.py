@@ -1,6 +1,6 @@
 """Comparisons as tables of text, before any format: `formats.py` prints them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from attnexp.report.comparison import (
 from attnexp.runs.points import Point
 from attnexp.statistics.paired import Mean, Paired
 from attnexp.statistics.sequential import in_words as decision_in_words
-from attnexp.statistics.verdict import Verdict
+from attnexp.statistics.verdict import POINTS, Judgement, Unit, Verdict
 
 HEADINGS = {
     "train_loss": "loss",
@@ -206,9 +206,9 @@ def summary(comparison: Comparison) -> Table:
             rows.append(["K", "1", *(f"{100 * variant.k[name]:.2f}" for name in points)])
     for label, found in comparison.differences.items():
         if found:
-            pairs = [found[name].figures["accuracy"].difference for name in points]
-            cells = [_points(pair) for pair in pairs]
-            rows.append([_minus(label, comparison), str(pairs[0].n), *cells])
+            pairs = [found[name].figures["accuracy"] for name in points]
+            cells = [_spread(pair, POINTS) for pair in pairs]
+            rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
     notes += [*comparison.diverged, *comparison.damaged]
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
@@ -326,35 +326,12 @@ def _sequential(study: Sequential, comparison: Comparison) -> Table:
 def _statistics(
     title: str, found: dict[str, Difference], num_judged: int, comparison: Comparison
 ) -> Table:
-    margin = 100 * comparison.margin
     accuracy = {name: difference.figures["accuracy"] for name, difference in found.items()}
-    rows = [
-        ["difference, points", *(_points(pair.difference) for pair in accuracy.values())],
-        ["95 % interval", *(_interval(pair) for pair in accuracy.values())],
-        [
-            "p, sign-flip",
-            *(
-                f"{_p(pair.p)} ({'least' if pair.p_exact else 'Monte Carlo; least'} "
-                f"{_p(pair.p_smallest)})"
-                for pair in accuracy.values()
-            ),
-        ],
-    ]
-    if num_judged > 1:
-        holm = [_p(difference.judgement.p_holm) for difference in found.values()]
-        rows.append([f"p, Holm over {num_judged}", *holm])
-    rows += [
-        ["P(better)", *(_better(pair) for pair in accuracy.values())],
-        ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in accuracy.values())],
-        [
-            f"p, TOST ±{margin:.2f}",
-            *(_p(difference.judgement.p_equivalent_holm) for difference in found.values()),
-        ],
-    ]
+    judged = {name: difference.judgement for name, difference in found.items()}
+    rows = grounds(accuracy, judged, num_judged)
     if any(difference.mcnemar for difference in found.values()):
         cells = [_mcnemar(difference) for difference in found.values()]
-        rows.append(["McNemar p < 0.05", *cells])
-    rows.append(["more seeds needed", *(_more_seeds(difference) for difference in found.values())])
+        rows.insert(-1, ["McNemar p < 0.05", *cells])
     for name, heading in FIGURE_NAMES.items():
         if all(name in difference.figures for difference in found.values()):
             pairs = [difference.figures[name] for difference in found.values()]
@@ -368,14 +345,48 @@ def _statistics(
     )
 
 
-def by_seed(pair: Paired) -> str:
-    """Every difference in points; of many seeds how they spread."""
-    values = [100 * value for value in pair.by_seed.values()]
+def grounds(
+    pairs: Mapping[str, Paired],
+    judged: Mapping[str, Judgement],
+    num_judged: int,
+    unit: Unit = POINTS,
+) -> list[list[str]]:
+    """What verdicts stand on, a column each; one margin for all. The last row is how many seeds
+    would settle what is open."""
+    margin = unit.plain(next(iter(pairs.values())).margin)
+    said = f"difference,{unit.name}" if unit.name else "difference"
+    rows = [
+        [said, *(_spread(pair, unit) for pair in pairs.values())],
+        ["95 % interval", *(_interval(pair, unit) for pair in pairs.values())],
+        [
+            "p, sign-flip",
+            *(
+                f"{_p(pair.p)} ({'least' if pair.p_exact else 'Monte Carlo; least'} "
+                f"{_p(pair.p_smallest)})"
+                for pair in pairs.values()
+            ),
+        ],
+    ]
+    if num_judged > 1:
+        holm = [_p(judgement.p_holm) for judgement in judged.values()]
+        rows.append([f"p, Holm over {num_judged}", *holm])
+    return [
+        *rows,
+        ["P(better)", *(_better(pair, unit) for pair in pairs.values())],
+        ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in pairs.values())],
+        [f"p, TOST ±{margin}", *(_p(judgement.p_equivalent_holm) for judgement in judged.values())],
+        ["more seeds needed", *(_more_seeds(judgement) for judgement in judged.values())],
+    ]
+
+
+def by_seed(pair: Paired, unit: Unit = POINTS) -> str:
+    """Every difference; of many seeds how they spread."""
+    values = list(pair.by_seed.values())
     if len(values) <= MOST_EACH:
-        return ", ".join(f"{value:+.2f}" for value in values)
+        return ", ".join(map(unit.signed, values))
     names = ("least", "quartile", "median", "quartile", "most")
     found = zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), strict=True)
-    return ", ".join(f"{name} {value:+.2f}" for name, value in found)
+    return ", ".join(f"{name} {unit.signed(value)}" for name, value in found)
 
 
 def _minus(label: str, comparison: Comparison) -> str:
@@ -406,20 +417,23 @@ def _percent(figure: Mean) -> str:
     return f"{100 * figure.mean:.2f}{spread}"
 
 
-def _points(figure: Mean) -> str:
-    spread = "" if figure.sd is None else f" ± {100 * figure.sd:.2f}"
-    return f"{100 * figure.mean:+.2f}{spread}"
+def _spread(pair: Paired, unit: Unit) -> str:
+    figure = pair.difference
+    spread = "" if figure.sd is None else f" ± {unit.plain(figure.sd)}"
+    return unit.signed(figure.mean) + spread
 
 
-def _interval(pair: Paired) -> str:
+def _interval(pair: Paired, unit: Unit) -> str:
     if pair.low is None or pair.high is None:
         return "–"
-    return f"{100 * pair.low:+.2f} to {100 * pair.high:+.2f} ({pair.method})"
+    return f"{unit.signed(pair.low)} to {unit.signed(pair.high)} ({pair.method})"
 
 
-def _better(pair: Paired) -> str:
-    better = pair.better
-    return f"{better.share:.2f} [{better.low:.2f}, {better.high:.2f}]"
+def _better(pair: Paired, unit: Unit) -> str:
+    share, low, high = pair.better.share, pair.better.low, pair.better.high
+    if unit.less_is_better:
+        share, low, high = 1 - share, 1 - high, 1 - low
+    return f"{share:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _other(name: str, pair: Paired) -> str:
@@ -438,8 +452,8 @@ def _mcnemar(difference: Difference) -> str:
     return f"in {small} of {len(difference.mcnemar)} seeds"
 
 
-def _more_seeds(difference: Difference) -> str:
-    more = difference.judgement.more_seeds
+def _more_seeds(judgement: Judgement) -> str:
+    more = judgement.more_seeds
     return "–" if more is None else str(more)
 
 

@@ -29,6 +29,29 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """How differences are written, and which of them are good."""
+
+    name: str
+    scale: int
+    digits: str
+    """As in format strings."""
+    less_is_better: bool = False
+
+    def signed(self, value: float) -> str:
+        """`+1.40`."""
+        return f"{self.scale * value:+{self.digits}}"
+
+    def plain(self, value: float) -> str:
+        """`1.40`."""
+        return f"{self.scale * value:{self.digits}}"
+
+
+POINTS = Unit(name=" points", scale=100, digits=".2f")
+"""Of an accuracy, or another share."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
     """A verdict with its grounds."""
 
@@ -41,17 +64,20 @@ class Judgement:
     """How many more an open question needs at 80 % power: 0 where it is settled, None where that
     is more than 10,000 or, with one seed, unknown."""
     line: str
-    """One sentence for people, in points of accuracy (hundredths of what is compared)."""
+    """One sentence for people, in the unit that was asked for."""
 
 
-def judge(pairs: Mapping[str, Paired], *, alpha: float = 0.05) -> dict[str, Judgement]:
+def judge(
+    pairs: Mapping[str, Paired], *, alpha: float = 0.05, unit: Unit = POINTS
+) -> dict[str, Judgement]:
     """Judge variants that were compared with the same baseline, by name.
 
     - equivalent: TOST's p, by Holm, is at most alpha: the difference is inside the margin. One
       that is also significantly not 0 is real, but smaller than what was declared to matter.
     - helps, hurts: the sign-flip p, by Holm, is at most alpha and the 95 % interval lies on that
-      side of 0. The p, because it holds whatever the differences' shape and corrects for many
-      variants; the interval too, because nobody should read "helps" beside an interval with 0.
+      side of 0; where less is better, on the other. The p, because it holds whatever the
+      differences' shape and corrects for many variants; the interval too, because nobody should
+      read "helps" beside an interval with 0.
     - inconclusive: neither. The line says what would settle it, and whether no result could have.
 
     One false helps or hurts or more, among variants that are all like the baseline, was found in
@@ -74,6 +100,7 @@ def judge(pairs: Mapping[str, Paired], *, alpha: float = 0.05) -> dict[str, Judg
             num_variants=len(pairs),
             fewest=_fewest(ps, i, alpha),
             alpha=alpha,
+            unit=unit,
         )
         judged[name] = _judge(case)
     return judged
@@ -91,6 +118,7 @@ class _Case:
     fewest: int
     """Seeds from which the variant could be significant, were it as clear as it can be."""
     alpha: float
+    unit: Unit
 
 
 def _judge(case: _Case) -> Judgement:
@@ -101,14 +129,14 @@ def _judge(case: _Case) -> Judgement:
         verdict = Verdict.equivalent
         tost = f"by TOST, {_p(case.p_equivalent)}{_over(case, ' (Holm over {})')}"
         real = f"real, {_grounds(case)}, but " if side else ""
-        said = f"{_size(pair)} is {real}within ±{100 * pair.margin:.2f} {tost}, n = {n}"
+        said = f"{_size(case)} is {real}within ±{case.unit.plain(pair.margin)} {tost}, n = {n}"
     elif side:
         verdict = side
-        said = f"{_size(pair)}, {_grounds(case)}, n = {n}"
+        said = f"{_size(case)}, {_grounds(case)}, n = {n}"
     else:
         verdict = Verdict.inconclusive
         more, way = _to_go(case)
-        said = f"{_size(pair)}, {_grounds(case)}, n = {n}" if n >= case.fewest else _too_few(case)
+        said = f"{_size(case)}, {_grounds(case)}, n = {n}" if n >= case.fewest else _too_few(case)
         said += way
     return Judgement(
         verdict=verdict,
@@ -124,9 +152,9 @@ def _side(case: _Case) -> Verdict | None:
     low, high = case.pair.low, case.pair.high
     if case.p > case.alpha or low is None or high is None:
         return None
-    if low > 0:
-        return Verdict.helps
-    return Verdict.hurts if high < 0 else None
+    if low <= 0 <= high:
+        return None
+    return Verdict.helps if (low > 0) is not case.unit.less_is_better else Verdict.hurts
 
 
 def _fewest(ps: list[float], i: int, alpha: float) -> int:
@@ -159,7 +187,7 @@ def _to_go(case: _Case) -> tuple[int | None, str]:
         target, what = shown, "settle a difference of this size"
     else:
         target = ruled_out
-        what = f"show equivalence within ±{100 * pair.margin:.2f} if there is no difference"
+        what = f"show equivalence within ±{case.unit.plain(pair.margin)} if there is no difference"
     assert target is not None
     more = max(target, case.fewest, n + 1) - n
     return more, f"; about {_seeds(more, 'more ')} would {what} (80 % power)"
@@ -169,16 +197,17 @@ def _too_few(case: _Case) -> str:
     pair, n = case.pair, case.pair.difference.n
     smallest = f"smallest possible {pair.p_smallest:.3g}{_over(case, ' before Holm over {}')}"
     return (
-        f"{_size(pair)}; with {_seeds(n)} no result can reach p ≤ {case.alpha:g} ({smallest}); "
+        f"{_size(case)}; with {_seeds(n)} no result can reach p ≤ {case.alpha:g} ({smallest}); "
         f"{_seeds(case.fewest)} are the fewest"
     )
 
 
-def _size(pair: Paired) -> str:
-    points = f"{100 * pair.difference.mean:+.2f} points"
+def _size(case: _Case) -> str:
+    pair, unit = case.pair, case.unit
+    mean = f"{unit.signed(pair.difference.mean)}{unit.name}"
     if pair.low is None or pair.high is None:
-        return points
-    return f"{points} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+        return mean
+    return f"{mean} [{unit.signed(pair.low)}, {unit.signed(pair.high)}]"
 
 
 def _grounds(case: _Case) -> str:

@@ -1,0 +1,158 @@
+"""Results of other trainers: the same figures and verdicts as for runs of our own."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+from samples import only, result
+
+from attnexp.report.judge import judge_results, read
+
+Json = Callable[..., Any]
+
+ACCURACIES = {
+    "none": [0.79, 0.80, 0.78, 0.79, 0.80, 0.81, 0.79],
+    "pe": [0.82, 0.83, 0.80, 0.82, 0.83, 0.83, 0.82],
+    "rotary": [0.79, 0.81, 0.78, 0.78, 0.80, 0.82, 0.79],
+}
+
+
+def rows(accuracies: dict[str, list[float]] = ACCURACIES) -> list[dict[str, Any]]:
+    """With a loss that is 1 less the accuracy."""
+    return [
+        {"variant": label, "seed": seed, "accuracy": value, "loss": 1 - value}
+        for label, values in accuracies.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+def write(path: Path, found: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0])
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", rows())
+    (judged,) = judge_results(read(file, ["accuracy"]))
+    runs = [
+        result(label, seed, [value], "model.heads=4" if label == "none" else "model.heads=2")
+        for label, values in ACCURACIES.items()
+        for seed, value in enumerate(values)
+    ]
+    compared = only(runs)
+    for label, found in compared.differences.items():
+        ours = found["final"]
+        assert judged.judgements[label] == ours.judgement
+        theirs = judged.differences[label]
+        assert theirs == ours.figures["accuracy"]
+    assert judged.judgements["pe"].verdict == "helps"
+
+
+def test_json_is_read_as_csv_is(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(rows()))
+    assert read(file) == read(write(tmp_path / "a.csv", rows()))
+
+
+def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:
+    results = read(write(tmp_path / "a.csv", rows()))
+    said: dict[str, Any] = {"lower": ["loss"], "margins": ["loss=0.0025"]}
+    accuracy, loss = judge_results(results, **said)
+    for label in ("pe", "rotary"):
+        one, other = accuracy.judgements[label], loss.judgements[label]
+        assert one.verdict is other.verdict
+        assert one.p_holm == pytest.approx(other.p_holm)
+        assert accuracy.differences[label].difference.mean == pytest.approx(
+            -loss.differences[label].difference.mean
+        )
+    assert "points" not in loss.judgements["pe"].line
+    swapped, _ = judge_results(results, baseline="pe", **said)
+    assert list(swapped.variants) == ["pe", "none", "rotary"]
+    assert swapped.judgements["none"].verdict == "hurts"
+
+
+def test_a_metric_of_any_scale_gets_the_same_verdicts(tmp_path: Path) -> None:
+    """In per cent, or a millionfold: only how differences are written changes."""
+    for scale in (100, 1e6):
+        scaled = [row | {"accuracy": scale * row["accuracy"]} for row in rows()]
+        (judged,) = judge_results(
+            read(write(tmp_path / "a.csv", scaled), ["accuracy"]),
+            higher=["accuracy"],
+            margins=[str(0.0025 * scale)],
+        )
+        (shares,) = judge_results(read(write(tmp_path / "a.csv", rows()), ["accuracy"]))
+        assert [found.verdict for found in judged.judgements.values()] == [
+            found.verdict for found in shares.judgements.values()
+        ]
+
+
+def test_the_command_prints_tables_of_80_columns_and_one_document(
+    attnexp: Command, attnexp_json: Json, tmp_path: Path
+) -> None:
+    write(tmp_path / "results.csv", rows())
+    words = ["judge", "results.csv", "--lower", "loss", "--margin", "loss=0.01"]
+    done = attnexp(*words)
+    assert done.returncode == 0, done.stderr
+    assert "pe against none, accuracy: helps: +2.71 points" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:-4])) <= 80
+    found = attnexp_json(*words)
+    assert found["schema"] == 1
+    assert [each["metric"] for each in found["metrics"]] == ["accuracy", "loss"]
+    assert found["metrics"][0]["judgements"]["pe"]["verdict"] == "helps"
+
+
+GOOD = "variant,seed,accuracy\na,0,0.5\nb,0,0.6\n"
+WRONG = {
+    "missing.csv": ("", "cannot be read"),
+    "a.csv": ("", "no result"),
+    "b.csv": ("variant,acc\na,0.5\n", "lacks seed"),
+    "c.csv": ("variant,seed\na,0\n", "lacks a metric"),
+    "d.csv": (GOOD + "b,1,nan\n", "is 'nan', which is no number"),
+    "e.csv": (GOOD + "b,1\n", "is None, which is no number"),
+    "f.csv": (GOOD + "b,0,0.7\n", "two of b, seed 0"),
+    "g.csv": (GOOD + "b,1,0.7,0.8\n", "more cells than columns"),
+    "h.csv": ("variant,seed,accuracy\na,0,0.5\n", "one variant"),
+    "i.csv": ("variant,seed,loss\na,0,1.5\nb,0,1.6\n", "--lower loss"),
+    "n.csv": (GOOD.replace("accuracy", "val_loss"), "--higher val_loss or --lower val_loss"),
+    "j.json": ("{", "nor, named .json, json"),
+    "k.json": ('{"variant": "a"}', "no list of results"),
+    "l.csv": (GOOD + ",1,0.5\n", "variant or seed is empty"),
+    "m.csv": (GOOD + "b,1,1e999\n", "no number"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None:
+    text, told = WRONG[name]
+    if name != "missing.csv":
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=told):
+        judge_results(read(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--baseline", "aa"], "Did you mean 'a'?"),
+        (["--metric", "f1"], "lacks f1"),
+        (["--lower", "f1"], "no metric 'f1'"),
+        (["--margin", "-1"], "a number above 0"),
+        (["--margin", "f1=1"], "no metric 'f1'"),
+        (["--lower", "accuracy", "--higher", "accuracy"], "contradict"),
+    ],
+)
+def test_wrong_words_get_one_message_and_exit_code_2(
+    attnexp: Command, tmp_path: Path, words: list[str], told: str
+) -> None:
+    (tmp_path / "good.csv").write_text(GOOD)
+    done = attnexp("judge", "good.csv", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
