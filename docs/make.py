@@ -31,7 +31,7 @@ from attnexp.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PART = re.compile(r"(<!-- made by: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+PART = re.compile(r"(<!-- made by: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 PLACES = ("model", "model.before", "position", "mask", "model.score", "model.pooling")
 """Groups whose options are pieces of the model."""
@@ -41,21 +41,27 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
 """Settings that change what a model costs."""
 
 
-def main(names: list[str]) -> int:
-    """Write the pages anew; with names, only the parts that these make."""
+def main(words: list[str]) -> int:
+    """Write the pages anew; with names, only the parts of them. `--print NAME` prints one."""
+    if words[:1] == ["--print"]:
+        print(made(words[1]), end="")
+        return 0
     for page in PAGES:
         old = page.read_text()
-        new = PART.sub(lambda part: part[1] + made(part[2], part[0], names) + part[3], old)
+        new = PART.sub(
+            lambda part: (
+                part[1] + made(part[2]) + part[4] if not words or part[2] in words else part[0]
+            ),
+            old,
+        )
         if new != old:
             page.write_text(new)
             print(f"{page.relative_to(ROOT)} is new")
     return 0
 
 
-def made(how: str, old: str, names: list[str]) -> str:
+def made(how: str) -> str:
     """The text of a part."""
-    if names and how.split()[-1] not in names and how not in names:
-        return "\n".join([*old.splitlines()[1:-1], ""])
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
     maker = {"pieces": pieces, "settings": settings, "claims": claims}[how]

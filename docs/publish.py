@@ -1,0 +1,39 @@
+"""Copy what stands behind a study's tables to `outputs/published/`, which git keeps.
+
+    python docs/publish.py outputs/blog
+
+Results and settings of every run, and the study: 10 kB a run. Weights and predictions stay behind,
+so what is computed from predictions (McNemar's test) is missing from a report on the copy.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from attnexp.runs import manifest, store
+
+PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
+FILES = (store.RESULT, "config.yaml")
+
+
+def main(folders: list[str]) -> int:
+    """Publish studies, each with its runs."""
+    for folder in map(Path, folders):
+        study = manifest.load(folder)
+        if study is None:
+            print(f"{folder} holds no study.", file=sys.stderr)
+            return 2
+        for run_id in {run.run_id for run in study.runs}:
+            source = store.run_dir(folder.parent, run_id)
+            target = store.run_dir(PUBLISHED, run_id)
+            target.mkdir(parents=True, exist_ok=True)
+            for name in FILES:
+                shutil.copyfile(source / name, target / name)
+        (PUBLISHED / folder.name).mkdir(exist_ok=True)
+        shutil.copyfile(folder / manifest.FILE, PUBLISHED / folder.name / manifest.FILE)
+        print(f"{folder}: {len(study.runs)} runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
