@@ -380,6 +380,40 @@ def evaluate(
 
 
 @app.command()
+def predict(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="If none, each line of stdin.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Each line of this file instead.")
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Colour by this head, from 1, not by their mean."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a trained model says of a text: label, probability, and where its attention goes.
+
+    The more attention a token receives, the darker its colour. Unknown words end in "?".
+
+    Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
+    """
+    from attnexp.report import predict
+
+    found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
+    if as_json:
+        texts = [predict.to_json(reading, head) for reading in found]
+        _print_json({"schema": predict.SCHEMA, "texts": texts})
+    else:
+        console = _console()
+        for reading in found:
+            predict.show(reading, head, console)
+
+
+@app.command()
 def config(
     overrides: Overrides = None,
     groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,

@@ -334,14 +334,16 @@ def test_a_model_that_cannot_be_shown_says_why() -> None:
 
 def test_attention_is_the_models_own(trained: list[Run]) -> None:
     look = insight.look(trained[1])
-    seen = look.attention
+    reading = look.reading
+    assert reading is not None
+    seen = reading.attention
     assert seen is not None
-    assert seen.tokens == ["⟨start⟩", *insight.SENTENCE.split()]
+    assert reading.tokens == ["⟨start⟩", *insight.SENTENCE.split()]
     assert seen.weights.shape == (8, 10, 10)
     assert seen.num_padding == 14
     rows = seen.weights.sum(axis=-1).mean() + seen.on_padding
     assert rows == pytest.approx(1, abs=1e-5)
-    assert 0 <= seen.positive <= 1
+    assert 0 <= reading.positive <= 1
     assert look.table is not None
     np.testing.assert_allclose(look.table[0, :2], 1)  # cos(0), layout split
 
@@ -364,13 +366,15 @@ def test_any_model_with_attention_can_be_shown(
 ) -> None:
     run = stored(tmp_path, *words)
     look = insight.look(run)
-    seen = look.attention
+    reading = look.reading
+    assert reading is not None
+    seen = reading.attention
     assert seen is not None
-    assert len(seen.tokens) == seen.weights.shape[1] == seen.weights.shape[2] == num_tokens
+    assert len(reading.tokens) == seen.weights.shape[1] == seen.weights.shape[2] == num_tokens
     if on_padding is not None:
         assert seen.on_padding == pytest.approx(on_padding)
     if "data.max_len=4" in words:
-        kept = seen.tokens == ["the", "plot", "was", "dreadful"]
+        kept = reading.tokens == ["the", "plot", "was", "dreadful"]
         assert kept is ("data.truncate=post" not in words)
     assert (look.table is not None) == any(word.startswith("position=") for word in words[-1:]
                                            if "relative" not in words[0])  # fmt: skip
@@ -378,8 +382,10 @@ def test_any_model_with_attention_can_be_shown(
 
 def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> None:
     padded = ("mask.padding=true", "mask.radius=2")
-    one = insight.look(stored(tmp_path / "one", "mask=window", *padded)).attention
-    other = insight.look(stored(tmp_path / "other", "mask=restricted", *padded)).attention
+    one, other = (
+        insight.reader(stored(tmp_path / kind, f"mask={kind}", *padded))(insight.SENTENCE).attention
+        for kind in ("window", "restricted")
+    )
     assert one is not None
     assert other is not None
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
@@ -389,10 +395,10 @@ def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> Non
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
     known = [word for word in WORDS if word not in ("superb", "was")]
     run = stored(tmp_path, words_of_it=known)
-    seen = insight.look(run).attention
-    assert seen is not None
-    assert seen.unknown == ["was", "superb"]
-    assert seen.tokens[3:5] == ["was?", "superb?"]
+    reading = insight.look(run).reading
+    assert reading is not None
+    assert reading.unknown == ["was", "superb"]
+    assert reading.marked[3:5] == ["was?", "superb?"]
     assert "(was, superb)" in Parsed(page([run])).text
 
 
@@ -405,7 +411,7 @@ def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
     assert f"{store.VOCABULARY} is missing" in page([run])
     (tmp_path / WEIGHTS).write_bytes(b"not weights")
     look = insight.look(run)
-    assert look.attention is None
+    assert look.reading is None
     assert look.table is None
     assert f"{WEIGHTS} is damaged" in look.missing[0]
 

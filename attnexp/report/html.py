@@ -333,14 +333,15 @@ def _each(pair: Paired) -> str:
 
 def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
     look = insight.look(run)
-    seen, heads = look.attention, []
+    reading, heads = look.reading, []
+    seen = reading.attention if reading else None
     overall = None
-    if seen is not None:
+    if reading is not None and seen is not None:
         overall = Figure(
-            svg=figures.attention(seen.weights.mean(axis=0), seen.tokens).inline(
+            svg=figures.attention(seen.weights.mean(axis=0), reading.marked).inline(
                 name=next(names),
                 alt=f"Attention among the words of the sentence, mean over heads. "
-                f"{_strongest(seen.weights.mean(axis=0), seen.tokens)}",
+                f"{_strongest(seen.weights.mean(axis=0), reading.marked)}",
             ),
             caption=f"Mean over {len(seen.weights)} heads",
         )
@@ -348,7 +349,7 @@ def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
             Figure(
                 svg=figures.head(weights).inline(
                     name=next(names),
-                    alt=f"Head {i}. {_strongest(weights, seen.tokens)}",
+                    alt=f"Head {i}. {_strongest(weights, reading.marked)}",
                 ),
                 caption=f"head {i}, to {weights.max():.2f}",
             )

@@ -3,7 +3,9 @@
 Of a run's folder alone; the data set need not be there. Shapes: H heads, T tokens, D width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +18,9 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from attnexp.config.schema import RunConfig
-    from attnexp.model.classifier import Classifier
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
@@ -29,28 +30,56 @@ TABLES = ("sinusoidal", "learned")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attention:
-    """Who looks at whom in the first layer, while the model reads `SENTENCE`."""
+class Reading:
+    """What a model makes of a text."""
 
     tokens: list[str]
-    """T of them, in reading order, without padding."""
-    unknown: list[str]
-    """Words that the run's vocabulary does not hold: to the model, one and the same."""
+    """T of them, in reading order, without padding and without what was cut away."""
+    known: list[bool]
+    """Whether the run's vocabulary holds them. The others are, to the model, one and the same."""
+    num_cut: int
+    """Words that did not fit."""
+    positive: float
+    """The probability of the positive class."""
+    attention: "Attention | None"
+    """None where the model has none."""
+
+    @property
+    def marked(self) -> list[str]:
+        """The tokens, unknown ones with a question mark."""
+        return [f"{t}?" if not k else t for t, k in zip(self.tokens, self.known, strict=True)]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Each once."""
+        found = zip(self.tokens, self.known, strict=True)
+        return list(dict.fromkeys(token for token, known in found if not known))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attention:
+    """Who looks at whom in the first layer."""
+
     weights: NDArray[np.float32]
     """(H, T queries, T keys). Rows sum to 1 less what goes to padding."""
     on_padding: float
     """The share of attention that goes to padding, on average over queries and heads."""
     num_padding: int
     num_layers: int
-    positive: float
-    """The model's probability that the sentence is positive."""
+
+    def received(self, head: int | None = None) -> NDArray[np.float32]:
+        """(T,): what each token receives, on average over queries and, if not of one, heads."""
+        weights = self.weights if head is None else self.weights[head : head + 1]
+        received: NDArray[np.float32] = weights.mean(axis=(0, 1))
+        return received
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Insight:
     """What there is to see; where something is missing, a sentence in `missing` says why."""
 
-    attention: Attention | None
+    reading: Reading | None
+    """Of `SENTENCE`, by a model with attention."""
     table: NDArray[np.float32] | None
     """(positions, D), as it is joined to the embeddings."""
     missing: list[str]
@@ -78,92 +107,107 @@ def look(run: Run) -> Insight:
     """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
     if not has_attention(run):
         kind = name_of(run.result.config["model"]["kind"])
-        return Insight(attention=None, table=None, missing=[f"model={kind} has no attention."])
+        return Insight(reading=None, table=None, missing=[f"model={kind} has no attention."])
     try:
         config, model = _load(run)
     except UserError as error:
-        return Insight(attention=None, table=None, missing=[str(error)])
+        return Insight(reading=None, table=None, missing=[str(error)])
     missing = []
-    attention = table = None
+    reading = table = None
     try:
-        attention = _attention(run, config, model)
+        reading = _read(_vocabulary(run), config, model, SENTENCE)
     except UserError as error:
-        missing.append(str(error))
+        missing.append(f"There is no attention map: {error}")
     if has_table(run):
         table = _table(model)
     else:
         missing.append(f"There is no table of positions with position={config.position.name}.")
-    return Insight(attention=attention, table=table, missing=missing)
+    return Insight(reading=reading, table=table, missing=missing)
 
 
-def _load(run: Run) -> "tuple[RunConfig, Classifier]":
+def reader(run: Run) -> Callable[[str], Reading]:
+    """The run's model, which then reads one text after the other.
+
+    Raises `UserError` where the folder holds no weights or no words.
+    """
+    config, model = _load(run)
+    return partial(_read, _vocabulary(run), config, model)
+
+
+def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
     from attnexp.config.compose import overlay
-    from attnexp.model.classifier import build_classifier
+    from attnexp.model.classifier import build_model
     from attnexp.runs.weights import load_weights
 
     config = overlay(run.result.config, [])
-    model = build_classifier(config)
+    model = build_model(config)
     load_weights(run, model)
     return config, model.eval()
 
 
-def _attention(run: Run, config: "RunConfig", model: "Classifier") -> Attention:
+def _read(words: list[str], config: "RunConfig", model: "nn.Module", text: str) -> Reading:
     import torch
 
     from attnexp.config.schema import Side
     from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer
+    from attnexp.model.classifier import Classifier
 
-    words = _vocabulary(run)
     tokenize = tokenizer(config.data.tokenizer)
-    (ids,) = to_ids(rank_with(words, [SENTENCE], tokenize), config.data)
+    (ids,) = to_ids(rank_with(words, [text], tokenize), config.data)
     real = ids != PAD
     kept = int(real.sum())
-    said = ["⟨start⟩", *tokenize(SENTENCE)]
-    said = said[-kept:] if config.data.truncate is Side.pre else said[:kept]
-    unknown = [word for word, i in zip(said, ids[real], strict=True) if i == UNKNOWN]
-    tokens = [f"{word}?" if word in unknown else word for word in said]
-    weights, positive = _read(model, torch.from_numpy(ids).long()[None])
-    if model.cls is not None:
-        tokens, real = ["⟨cls⟩", *tokens], np.concatenate([[True], real])
-    weights = weights[:, real]  # padding looks around too, at nothing that matters here
-    return Attention(
+    said = ["⟨start⟩", *tokenize(text)]
+    tokens = said[-kept:] if config.data.truncate is Side.pre else said[:kept]
+    known = (ids[real] != UNKNOWN).tolist()
+    positive, weights = _forward(model, torch.from_numpy(ids).long()[None])
+    attention = None
+    if weights is not None:
+        assert isinstance(model, Classifier)
+        if model.cls is not None:
+            tokens, known = ["⟨cls⟩", *tokens], [True, *known]
+            real = np.concatenate([[True], real])
+        weights = weights[:, real]  # padding looks around too, at nothing that matters here
+        attention = Attention(
+            weights=weights[:, :, real],
+            on_padding=float(weights[:, :, ~real].sum(axis=-1).mean()),
+            num_padding=int((~real).sum()),
+            num_layers=len(model.layers),
+        )
+    return Reading(
         tokens=tokens,
-        unknown=list(dict.fromkeys(unknown)),
-        weights=weights[:, :, real],
-        on_padding=float(weights[:, :, ~real].sum(axis=-1).mean()),
-        num_padding=int((~real).sum()),
-        num_layers=len(model.layers),
+        known=known,
+        num_cut=len(said) - kept,
         positive=positive,
+        attention=attention,
     )
 
 
 def _vocabulary(run: Run) -> list[str]:
     """The words of a run. Raises `UserError` where there are none."""
-    try:
-        words = store.load_vocabulary(run)
-    except UserError as error:
-        raise UserError(f"There is no attention map: {error}") from error
+    words = store.load_vocabulary(run)
     if not words:
         raise UserError(
-            "There is no attention map: the run was trained on word ranks without their words "
-            "(Keras's imdb.npz), and there is no sentence that it could read."
+            f"{run.path} was trained on word ranks without their words (Keras's imdb.npz), and "
+            f"there is no sentence that it could read."
         )
     return words
 
 
-def _read(model: "Classifier", ids: "Tensor") -> tuple[NDArray[np.float32], float]:
-    """ids (1, T) -> the first layer's map (H, T, T), and the probability of the positive class."""
+def _forward(model: "nn.Module", ids: "Tensor") -> tuple[float, NDArray[np.float32] | None]:
+    """ids (1, T) -> the probability of the positive class, and the first layer's map (H, T, T)."""
     import torch
 
     from attnexp.model import masks
     from attnexp.model.block import Block
+    from attnexp.model.classifier import Classifier
 
-    layer = model.layers[0]
-    assert isinstance(layer, Block)
-    attention = layer.attention
-    seen: list[tuple[Any, ...]] = []
-    handle = attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
+    layer = model.layers[0] if isinstance(model, Classifier) and model.layers else None
     with torch.no_grad():
+        if not isinstance(layer, Block):
+            return float(model(ids).sigmoid()), None
+        attention = layer.attention
+        seen: list[tuple[Any, ...]] = []
+        handle = attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
         positive = float(model(ids).sigmoid())
         handle.remove()
         x, allowed, positions, real_keys = seen[0]
@@ -173,12 +217,14 @@ def _read(model: "Classifier", ids: "Tensor") -> tuple[NDArray[np.float32], floa
             if real_keys is not None:
                 allowed = allowed & real_keys[:, None, None]
         weights = attention.weights(x, allowed, positions)[0]
-    return weights.numpy(), positive
+    return positive, weights.numpy()
 
 
-def _table(model: "Classifier") -> NDArray[np.float32]:
+def _table(model: "nn.Module") -> NDArray[np.float32]:
+    from attnexp.model.classifier import Classifier
     from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 
+    assert isinstance(model, Classifier)
     position = model.position
     if isinstance(position, LearnedPosition):
         return (position.scale * position.weight).detach().numpy()

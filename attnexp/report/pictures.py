@@ -81,12 +81,13 @@ def _few_enough(comparison: Comparison) -> None:
 
 def _attention(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
     run, look = _look(runs)
-    if look.attention is None:
+    reading = look.reading
+    if reading is None or reading.attention is None:
         raise _nothing(run, look)
-    seen = look.attention
-    return [figures.attention(seen.weights.mean(axis=0), seen.tokens)], [
+    seen = reading.attention
+    return [figures.attention(seen.weights.mean(axis=0), reading.marked)], [
         f"Attention, mean over {len(seen.weights)} heads",
-        f"{run.path.name}, seed {run.result.seed}; positive with {seen.positive:.2f}",
+        f"{run.path.name}, seed {run.result.seed}; positive with {reading.positive:.2f}",
     ]
 
 

@@ -1,0 +1,107 @@
+"""What a trained model says of texts, token by token."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rich.console import Console
+from rich.text import Text
+
+from attnexp.errors import UserError
+from attnexp.report import insight
+from attnexp.report.insight import Reading
+from attnexp.runs import store
+from attnexp.runs.result import Run
+
+SCHEMA = 1
+
+LIGHT, FULL = (255, 255, 255), (240, 130, 20)
+"""Behind a token that receives no attention, and behind the one that receives most."""
+
+
+def readings(run_dir: Path, texts: Iterable[str], head: int | None = None) -> Iterator[Reading]:
+    """One for each text, as it comes.
+
+    head: counted from 1, as on the page; only to see that the model has it. Raises `UserError`.
+    """
+    run = Run(path=run_dir, result=store.load(run_dir))
+    read = insight.reader(run)
+    for text in texts:
+        reading = read(text)
+        seen = reading.attention
+        if head is not None and seen is None:
+            raise UserError(f"{run_dir} has no attention, and so no head {head}. Leave out --head.")
+        if head is not None and seen is not None and not 1 <= head <= len(seen.weights):
+            raise UserError(f"There is no head {head}: {run_dir} has 1 to {len(seen.weights)}.")
+        yield reading
+
+
+def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]:
+    """The text, or every line of the file or of stdin that is not empty. Raises `UserError`."""
+    if text is not None and file is not None:
+        raise UserError(f"Give a text or --file {file}, not both.")
+    if text is not None:
+        yield from _not_empty([text])
+        return
+    if file is None:
+        yield from _not_empty(line.decode(errors="replace") for line in stdin)
+        return
+    try:
+        with file.open("rb") as opened:
+            yield from _not_empty(line.decode(errors="replace") for line in opened)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
+    """Plain containers and numbers. attention: what each token receives, on average over words."""
+    seen = reading.attention
+    received = None if seen is None else seen.received(_index(head)).tolist()
+    return {
+        "label": label(reading),
+        "positive": reading.positive,
+        "tokens": reading.tokens,
+        "known": reading.known,
+        "attention": received,
+        "words_cut": reading.num_cut,
+    }
+
+
+def label(reading: Reading) -> str:
+    """`positive` from a probability of one half on."""
+    return "positive" if reading.positive >= 0.5 else "negative"
+
+
+def show(reading: Reading, head: int | None, console: Console) -> None:
+    """One paragraph: the label, its probability, and the tokens, darker with more attention."""
+    certain = max(reading.positive, 1 - reading.positive)
+    line = Text.assemble((label(reading), "bold"), f" {certain:.4f} ")
+    seen = reading.attention
+    shares = [0.0] * len(reading.tokens)
+    if seen is not None:
+        received = seen.received(_index(head))
+        shares = (received / (received.max() or 1.0)).tolist()
+    for token, share in zip(reading.marked, shares, strict=True):
+        line.append(" ")
+        line.append(token, f"black on rgb({_between(share)})" if seen is not None else "")
+    if reading.num_cut:
+        line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
+    console.print(line)
+
+
+def _between(share: float) -> str:
+    return ",".join(str(round(a + share * (b - a))) for a, b in zip(LIGHT, FULL, strict=True))
+
+
+def _index(head: int | None) -> int | None:
+    return None if head is None else head - 1
+
+
+def _not_empty(texts: Iterable[str]) -> Iterator[str]:
+    found = False
+    for text in texts:
+        if stripped := text.strip():
+            found = True
+            yield stripped
+    if not found:
+        raise UserError("There is no text to read: give one, --file FILE, or lines on stdin.")
