@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed, UserError
@@ -27,8 +28,13 @@ class _Commands(TyperGroup):
     """Turns what can go wrong into one message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
+        words = [*ctx.args]  # which are taken from it
         try:
             return super().invoke(ctx)
+        except TyperException as error:
+            if hint := _as_setting(error, words):
+                _stop(hint, code=2)
+            raise
         except UserError as error:
             _stop(str(error), code=2)
         except RunFailed as error:
@@ -585,6 +591,29 @@ def _stop(message: str, code: int) -> NoReturn:
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
     console.print(message, markup=False, soft_wrap=True)
     raise SystemExit(code)
+
+
+def _as_setting(error: TyperException, words: list[str]) -> str:
+    """What to write for `--seed 3`, where that is no option but a setting; else empty."""
+    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
+    if (
+        not option
+        or context is None
+        or all(param.name != "overrides" for param in context.command.params)
+    ):
+        return ""
+    from attnexp.config.compose import compose
+    from attnexp.config.options import groups
+    from attnexp.config.schema import walk
+
+    key = option.lstrip("-")
+    if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:
+        return ""
+    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == option)
+    _, equals, value = words[place].partition("=")
+    if not equals:
+        value = next(iter(words[place + 1 :]), "VALUE")
+    return f"{option} is no option. Settings are words, without dashes: {key}={value}"
 
 
 def _console() -> "Console":

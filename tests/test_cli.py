@@ -197,6 +197,9 @@ WRONG = {
     "data.path=EMPTY": "in no known format",
     "-m seed=1,2": "attnexp sweep seed=1,2",
     "--jsno": "--json",
+    "--seed 3": "without dashes: seed=3",
+    "data=contrast --model.heads=4": "without dashes: model.heads=4",
+    "--position": "without dashes: position=VALUE",
     "data=contrast out=EMPTY": "out=DIR",
     "data=contrast data.limit_train=9999": "data.limit_train=9999",
 }
