@@ -2,10 +2,14 @@
 
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from attnexp.sweeps.plan import Sweep, plan
 
 SMALL = ["experiment=smoke", "train.threads=1"]
 TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
+SIX = [*SMALL, "position=none", "seed=range(6)"]
 
 
 def sweep(*words: str) -> Sweep:
@@ -177,6 +182,60 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(
     assert losses(tmp_path) == undisturbed
     assert {file: file.stat().st_mtime_ns for file in kept} == written
     assert done.stderr.count("finished before") >= len(kept)
+
+
+@pytest.fixture
+def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of one of two cores, that outlives its sweeps."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=2",
+             "--include-dashboard=false", "--disable-usage-stats"]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # paths of sockets are short
+        head = subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "start", *words, f"--temp-dir={folder}"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert head.stdout is not None
+        for line in head.stdout:
+            if "Ray runtime started" in line:
+                break
+        yield f"127.0.0.1:{port}"
+        head.terminate()
+        head.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_on_a_ray_cluster_goes_on(
+    tmp_path: Path, undisturbed: dict[str, list[float]], ray_cluster: str
+) -> None:
+    words = ["executor=ray", f"executor.address={ray_cluster}"]
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        folder = tmp_path / number.name
+        sweep = subprocess.Popen(
+            [PROGRAM, "sweep", *SIX, *words, f"out={folder}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + 120
+        while not list(folder.rglob("result.json")):
+            assert time.monotonic() < deadline
+            assert sweep.poll() is None
+            time.sleep(0.05)
+        sweep.send_signal(number)
+        _, told = sweep.communicate(timeout=60)
+        assert sweep.returncode == (130 if number is signal.SIGTERM else -number), told
+        assert len(list(folder.rglob("result.json"))) < 6
+        done = run(*SIX, *words, folder=folder)
+        assert done.returncode == 0, done.stderr
+        assert len(losses(folder)) == 6
+        assert losses(folder).items() <= undisturbed.items()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 from typing import Any
 
@@ -30,6 +31,7 @@ class Cluster:
         self.ray: Any = ray
         address = config.address or os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
             if address:
                 _knock(address)
@@ -39,12 +41,14 @@ class Cluster:
             if address:
                 raise UserError(
                     f"No Ray cluster answers at {address} ({reason}). Start one with `ray start "
-                    f"--head`, or leave executor.address out to use this machine alone."
+                    f"--head`, or leave executor.address out to use this machine alone. One that "
+                    f"wants a token (see ~/.ray/auth_token) needs RAY_AUTH_MODE=token here too."
                 ) from error
             raise UserError(
                 f"Ray does not start here ({reason}). Its logs are under /tmp/ray/session_latest; "
                 f"executor=local needs no Ray."
             ) from error
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
         there = self.ray.cluster_resources()
         gpus = config.gpu if gpu and there.get("GPU", 0) else 0
         fitting = int(there.get("CPU", 1) // config.threads)
