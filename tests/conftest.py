@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
+
+# A shell lets its background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
 
