@@ -223,7 +223,9 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(tmp_path: Path)
         return found
 
     began = time.monotonic()
-    assert sweep(tmp_path / "undisturbed").wait(240) == 0
+    process = sweep(tmp_path / "undisturbed")
+    process.communicate(timeout=240)
+    assert process.returncode == 0
     seconds = time.monotonic() - began
     undisturbed = outcomes(tmp_path / "undisturbed")
     assert len(undisturbed) == 3
