@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
 
-# A shell lets its background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
+# A shell lets background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
