@@ -8,6 +8,7 @@ so what is computed from predictions (McNemar's test) is missing from a report o
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from attnexp.runs import manifest, store
@@ -17,21 +18,23 @@ FILES = (store.RESULT, "config.yaml")
 
 
 def main(folders: list[str]) -> int:
-    """Publish studies, each with its runs."""
+    """Publish studies, each with the runs that have finished."""
     for folder in map(Path, folders):
         study = manifest.load(folder)
         if study is None:
             print(f"{folder} holds no study.", file=sys.stderr)
             return 2
-        for run_id in {run.run_id for run in study.runs}:
-            source = store.run_dir(folder.parent, run_id)
-            target = store.run_dir(PUBLISHED, run_id)
-            target.mkdir(parents=True, exist_ok=True)
-            for name in FILES:
-                shutil.copyfile(source / name, target / name)
-        (PUBLISHED / folder.name).mkdir(exist_ok=True)
-        shutil.copyfile(folder / manifest.FILE, PUBLISHED / folder.name / manifest.FILE)
-        print(f"{folder}: {len(study.runs)} runs")
+        done = []
+        for run in study.runs:
+            source = store.run_dir(folder.parent, run.run_id)
+            if store.has_finished(source):
+                done.append(run)
+                target = store.run_dir(PUBLISHED, run.run_id)
+                target.mkdir(parents=True, exist_ok=True)
+                for name in FILES:
+                    shutil.copyfile(source / name, target / name)
+        manifest.record(PUBLISHED / folder.name, replace(study, runs=done))
+        print(f"{folder}: {len(done)} of {len(study.runs)} runs")
     return 0
 
 
