@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -104,7 +104,14 @@ class Processes:
         process = _spawn.Process(
             target=_work, args=(there, environment), name=str(index), daemon=True
         )
-        process.start()
+        # Ctrl-C goes to all processes; the parent ends this one, which is born deaf to it: while it
+        # still imports, it could not say so itself. The tracker's own start would undo the mask.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
         worker = _Worker(process, here)
         self.workers.append(worker)
@@ -120,7 +127,6 @@ def _visible_gpus(count: int) -> list[str]:
 def _work(pipe: Connection, environment: dict[str, str]) -> None:
     """Do what comes through the pipe until it closes."""
     os.environ.update(environment)  # before torch is imported
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends us
     threading.Thread(target=_die_with_parent, daemon=True).start()
     progress.console.quiet = True  # the parent shows what happens
     while True:
