@@ -124,7 +124,7 @@ def test_two_processes_may_fill_the_cache_at_once(config: DataConfig) -> None:
     assert [path.name for path in cache_dir().iterdir()] == [cache_file().name]  # no parts left
 
 
-def test_limits_are_balanced_and_the_same_every_time(config: DataConfig) -> None:
+def test_limits_are_stratified_and_the_same_every_time(config: DataConfig) -> None:
     config.limit_train, config.limit_test = 8, 6
     first = load(config)
     assert first.train.labels.tolist().count(1) == 4
@@ -134,7 +134,7 @@ def test_limits_are_balanced_and_the_same_every_time(config: DataConfig) -> None
 
 def test_a_limit_beyond_the_reviews_is_named(config: DataConfig) -> None:
     config.limit_test = 22
-    with pytest.raises(UserError, match=r"data\.limit_test=22 .* there are 10.*Use 20 or less"):
+    with pytest.raises(UserError, match=r"data\.limit_test=22.* there are 20 .*Use 20 or less"):
         load(config)
 
 

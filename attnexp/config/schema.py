@@ -88,7 +88,7 @@ class DataConfig:
     tokenizer: Tokenizer = Tokenizer.keras
     """Keras's rules, or torchtext's basic_english."""
     limit_train: int | None = setting(None, ">= 1")
-    """Train on this many reviews, drawn once (the same for every seed), balanced by label."""
+    """Train on this many reviews, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
     """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)

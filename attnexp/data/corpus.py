@@ -18,6 +18,8 @@ from attnexp.data.text import Ragged
 from attnexp.errors import UserError
 
 SPLITS = ("train", "test")
+SENTIMENTS = ("negative", "positive")
+"""The classes of reviews, and of whatever is labelled 0 and 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,8 +28,8 @@ class Split:
 
     reviews: list[str] | Ragged
     """Texts; or, from Keras's file, word ranks."""
-    labels: NDArray[np.int8]
-    """(n,) of 0 (negative) and 1 (positive)."""
+    labels: NDArray[np.integer]
+    """(n,) of 0 to C - 1; int8 where C fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class Corpus:
 
     train: Split
     test: Split
+    classes: tuple[str, ...] = SENTIMENTS
+    """C names, in the order of their labels."""
     quality: Quality = field(default_factory=dict)
     """What reading found to question."""
 

@@ -18,12 +18,12 @@ from attnexp import memory, progress
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
 from attnexp.data.cache import cache_dir, kept
-from attnexp.data.corpus import SPLITS, Corpus
+from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
 from attnexp.errors import UserError
 
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 """Raised when the meaning of a cache file changes; files of another format are not read."""
 
 
@@ -32,7 +32,7 @@ class Encoded:
     """One split as the model takes it."""
 
     ids: NDArray[np.int32]  # (n, max_len)
-    labels: NDArray[np.int8]  # (n,), 0 or 1
+    labels: NDArray[np.integer]  # (n,), 0 to C - 1
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -46,6 +46,8 @@ class Dataset:
     test: Encoded
     words: list[str]
     """The vocabulary in use, most frequent first; empty where the source has ranks only."""
+    classes: tuple[str, ...]
+    """C names, in the order of their labels."""
     source: str
     fingerprint: str
     """Of the content: the same reviews from another kind of file have the same."""
@@ -58,20 +60,23 @@ class Ranked:
     """A whole corpus as ranks: what the cache holds."""
 
     train: Ragged
-    train_labels: NDArray[np.int8]
+    train_labels: NDArray[np.integer]
     test: Ragged
-    test_labels: NDArray[np.int8]
+    test_labels: NDArray[np.integer]
     words: list[str]
+    classes: tuple[str, ...]
     quality: Quality
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any review, label or word."""
+        """Sixteen hex digits that change with any review, label, word or name of a class."""
         digest = hashlib.sha256()
         for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
             for array in (split.values, split.offsets, labels):
                 digest.update(array.tobytes())
         digest.update("\n".join(self.words).encode())
+        if self.classes != SENTIMENTS:
+            digest.update(json.dumps(self.classes).encode())
         return digest.hexdigest()[:16]
 
     def save(self, file: IO[bytes], about: dict[str, str]) -> None:
@@ -80,7 +85,15 @@ class Ranked:
         about: what to say of the file without reading it all (see `describe`).
         """
         sizes = {"n_train": len(self.train), "n_test": len(self.test)}
-        found = {"fingerprint": self.fingerprint, "quality": self.quality}
+        counts = [
+            np.bincount(labels, minlength=len(self.classes)).tolist()
+            for labels in (self.train_labels, self.test_labels)
+        ]
+        found = {
+            "fingerprint": self.fingerprint,
+            "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
+            "quality": self.quality,
+        }
         text = json.dumps({**about, **sizes, **found})
         np.savez(
             file,
@@ -99,18 +112,21 @@ class Ranked:
         """Read what `save` wrote. Raises one of `cache.DAMAGED` where that is damaged."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             words = arrays["words"].tobytes().decode()
+            about = json.loads(arrays["about"].tobytes())
             return cls(
                 train=Ragged(arrays["train"], arrays["train_offsets"]),
                 train_labels=arrays["train_labels"],
                 test=Ragged(arrays["test"], arrays["test_offsets"]),
                 test_labels=arrays["test_labels"],
                 words=words.split("\n") if words else [],
-                quality=json.loads(arrays["about"].tobytes())["quality"],
+                classes=tuple(about["classes"]),
+                quality=about["quality"],
             )
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """What a cache file says of itself: source, tokenizer, sizes, fingerprint."""
+    """What a cache file says of itself: source, tokenizer, sizes, fingerprint, and of every class
+    how many reviews of train and of test it has."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         about: dict[str, Any] = json.loads(arrays["about"].tobytes())
     return about
@@ -146,6 +162,7 @@ def load(config: DataConfig) -> Dataset:
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
         words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
+        classes=ranked.classes,
         source=description,
         fingerprint=ranked.fingerprint,
         quality=ranked.quality,
@@ -197,6 +214,7 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         test=ranks[1],
         test_labels=test.labels,
         words=ranks[2],
+        classes=corpus.classes,
         quality=corpus.quality | compared,
     )
 
@@ -209,27 +227,28 @@ def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
         )
 
 
-def _encode(ranks: Ragged, labels: NDArray[np.int8], config: DataConfig, split: str) -> Encoded:
+def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
     num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
     memory.check(num_bytes, f"{len(ranks):,} reviews as data.max_len={config.max_len} ids")
     ids = to_ids(ranks, config)
     if limit is not None:
-        chosen = _balanced_sample(labels, limit, split)
+        chosen = _stratified_sample(labels, limit, split)
         ids, labels = ids[chosen], labels[chosen]
     return Encoded(ids=ids, labels=labels)
 
 
-def _balanced_sample(labels: NDArray[np.int8], limit: int, split: str) -> NDArray[np.intp]:
-    """`limit` rows, half of either label, the same in every run, in their old order."""
+def _stratified_sample(labels: NDArray[np.integer], limit: int, split: str) -> NDArray[np.intp]:
+    """`limit` rows, every class with its share, the same in every run, in their old order."""
+    if limit > len(labels):
+        raise UserError(
+            f"data.limit_{split}={limit}, but there are {len(labels)} reviews. Use {len(labels)} "
+            f"or less, or data.limit_{split}=null for all."
+        )
     random = np.random.default_rng(0)
-    halves = []
-    for label, size in ((0, limit // 2), (1, limit - limit // 2)):
-        rows = np.flatnonzero(labels == label)
-        if size > len(rows):
-            raise UserError(
-                f"data.limit_{split}={limit} wants {size} reviews of label {label}, but there are "
-                f"{len(rows)}. Use {2 * len(rows)} or less, or data.limit_{split}=null for all."
-            )
-        halves.append(random.permutation(rows)[:size])
-    return np.sort(np.concatenate(halves))
+    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
+    classes = [
+        random.permutation(np.flatnonzero(labels == label))[:size]
+        for label, size in enumerate(np.diff(ends, prepend=0))
+    ]
+    return np.sort(np.concatenate(classes))

@@ -196,6 +196,7 @@ class OpenRun:
                 "n_train": len(self.train),
                 "n_val": len(self.val),
                 "n_test": len(self.test),
+                "classes": list(dataset.classes),
                 "quality": dataset.quality,
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
