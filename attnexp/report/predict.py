@@ -72,12 +72,10 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
 
 
 def show(reading: Reading, head: int | None, console: Console) -> None:
-    """One paragraph: the label, probabilities by class, and the tokens, darker with more attention.
-
-    The last class is left out, for it has what the others leave.
-    """
+    """One paragraph: the label, probabilities, and the tokens, darker with more attention."""
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-    said = ", ".join(f"{name} {probability:.4f}" for name, probability in ranked[:-1][:MOST])
+    but_last = ranked[:-1]  # which has what the others leave
+    said = ", ".join(f"{name} {probability:.4f}" for name, probability in but_last[:MOST])
     line = Text(f"{said} ")
     line.stylize("bold", 0, len(reading.label))
     seen = reading.attention
