@@ -355,7 +355,8 @@ def evaluate(
 ) -> None:
     """Measure a finished run's model again on its test set, or on other reviews.
 
-    Settings understood: data.path, data.limit_test, train.device, train.threads.
+    Settings understood: data.path, data.text, data.label, data.limit_test,
+    train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_reviews/
     """

@@ -288,8 +288,8 @@ def test_a_damaged_array_in_keras_file_is_named(tmp_path: Path, content: bytes) 
         ({"x_test": np.array(3)}, ["x_test", "is not an array"]),
         ({"x_test": np.array([0.5, 1.0])}, ["x_test", "row 0"]),
         ({"y_test": np.array([0])}, ["test", "2 reviews but 1 labels"]),
-        ({"y_test": np.array([0, 2])}, ["test", "row 1", "2", "0 (negative) or 1 (positive)"]),
-        ({"y_test": np.array([[0], [1]])}, ["test", "row 0", "[0]"]),
+        ({"y_test": np.array([0, 2])}, ["no review of train is labelled 2"]),
+        ({"y_test": np.array([[0], [1]])}, ["test", "rows 0, 1", "[0]"]),
     ],
 )
 def test_a_bad_keras_array_is_named(
@@ -403,23 +403,23 @@ def loop(tmp: Path) -> Path:
 TEST_SHARD = "test-00000-of-00001.parquet"
 BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     "nowhere": (lambda tmp: tmp / "no", ["does not exist", "parquet", "aclImdb", "imdb.npz"]),
-    "empty folder": (lambda tmp: tmp, ["no known format", "nothing", "parquet", "aclImdb"]),
-    "other folder": (lambda tmp: inside(tmp, "a.csv", empty), ["a.csv", "no known format"]),
+    "empty folder": (lambda tmp: tmp, ["no train file", "nothing", "parquet", "aclImdb"]),
+    "other folder": (lambda tmp: inside(tmp, "a.txt", empty), ["a.txt", "no train file"]),
     "empty file": (lambda tmp: empty(tmp / "a.tar.gz"), ["0 bytes", "parquet", "imdb.npz"]),
     "one parquet file": (
         lambda tmp: write_parquet(tmp / "imdb") / TEST_SHARD,
-        ["b'PA'", "a folder of parquet files"],
+        ["holds train, but no test", "data=files"],
     ),
     "several data sets": (many_configurations, ["several", "Give one"]),
     "no test parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, Path.unlink),
-        ["0 of 1", "test-*.parquet", "fetch"],
+        ["holds train, but no test", "data=files"],
     ),
     "a shard missing": (
         lambda tmp: inside(
             write_parquet(tmp / "imdb", shards=2), "train-00001-of-00002.parquet", Path.unlink
         ),
-        ["1 of 2", "train-*.parquet", "fetch"],
+        ["1 of 2 files train-*", "Fetch"],
     ),
     "truncated parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
@@ -427,17 +427,20 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     ),
     "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
     "no text": (
-        lambda tmp: parquet_with(tmp, review=["a"], label=[0]),
-        [TEST_SHARD, "no column text", "review, label", "Rename"],
+        lambda tmp: parquet_with(tmp, first=["a"], second=["b"], label=[0]),
+        [TEST_SHARD, "plainly the text", "first, second, label", "data.text=COLUMN"],
     ),
-    "no columns": (lambda tmp: parquet_with(tmp, y=[0]), ["no column text or label", "are y"]),
+    "no columns": (
+        lambda tmp: parquet_with(tmp, y=[0]),
+        ["no column that is plainly the text", "are y", "data.text=COLUMN"],
+    ),
     "text of numbers": (
         lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
-        [TEST_SHARD, "text holds int64", "Save it"],
+        [TEST_SHARD, "text holds no text in rows 0, 1: 1", "data.text=COLUMN"],
     ),
     "null text": (
         lambda tmp: parquet_with(tmp, text=["a", None, None], label=[0, 1, 1]),
-        [TEST_SHARD, "row 1", "null", "Remove"],
+        [TEST_SHARD, "rows 1, 2: None", "Remove"],
     ),
     "null label": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=[0, None]),
@@ -445,21 +448,21 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     ),
     "labels -1, 1": (
         lambda tmp: parquet_with(tmp, text=["a", "b", "c"], label=[1, -1, 3]),
-        ["test in", "2 are not: -1, 3", "row 1", "Recode"],
+        ["labelled -1, 3", "Both need the same"],
     ),
     "labels in words": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=["neg", "pos"]),
-        ["test in", "'neg', 'pos'", "row 0", "Recode"],
+        ["labelled neg, pos", "Both need the same"],
     ),
     "labels in lists": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=[[0], [1]]),
-        ["test in", "[0], [1]", "Recode"],
+        ["test in", "[0], [1]", "rows 0, 1", "Recode"],
     ),
     "no rows": (
         lambda tmp: parquet_with(
             tmp, text=pa.array([], pa.string()), label=pa.array([], pa.int64())
         ),
-        ["test in", "no reviews", "needed"],
+        ["test in", "no reviews"],
     ),
     "no test folder": (
         lambda tmp: inside(
@@ -724,14 +727,17 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"train.csv": b"text,label\na,0\n"}, ["the splits train; train and test are needed"]),
         (
-            dict.fromkeys(("train.csv", "test.csv"), b"review,label\na,0\n"),
-            ["no column text; its columns are review, label"],
+            {"validation.csv": b"text,label\na,0\n"},
+            ["the splits validation, but no train", "data.train_split=NAME"],
+        ),
+        (
+            dict.fromkeys(("train.csv", "test.csv"), b"a,b,label\na,b,0\n"),
+            ["no column that is plainly the text; its columns are a, b, label"],
         ),
         (
             {"README.md": TWO_CONFIGURATIONS.encode()},
-            ["cannot be read", "pick one among", "Choose another"],
+            ["cannot be read", "pick one among", "data.config=NAME"],
         ),
     ],
     ids=["split", "column", "configurations"],
@@ -739,7 +745,7 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
 def test_what_is_no_set_of_reviews_is_told(
     tmp_path: Path, files: dict[str, bytes], parts: list[str]
 ) -> None:
-    if "train.csv" not in files:
+    if "README.md" in files:
         files = hub_files(tmp_path) | files
     with serve(Hub("some/reviews", files)) as served:
         answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")

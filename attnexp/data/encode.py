@@ -169,12 +169,22 @@ def load(config: DataConfig) -> Dataset:
     )
 
 
-def load_test(config: DataConfig, words: Sequence[str]) -> Encoded:
-    """A test split under a vocabulary made before: a finished run meets other reviews."""
+def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
+    """A test split under a vocabulary and classes made before: a finished run meets other reviews.
+
+    Raises `UserError` where the two do not meet.
+    """
     if config.name is DataName.contrast:
-        test = contrast.generate(config.order_fraction or 0.0).test
+        corpus = contrast.generate(config.order_fraction or 0.0)
     else:
-        test = sources.find(config).read().test
+        corpus = sources.find(config).read()
+    test = corpus.test
+    if unknown := [name for name in corpus.classes if name not in classes]:
+        raise UserError(
+            f"{config.path} has labels that the run does not know: {', '.join(unknown[:5])}. It "
+            f"knows {', '.join(classes[:5])}."
+        )
+    labels = np.array([classes.index(name) for name in corpus.classes])[test.labels]
     if not words or isinstance(test.reviews, Ragged):
         raise UserError(
             "Word ranks have no words (Keras's imdb.npz), so a model and reviews from different "
@@ -183,7 +193,7 @@ def load_test(config: DataConfig, words: Sequence[str]) -> Encoded:
     texts = progress.track(test.reviews, total=len(test.reviews), label="encoding test")
     ranks = rank_with(words, texts, tokenizer(config.tokenizer))
     _check_words(ranks, "test", config)
-    return _encode(ranks, test.labels, config, "test")
+    return _encode(ranks, labels, config, "test")
 
 
 def _rank(corpus: Corpus, config: DataConfig) -> Ranked:

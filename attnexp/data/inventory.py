@@ -9,10 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, hub, sources
+from attnexp.data import encode, sources
 from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import in_words
 from attnexp.errors import UserError
+
+NUM_SHOWN = 20
+"""Classes that are shown with their sizes."""
 
 
 def take(config: DataConfig) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
         return found | {"source": "generated here; needs no file and no cache"}
     if config.name is DataName.hub or not config.path:
         name = config.path or sources.IMDB
-        if not hub.cached(name):
+        if not sources.cached(config):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
         source = sources.find(config)
@@ -62,12 +65,19 @@ def show(inventory: dict[str, Any], console: Console) -> None:
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )
+            console.print(textwrap.indent(textwrap.fill(_in_words(file["classes"]), 76), "    "))
             if told := in_words(file["quality"]):
                 console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")
     if not inventory["files"]:
         console.print("  empty")
+
+
+def _in_words(classes: dict[str, list[int]]) -> str:
+    counts = [f"{name} {train:,} + {test:,}" for name, (train, test) in classes.items()]
+    more = f"; and {len(counts) - NUM_SHOWN:,} more" if len(counts) > NUM_SHOWN else ""
+    return f"{len(counts)} classes: {'; '.join(counts[:NUM_SHOWN])}{more}"
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from attnexp.config.compose import overlay
 from attnexp.data import encode
+from attnexp.data.corpus import SENTIMENTS
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
@@ -14,7 +15,10 @@ from attnexp.runs.weights import load_weights
 from attnexp.training import device
 from attnexp.training.loop import Examples, evaluate
 
-SETTINGS = ("data.path", "data.limit_test", "train.device", "train.threads")
+SETTINGS = (
+    *("data.path", "data.text", "data.label", "data.limit_test"),
+    *("train.device", "train.threads"),
+)
 """What may be set for a measurement; everything else belongs to the model."""
 
 
@@ -36,7 +40,8 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
-        test = encode.load_test(config.data, store.load_vocabulary(run))
+        classes = result.data.get("classes", SENTIMENTS)
+        test = encode.load_test(config.data, store.load_vocabulary(run), classes)
     else:
         dataset = encode.load(config.data)
         if dataset.fingerprint != result.data["fingerprint"]:
