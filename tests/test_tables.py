@@ -208,6 +208,18 @@ def test_columns_are_found_where_that_is_plain(
     assert all(str(review).startswith("text ") for review in corpus.train.reviews)
 
 
+def test_a_row_without_one_of_the_named_classes_is_told(tmp_path: Path) -> None:
+    import datasets
+
+    given = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, -1, 1]}, given)
+    rows.to_parquet(str(tmp_path / "train.parquet"))
+    with pytest.raises(UserError, match="1 are not: None, in row 1"):
+        read(tmp_path)
+
+
 # A test split.
 
 
@@ -229,6 +241,16 @@ def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float
 def test_some_of_every_class_remains_to_train_on(share: float) -> None:
     texts, labels = [*"aaaaaaabcdd"], np.array([0] * 8 + [1] * 3)
     assert set(labels[~draw_test(texts, labels, share)]) == {0, 1}
+
+
+def test_a_finished_run_meets_all_rows_of_one_file_and_its_own_classes(tmp_path: Path) -> None:
+    write_csv(tmp_path / "mine.csv", [(f"good {i}", "yn"[i % 2]) for i in range(10)])
+    mine = on_disk(tmp_path / "mine.csv")
+    assert encode.load(mine).source == f"csv file {tmp_path}/mine.csv, 20% drawn as test"
+    labels = encode.load_test(mine, ["good"], ["n", "x", "y"]).labels
+    assert Counter(labels.tolist()) == {2: 5, 0: 5}
+    with pytest.raises(UserError, match=r"labels that the run has not: n, y\. The run has no, yes"):
+        encode.load_test(mine, ["good"], ["no", "yes"])
 
 
 def test_files_by_other_names_are_splits_when_asked_for(tmp_path: Path) -> None:
@@ -328,7 +350,7 @@ def test_the_command_shows_classes_and_tells_what_is_wrong(
     assert shown.returncode == 0
     assert "2 classes: 0 4 + 1; yes 4 + 1" in shown.stdout
     assert "Column question is the text, label the label." in shown.stderr
-    assert "There is no test split: 20% of train are drawn for it." in shown.stderr
+    assert "There is no test split: 20% of train are it." in shown.stderr
     wrong = attnexp("data", "prepare", "data=files", "data.path=mine.csv", "data.text=body")
     assert wrong.returncode == 2
     assert "no column body; its columns are question, label" in " ".join(wrong.stderr.split())

@@ -86,7 +86,7 @@ def labelled(table: "pa.Table", where: str, text: str | None, label: str | None)
     def values(name: str) -> list[Any]:
         found = table[name].to_pylist()
         names = _class_names(table, name)
-        return found if not names else [names[i] if i in range(len(names)) else i for i in found]
+        return [names[i] if i in range(len(names)) else None for i in found] if names else found
 
     return _pick(table.column_names, values, where, text, label)
 
@@ -94,7 +94,10 @@ def labelled(table: "pa.Table", where: str, text: str | None, label: str | None)
 def _class_names(table: "pa.Table", column: str) -> list[str] | None:
     """What the labels of a column stand for, as `datasets` writes it into its tables."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    names: list[str] | None = about.get("info", {}).get("features", {}).get(column, {}).get("names")
+    try:
+        names: list[str] = about["info"]["features"][column]["names"]
+    except (KeyError, TypeError):
+        return None
     return names
 
 
