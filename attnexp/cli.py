@@ -425,7 +425,7 @@ def config(
     overrides: Overrides = None,
     groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,
     cost: Annotated[
-        bool, typer.Option("--cost", help="Parameters and FLOPs of the model.")
+        bool, typer.Option("--cost", help="Parameters and FLOPs of the model, for two classes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -242,6 +242,7 @@ def main() -> None:
             os.environ["ATTNEXP_CACHE"] = scratch
         words = ["data=files", f"data.path={Path(path).absolute()}"]
         dataset = encode.load(compose(words).data)
+        origin["reviews"] = args.reviews
         origin["data"] = (
             f"{len(dataset.train):,} + {len(dataset.test):,} reviews, "
             f"{Path(args.data).name if args.data else 'generated'} ({dataset.fingerprint})"

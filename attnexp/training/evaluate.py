@@ -50,7 +50,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    model = build_model(config).to(where)
+    model = build_model(config, len(result.classes)).to(where)
     load_weights(run, model)
     if config.train.fast:
         take_fast_path(model)

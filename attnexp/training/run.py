@@ -28,6 +28,7 @@ from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import checkpoint, code, predictions, provenance, store
+from attnexp.runs.arrays import under
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
 from attnexp.runs.weights import save_weights
@@ -39,7 +40,6 @@ from attnexp.training.state import State
 
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
 """The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
-
 
 MACHINE = ("torch", "device", "threads", "path", "products")
 """Of provenance: what moves a result by rounding, so that a stopped run goes on to the bit without
@@ -76,7 +76,7 @@ class OpenRun:
         """The model before training. Dropout goes on with torch's own stream from here."""
         vectors = self.inputs.vectors
         torch.manual_seed(named_seed(self.config.seed_of("order"), "dropout"))
-        model = build_model(self.config)
+        model = build_model(self.config, len(self.inputs.dataset.classes))
         if vectors is not None:
             assert isinstance(model, Classifier)  # a baseline takes no vectors
             self.say(
@@ -144,13 +144,10 @@ class OpenRun:
         torch.set_num_threads(now["threads"])
         self.provenance["threads"] = now["threads"]
 
-        def under(prefix: str) -> dict[str, Any]:
-            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-        as_tensors = {name: torch.from_numpy(array) for name, array in under("training.").items()}
-        state.restore(as_tensors, about["training"])
-        self.weights = {k: torch.from_numpy(v) for k, v in under("weights.").items()}
-        self.predicted = under("predicted.")
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        state.restore(under("training.", tensors), about["training"])
+        self.weights = under("weights.", tensors)
+        self.predicted = under("predicted.", arrays)
         self.epochs = [EpochRow(**row) for row in about["epochs"]]
         for row in self.epochs:
             store.add_epoch(self.path, row)
@@ -182,9 +179,10 @@ class OpenRun:
         save_weights(self.path, self.weights)
         config, dataset, vectors = self.config, self.inputs.dataset, self.inputs.vectors
         store.save_vocabulary(self.path, dataset.words)
-        truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
+        label = np.min_scalar_type(len(dataset.classes) - 1)
+        truth = {predictions.VAL_LABELS: self.val.truth.astype(label)}
         if config.train.protocol is Protocol.holdout:
-            truth[predictions.TEST_LABELS] = self.test.truth.astype(np.uint8)
+            truth[predictions.TEST_LABELS] = self.test.truth.astype(label)
         predictions.save(self.path, {**self.predicted, **truth})
         result = RunResult(
             schema=SCHEMA,
@@ -204,7 +202,7 @@ class OpenRun:
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            **of_model(config),
+            **of_model(config, len(dataset.classes)),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],
