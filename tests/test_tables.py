@@ -350,7 +350,7 @@ def test_the_command_shows_classes_and_tells_what_is_wrong(
     assert shown.returncode == 0
     assert "2 classes: 0 4 + 1; yes 4 + 1" in shown.stdout
     assert "Column question is the text, label the label." in shown.stderr
-    assert "There is no test split: 20% of train are it." in shown.stderr
+    assert "There is no test split: 20% of train is drawn as one." in shown.stderr
     wrong = attnexp("data", "prepare", "data=files", "data.path=mine.csv", "data.text=body")
     assert wrong.returncode == 2
     assert "no column body; its columns are question, label" in " ".join(wrong.stderr.split())

@@ -156,7 +156,8 @@ def load(config: DataConfig) -> Dataset:
             progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
             corpus = source.read()
             if corpus.is_drawn:
-                progress.note(f"There is no test split: {config.test_share:.0%} of train are it.")
+                share = f"{config.test_share:.0%}"
+                progress.note(f"There is no test split: {share} of train is drawn as one.")
             return _rank(corpus, config)
 
         ranked = kept(
