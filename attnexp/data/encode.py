@@ -150,7 +150,6 @@ def load(config: DataConfig) -> Dataset:
     else:
         source = sources.find(config)
         description = source.description
-        about = {"source": description, "tokenizer": str(config.tokenizer)}
 
         def rank() -> Ranked:
             progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
@@ -164,17 +163,23 @@ def load(config: DataConfig) -> Dataset:
             cache_path(source, config),
             read=Ranked.load,
             make=rank,
-            write=lambda file, made: made.save(file, about),
+            write=lambda file, made: made.save(file, _about(source, made, config)),
         )
+        description = _about(source, ranked, config)["source"]
     return Dataset(
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
         words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
         classes=ranked.classes,
-        source=description + (f", {config.test_share:.0%} drawn as test" * ranked.is_drawn),
+        source=description,
         fingerprint=ranked.fingerprint,
         quality=ranked.quality,
     )
+
+
+def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[str, str]:
+    drawn = f", {config.test_share:.0%} drawn as test" if ranked.is_drawn else ""
+    return {"source": source.description + drawn, "tokenizer": str(config.tokenizer)}
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
