@@ -180,31 +180,25 @@ def test_a_thousand_classes_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "settings"),
+    ("others", "text", "label", "settings"),
     [
-        (["text", "label", "sentence", "topic"], {}),
-        (["question", "topic"], {}),
-        (["id", "Review", "Sentiment"], {}),
-        (["tweet", "label"], {}),
-        (["content", "stance"], {}),
-        (["text", "label", "mine", "yours"], {"text": "mine", "label": "yours"}),
-        (["id", "body", "label"], {"text": "body"}),
+        (["sentence", "topic"], "text", "label", {}),
+        ([], "question", "topic", {}),
+        (["id"], "Review", "Sentiment", {}),
+        ([], "tweet", "label", {}),
+        ([], "content", "stance", {}),
+        (["text", "label"], "mine", "yours", {"text": "mine", "label": "yours"}),
+        ([], "topic", "class", {"text": "topic"}),
+        (["id"], "body", "label", {"text": "body"}),
     ],
 )
 def test_columns_are_found_where_that_is_plain(
-    tmp_path: Path, columns: list[str], settings: dict[str, str]
+    tmp_path: Path, others: list[str], text: str, label: str, settings: dict[str, str]
 ) -> None:
-    text = settings.get("text", next(c for c in columns if c.lower() in
-        ("text", "question", "review", "tweet", "content", "body")))  # fmt: skip
-    label = settings.get("label", next(c for c in columns if c.lower() in
-        ("label", "topic", "sentiment", "stance")))  # fmt: skip
-    rows = [
-        {c: {text: f"text {i}", label: "no" if i % 2 else "yes"}.get(c, i) for c in columns}
-        for i in range(10)
-    ]
+    rows = [{**dict.fromkeys(others, i), text: f"text {i}", label: "yn"[i % 2]} for i in range(10)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     corpus = read(tmp_path, **settings)
-    assert corpus.classes == ("no", "yes")
+    assert corpus.classes == ("n", "y")
     assert all(str(review).startswith("text ") for review in corpus.train.reviews)
 
 
@@ -276,6 +270,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "nothing": ("a.csv", "", ["no column that is plainly the text", "none"]),
     "a header alone": ("a.csv", "text,label\n", ["holds no reviews"]),
     "no label": ("a.csv", "text,a,b\nx,1,2\n", ["plainly the label", "text, a, b", "data.label="]),
+    "nothing known": ("a.csv", "a,b\nx,1\n", ["plainly the text", "a, b", "data.text="]),
     "two labels": ("a.csv", "text,topic,class\nx,1,2\n", ["plainly the label", "data.label="]),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["more than one column text"]),
     "too many columns": ("a.csv", GOOD + "a,b,1\n", ["row 10", "names 2", "has 3: 'a,b,1'"]),
