@@ -543,12 +543,14 @@ from attnexp.data.sources import find
 from attnexp.errors import UserError
 answer = {}
 try:
-    source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None))
+    settings = json.loads(sys.argv[3])
+    source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None, **settings))
     answer |= {"description": source.description, "key": source.key}
     answer["quick"] = "datasets" not in sys.modules
     corpus = source.read()
     for split in ("train", "test"):
         half = getattr(corpus, split)
+        answer["classes"] = corpus.classes
         answer[split] = [half.reviews, half.labels.tolist()]
 except UserError as error:
     answer["error"] = str(error)
@@ -573,10 +575,16 @@ def python(home: Path, endpoint: str, script: str, *words: str, **environment: s
 
 
 def ask_hub(
-    home: Path, endpoint: str, name: str = "", *, before: str = "", **environment: str
+    home: Path,
+    endpoint: str,
+    name: str = "",
+    *,
+    settings: str = "{}",
+    before: str = "",
+    **environment: str,
 ) -> dict[str, Any]:
     """What `find` and `read` give."""
-    words = ["hub" if name else "imdb", name]
+    words = ["hub" if name else "imdb", name, settings]
     answer: dict[str, Any] = json.loads(
         python(home, endpoint, before + SCRIPT, *words, **environment)
     )
@@ -630,6 +638,31 @@ def test_a_data_set_of_any_format_and_a_new_commit_has_a_new_key(tmp_path: Path)
         assert answer["test"] == answer["train"]
         keys.add(answer["key"])
     assert len(keys) == 2
+
+
+def test_a_configuration_its_splits_and_columns_are_chosen(tmp_path: Path) -> None:
+    card = """---
+configs:
+- {config_name: one, data_files: one.csv}
+- config_name: two
+  data_files: [{split: seen, path: old.csv}, {split: unseen, path: new.csv}]
+---"""
+    files = {
+        "one.csv": b"text,label\na,0\n",
+        "old.csv": b"a,b,c\nx,good,joy\ny,bad,grief\n",
+        "new.csv": b"a,b,c\nz,good,joy\nw,bad,grief\n",
+        "README.md": card.encode(),
+    }
+    settings = {"config": "two", "train_split": "seen", "test_split": "unseen"}
+    with serve(Hub("some/reviews", files)) as served:
+        for columns in ({"text": "a", "label": "b"}, {"text": "b", "label": "c"}):
+            asked = json.dumps(settings | columns)
+            answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews", settings=asked)
+            labels = ["bad", "good"] if columns["label"] == "b" else ["grief", "joy"]
+            texts = ["x", "y"] if columns["text"] == "a" else ["good", "bad"]
+            assert answer["classes"] == labels
+            assert answer["train"] == [texts, [1, 0]]
+            assert len(answer["test"][0]) == 2
 
 
 OTHERS = {

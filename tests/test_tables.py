@@ -180,32 +180,38 @@ def test_a_thousand_classes_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "settings"),
+    ("others", "text", "label", "settings"),
     [
-        (["text", "label", "sentence", "topic"], {}),
-        (["question", "topic"], {}),
-        (["id", "Review", "Sentiment"], {}),
-        (["tweet", "label"], {}),
-        (["content", "stance"], {}),
-        (["text", "label", "mine", "yours"], {"text": "mine", "label": "yours"}),
-        (["id", "body", "label"], {"text": "body"}),
+        (["sentence", "topic"], "text", "label", {}),
+        ([], "question", "topic", {}),
+        (["id"], "Review", "Sentiment", {}),
+        ([], "tweet", "label", {}),
+        ([], "content", "stance", {}),
+        (["text", "label"], "mine", "yours", {"text": "mine", "label": "yours"}),
+        ([], "topic", "class", {"text": "topic"}),
+        (["id"], "body", "label", {"text": "body"}),
     ],
 )
 def test_columns_are_found_where_that_is_plain(
-    tmp_path: Path, columns: list[str], settings: dict[str, str]
+    tmp_path: Path, others: list[str], text: str, label: str, settings: dict[str, str]
 ) -> None:
-    text = settings.get("text", next(c for c in columns if c.lower() in
-        ("text", "question", "review", "tweet", "content", "body")))  # fmt: skip
-    label = settings.get("label", next(c for c in columns if c.lower() in
-        ("label", "topic", "sentiment", "stance")))  # fmt: skip
-    rows = [
-        {c: {text: f"text {i}", label: "no" if i % 2 else "yes"}.get(c, i) for c in columns}
-        for i in range(10)
-    ]
+    rows = [{**dict.fromkeys(others, i), text: f"text {i}", label: "yn"[i % 2]} for i in range(10)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     corpus = read(tmp_path, **settings)
-    assert corpus.classes == ("no", "yes")
+    assert corpus.classes == ("n", "y")
     assert all(str(review).startswith("text ") for review in corpus.train.reviews)
+
+
+def test_a_row_without_one_of_the_named_classes_is_told(tmp_path: Path) -> None:
+    import datasets
+
+    given = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, -1, 1]}, given)
+    rows.to_parquet(str(tmp_path / "train.parquet"))
+    with pytest.raises(UserError, match="1 are not: None, in row 1"):
+        read(tmp_path)
 
 
 # A test split.
@@ -231,6 +237,16 @@ def test_some_of_every_class_remains_to_train_on(share: float) -> None:
     assert set(labels[~draw_test(texts, labels, share)]) == {0, 1}
 
 
+def test_a_finished_run_meets_all_rows_of_one_file_and_its_own_classes(tmp_path: Path) -> None:
+    write_csv(tmp_path / "mine.csv", [(f"good {i}", "yn"[i % 2]) for i in range(10)])
+    mine = on_disk(tmp_path / "mine.csv")
+    assert encode.load(mine).source == f"csv file {tmp_path}/mine.csv, 20% drawn as test"
+    labels = encode.load_test(mine, ["good"], ["n", "x", "y"]).labels
+    assert Counter(labels.tolist()) == {2: 5, 0: 5}
+    with pytest.raises(UserError, match=r"labels that the run has not: n, y\. The run has no, yes"):
+        encode.load_test(mine, ["good"], ["no", "yes"])
+
+
 def test_files_by_other_names_are_splits_when_asked_for(tmp_path: Path) -> None:
     for name in ("old", "new", "validation"):
         write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(4)])
@@ -254,6 +270,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "nothing": ("a.csv", "", ["no column that is plainly the text", "none"]),
     "a header alone": ("a.csv", "text,label\n", ["holds no reviews"]),
     "no label": ("a.csv", "text,a,b\nx,1,2\n", ["plainly the label", "text, a, b", "data.label="]),
+    "nothing known": ("a.csv", "a,b\nx,1\n", ["plainly the text", "a, b", "data.text="]),
     "two labels": ("a.csv", "text,topic,class\nx,1,2\n", ["plainly the label", "data.label="]),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["more than one column text"]),
     "too many columns": ("a.csv", GOOD + "a,b,1\n", ["row 10", "names 2", "has 3: 'a,b,1'"]),
@@ -328,7 +345,7 @@ def test_the_command_shows_classes_and_tells_what_is_wrong(
     assert shown.returncode == 0
     assert "2 classes: 0 4 + 1; yes 4 + 1" in shown.stdout
     assert "Column question is the text, label the label." in shown.stderr
-    assert "There is no test split: 20% of train are drawn for it." in shown.stderr
+    assert "There is no test split: 20% of train is drawn as one." in shown.stderr
     wrong = attnexp("data", "prepare", "data=files", "data.path=mine.csv", "data.text=body")
     assert wrong.returncode == 2
     assert "no column body; its columns are question, label" in " ".join(wrong.stderr.split())

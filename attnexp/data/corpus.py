@@ -45,6 +45,8 @@ class Corpus:
     test: Split
     classes: tuple[str, ...] = SENTIMENTS
     """C names, in the order of their labels."""
+    is_drawn: bool = False
+    """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
     """What reading found to question."""
 
@@ -57,14 +59,15 @@ def corpus(
 ) -> Corpus:
     """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail.
 
-    counts: what reading found to question, by the names of `quality`. test_share: of train, which
-    test is drawn from where it is not among the halves.
+    counts: what reading found to question, by the names of `quality`. test_share: how much of train
+    is drawn for test, where that is not among the halves.
     """
     for split, (reviews, labels) in halves.items():
         _check(reviews, labels, f"{split} in {where}")
     marks = sum(_without_marks(reviews) for reviews, _ in halves.values())
     classes, splits = _classes(halves, where)
-    if "test" not in splits and test_share:
+    if is_drawn := "test" not in splits:
+        assert test_share is not None
         splits = _drawn(splits["train"], test_share)
     for split in SPLITS:
         if len(held := np.unique(splits[split].labels)) < 2:
@@ -81,6 +84,7 @@ def corpus(
         train=splits["train"],
         test=splits["test"],
         classes=classes,
+        is_drawn=is_drawn,
         quality=found({**(counts or {}), BYTE_ORDER_MARKS: marks}),
     )
 

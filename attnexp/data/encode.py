@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -65,6 +66,7 @@ class Ranked:
     test_labels: NDArray[np.integer]
     words: list[str]
     classes: tuple[str, ...]
+    is_drawn: bool
     quality: Quality
 
     @property
@@ -92,6 +94,7 @@ class Ranked:
         found = {
             "fingerprint": self.fingerprint,
             "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
+            "is_drawn": self.is_drawn,
             "quality": self.quality,
         }
         text = json.dumps({**about, **sizes, **found})
@@ -120,6 +123,7 @@ class Ranked:
                 test_labels=arrays["test_labels"],
                 words=words.split("\n") if words else [],
                 classes=tuple(about["classes"]),
+                is_drawn=about["is_drawn"],
                 quality=about["quality"],
             )
 
@@ -146,18 +150,22 @@ def load(config: DataConfig) -> Dataset:
     else:
         source = sources.find(config)
         description = source.description
-        about = {"source": description, "tokenizer": str(config.tokenizer)}
 
         def rank() -> Ranked:
             progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
-            return _rank(source.read(), config)
+            corpus = source.read()
+            if corpus.is_drawn:
+                share = f"{config.test_share:.0%}"
+                progress.note(f"There is no test split: {share} of train is drawn as one.")
+            return _rank(corpus, config)
 
         ranked = kept(
             cache_path(source, config),
             read=Ranked.load,
             make=rank,
-            write=lambda file, made: made.save(file, about),
+            write=lambda file, made: made.save(file, _about(source, made, config)),
         )
+        description = _about(source, ranked, config)["source"]
     return Dataset(
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
@@ -169,29 +177,34 @@ def load(config: DataConfig) -> Dataset:
     )
 
 
+def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[str, str]:
+    drawn = f", {config.test_share:.0%} drawn as test" if ranked.is_drawn else ""
+    return {"source": source.description + drawn, "tokenizer": str(config.tokenizer)}
+
+
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """A test split under a vocabulary and classes made before: a finished run meets other reviews.
+    """A test split, or all of what has none, under a vocabulary and classes made before: a finished
+    run meets other reviews.
 
     Raises `UserError` where the two do not meet.
     """
-    if config.name is DataName.contrast:
-        corpus = contrast.generate(config.order_fraction or 0.0)
-    else:
-        corpus = sources.find(config).read()
-    test = corpus.test
-    if unknown := [name for name in corpus.classes if name not in classes]:
-        raise UserError(
-            f"{config.path} has labels that the run does not know: {', '.join(unknown[:5])}. It "
-            f"knows {', '.join(classes[:5])}."
-        )
-    labels = np.array([classes.index(name) for name in corpus.classes])[test.labels]
-    if not words or isinstance(test.reviews, Ragged):
+    corpus = sources.find(config).read()
+    splits = [corpus.train, corpus.test] if corpus.is_drawn else [corpus.test]
+    texts: list[Any] = [*chain(*(split.reviews for split in splits))]
+    if not words or not isinstance(texts[0], str):
         raise UserError(
             "Word ranks have no words (Keras's imdb.npz), so a model and reviews from different "
             "places cannot meet. Use text on both sides."
         )
-    texts = progress.track(test.reviews, total=len(test.reviews), label="encoding test")
-    ranks = rank_with(words, texts, tokenizer(config.tokenizer))
+    if unknown := [name for name in corpus.classes if name not in classes]:
+        raise UserError(
+            f"{config.path} has labels that the run has not: {', '.join(unknown[:5])}. The run has "
+            f"{', '.join(classes[:5])}. Recode them, or name their column: data.label=COLUMN."
+        )
+    label_of = np.array([classes.index(name) for name in corpus.classes])
+    labels = label_of[np.concatenate([split.labels for split in splits])]
+    tracked = progress.track(texts, total=len(texts), label="encoding test")
+    ranks = rank_with(words, tracked, tokenizer(config.tokenizer))
     _check_words(ranks, "test", config)
     return _encode(ranks, labels, config, "test")
 
@@ -225,6 +238,7 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         test_labels=test.labels,
         words=ranks[2],
         classes=corpus.classes,
+        is_drawn=corpus.is_drawn,
         quality=corpus.quality | compared,
     )
 

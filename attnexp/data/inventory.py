@@ -14,9 +14,6 @@ from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import in_words
 from attnexp.errors import UserError
 
-NUM_SHOWN = 20
-"""Classes that are shown with their sizes."""
-
 
 def take(config: DataConfig) -> dict[str, Any]:
     """Where the set of `config`, IMDB and contrast would come from, and every cached encoding.
@@ -65,19 +62,17 @@ def show(inventory: dict[str, Any], console: Console) -> None:
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )
-            console.print(textwrap.indent(textwrap.fill(_in_words(file["classes"]), 76), "    "))
+            sizes = [
+                f"{name} {train:,} + {test:,}" for name, (train, test) in file["classes"].items()
+            ]
+            told = f"{len(sizes)} classes: {'; '.join(sizes)}"
+            console.print(textwrap.indent(textwrap.fill(told, 76, max_lines=5), "    "))
             if told := in_words(file["quality"]):
                 console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")
     if not inventory["files"]:
         console.print("  empty")
-
-
-def _in_words(classes: dict[str, list[int]]) -> str:
-    counts = [f"{name} {train:,} + {test:,}" for name, (train, test) in classes.items()]
-    more = f"; and {len(counts) - NUM_SHOWN:,} more" if len(counts) > NUM_SHOWN else ""
-    return f"{len(counts)} classes: {'; '.join(counts[:NUM_SHOWN])}{more}"
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -197,15 +197,13 @@ def _of_tables(found: Mapping[str, "pa.Table"], folder: Path, data: DataConfig) 
 
 
 def _corpus(halves: Mapping[str, tables.Labelled], where: Path, data: DataConfig) -> Corpus:
-    if "test" not in halves:
-        if data.name is DataName.imdb:
-            raise UserError(
-                f"{where} holds train, but no test, and IMDB has both. Data of your own are "
-                f"data=files: a share of train is drawn for test there."
-            )
-        progress.note(f"There is no test split: {data.test_share:.0%} of train are drawn for it.")
+    if "test" not in halves and data.name is DataName.imdb:
+        raise UserError(
+            f"{where} holds train, but no test, and IMDB has both. Data of your own are "
+            f"data=files: a share of train is drawn for test there."
+        )
     text, label = halves["train"].columns
-    if (text, label) != ("text", "label"):
+    if (text, label) not in ((data.text, data.label), ("text", "label")):
         progress.note(f"Column {text} is the text, {label} the label.")
     pairs = {split: (half.texts, half.labels) for split, half in halves.items()}
     return corpus(pairs, where, test_share=data.test_share)

@@ -17,9 +17,7 @@ from attnexp.errors import UserError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLE = re.compile(
-    r"(?P<stem>[^._].*?)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I
-)
+TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
 ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
 """What libraries write beside tables."""
@@ -76,7 +74,7 @@ def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
             header, lambda name: [row[header.index(name)] for row in rows], str(file), text, label
         )
     objects = _read_json(file)
-    names = [*dict.fromkeys(chain(*objects))]
+    names = [*dict.fromkeys(chain.from_iterable(objects))]
     return _pick(names, lambda name: [one.get(name) for one in objects], str(file), text, label)
 
 
@@ -86,7 +84,7 @@ def labelled(table: "pa.Table", where: str, text: str | None, label: str | None)
     def values(name: str) -> list[Any]:
         found = table[name].to_pylist()
         names = _class_names(table, name)
-        return found if not names else [names[i] if i in range(len(names)) else i for i in found]
+        return [names[i] if i in range(len(names)) else None for i in found] if names else found
 
     return _pick(table.column_names, values, where, text, label)
 
@@ -94,7 +92,10 @@ def labelled(table: "pa.Table", where: str, text: str | None, label: str | None)
 def _class_names(table: "pa.Table", column: str) -> list[str] | None:
     """What the labels of a column stand for, as `datasets` writes it into its tables."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    names: list[str] | None = about.get("info", {}).get("features", {}).get(column, {}).get("names")
+    try:
+        names: list[str] = about["info"]["features"][column]["names"]
+    except (KeyError, TypeError):
+        return None
     return names
 
 
@@ -105,9 +106,9 @@ def _pick(
     text: str | None,
     label: str | None,
 ) -> Labelled:
-    label = label or _found(LABEL, names)
+    label = label or _found(LABEL, [name for name in names if name != text])
     text = text or _found(TEXT, [name for name in names if name != label])
-    if len(names) == 2:  # the one leaves the other
+    if len(names) == 2 and (text or label):  # the one leaves the other
         label = label or next((name for name in names if name != text), None)
         text = text or next((name for name in names if name != label), None)
     for key, name in (("text", text), ("label", label)):
