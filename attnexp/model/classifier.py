@@ -127,9 +127,9 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     built, and for a model that this machine cannot hold.
     """
     if config.model.fills("Baseline"):
-        more_than_two = [num_classes] if num_classes > 2 else []
+        more_than_two = {"num_classes": num_classes} if num_classes > 2 else {}
         baseline: seams.Baseline = _build(
-            config.model, config.data.vocab_size, *more_than_two, seed=config.seed_of("init")
+            config.model, config.data.vocab_size, seed=config.seed_of("init"), **more_than_two
         )
         return baseline
     return build_classifier(config, num_classes)
@@ -186,10 +186,10 @@ def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
     return classifier
 
 
-def _build(piece: Piece, *surroundings: Any, seed: int) -> Any:
-    """Import a piece's class at last, and call it with its settings."""
+def _build(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
+    """Import a piece's class at last, and call it with its surroundings and its settings."""
     assert piece.kind is not None
-    settings = {
+    settings = by_name | {
         name: partial(_build, value, seed=seed) if isinstance(value, Piece) else value
         for name, value in pieces.settings(piece).items()
     }

@@ -245,7 +245,7 @@ def predict(
         for begin in progress.track(begins, total=len(begins), label=label):
             interrupt.check()
             logits.append(model(examples.ids[begin : begin + size]).float())
-    predicted: Logits = torch.cat(logits).cpu().numpy()
+        predicted: Logits = torch.cat(logits).cpu().numpy()
     return predicted
 
 

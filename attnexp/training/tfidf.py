@@ -66,12 +66,10 @@ class TfidfModel(Baseline):
                 f"The TF-IDF baseline needs scikit-learn, which does not load here ({error}). "
                 f"Install it: pip install 'attnexp[baseline]'."
             ) from error
-        kinds = labels.unique()
-        if len(kinds) < self.num_classes:
+        if missing := set(range(self.num_classes)).difference(labels.tolist()):
             raise UserError(
-                f"The TF-IDF baseline must see every class, but all {len(labels)} training reviews "
-                f"have label {' or '.join(f'{kind:g}' for kind in kinds)} of 0 to "
-                f"{self.num_classes - 1}. Raise data.limit_train, or add reviews of the others."
+                f"The TF-IDF baseline must see every class, but of {len(labels)} training reviews "
+                f"none has label {min(missing)}. Raise data.limit_train, or add such reviews."
             )
         counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
         transformer = TfidfTransformer()
