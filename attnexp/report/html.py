@@ -183,21 +183,17 @@ def _page(
         resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
     )
     names = (f"f{i}" for i in count(1))
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(comparing.arena(run.result), []).append(run)
+    groups = comparing.arenas(runs)
     arenas = [
         _arena(comparison, group, f"arena{i}", names)
-        for i, (comparison, group) in enumerate(
-            zip(comparisons, groups.values(), strict=True), start=1
-        )
+        for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
     chosen = chosen or choose(runs)
     return template.render(
         title=_title(arenas),
         num_runs=len(runs),
         arenas=arenas,
-        inside=_inside(chosen, _label(chosen, groups.values()), names) if chosen else None,
+        inside=_inside(chosen, _label(chosen, groups), names) if chosen else None,
         sentence=insight.SENTENCE,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
