@@ -139,7 +139,7 @@ def train(
 
     run_dir, result = train_run(config, overrides=words, again=again)
     if as_json:
-        _print_json(result.to_json())
+        _print_json({**result.to_json(), "folder": str(run_dir)})
     else:
         _show([Run(path=run_dir, result=result)])
         _out(f"\nResults: {run_dir}")
@@ -201,6 +201,7 @@ def sweep(
         _print_json(shown.to_json()) if as_json else preview.show(shown, _console())
         return
 
+    from attnexp.report import formats
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import carry_out
@@ -218,7 +219,7 @@ def sweep(
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
     if as_json:
-        _print_json([comparison.to_json() for comparison in _compare(finished, margin)])
+        _out(formats.as_json(_compare(finished, margin)))
     elif finished:
         _show(finished, margin)
         _out(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
@@ -307,9 +308,7 @@ def report(
 
 @app.command()
 def judge(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="csv, or .json: variant, seed and metrics.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, or .json; see below.")],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),
@@ -330,6 +329,9 @@ def judge(
     as_json: AsJson = False,
 ) -> None:
     """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
+
+    A row is one run, with variant, seed and metrics; or one answer, with variant, seed, example and
+    correct, or prediction and label: then accuracy is judged, and McNemar's test shown.
 
     Example: attnexp judge results.csv
 
@@ -365,7 +367,7 @@ def evaluate(
 
     stored, measured = evaluate_run(run_dir, overrides or [])
     if as_json:
-        _print_json({"stored": asdict(stored), "measured": asdict(measured)})
+        _print_json({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, figures in (("stored", stored), ("measured", measured)):
             _out(

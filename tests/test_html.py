@@ -24,7 +24,7 @@ from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
-from attnexp.report import html, insight, tables
+from attnexp.report import formats, html, insight, tables
 from attnexp.report.comparison import Comparison, compare
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -207,8 +207,7 @@ def test_downloads_hold_all_of_the_data(everything: list[Run], full: str) -> Non
 
 
 def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Comparison]) -> None:
-    as_json = json.loads(json.dumps([comparison.to_json() for comparison in comparisons]))
-    assert json.loads(held["comparison.json"]) == as_json
+    assert held["comparison.json"] == formats.as_json(comparisons)
     assert json.loads(held["runs.json"]) == [
         {"variant": run.label, **run.result.to_json()} for run in found
     ]
