@@ -247,8 +247,11 @@ def report(
         Show | None, typer.Option(help="With --figure: what; accuracy by epoch if not given.")
     ] = None,
     run: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN_DIR", help="Of which run page or picture show the attention."),
+        list[Path] | None,
+        typer.Option(metavar="RUN_DIR", help="Whose attention to show; a page takes two."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Of which text to show it, on a page or picture.")
     ] = None,
     margin: Margin = 0.25,
     as_json: AsJson = False,
@@ -260,17 +263,32 @@ def report(
     Example: attnexp report outputs/blog --html blog.html
 
     Example: attnexp report outputs/blog --figure forest.svg --show forest
+
+    Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
     from attnexp.progress import note
-    from attnexp.report import formats, pictures
+    from attnexp.report import formats, insight, pictures, predict
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
-    if run is not None and html is None and show not in (Show.attention, Show.positions):
+    runs = run or []
+    if runs and html is None and show not in (Show.attention, Show.positions):
         raise UserError(
-            f"--run {run} chooses what a page or picture shows of one model; give --html FILE, or "
-            f"--figure FILE with --show attention or positions."
+            f"--run {runs[0]} chooses whose attention a page or picture shows; give --html FILE, "
+            f"or --figure FILE with --show attention or positions."
         )
+    if len(runs) > (1 if figure else 2):
+        raise UserError(
+            f"A page shows two runs side by side, a picture one; got {len(runs)} with --run."
+        )
+    if text is not None and html is None and show is not Show.attention:
+        raise UserError(
+            "--text is what attention is shown of; give --html FILE, or --figure FILE with --show "
+            "attention."
+        )
+    sentence = (
+        insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
+    )
     if figure is None and show is not None:
         raise UserError(f"--show {show} says what a picture shows; give --figure FILE too.")
     if figure is not None:
@@ -283,12 +301,13 @@ def report(
         from attnexp.report.html import write
         from attnexp.runs.result import Run
 
-        chosen = Run(path=run, result=load(run)) if run else None
+        chosen = [Run(path=path, result=load(path)) for path in runs]
         if html is not None:
-            write(html, found, compared, chosen=chosen)
+            write(html, found, compared, chosen=chosen, sentence=sentence)
             note(f"Page: {html}")
         if figure is not None:
-            pictures.write(figure, show or Show.curves, [chosen] if chosen else found, compared[0])
+            what = show or Show.curves
+            pictures.write(figure, what, chosen or found, compared[0], sentence=sentence)
             note(f"Picture: {figure}")
     else:
         match Format.json if as_json else format:

@@ -71,8 +71,8 @@ class Parsed(HTMLParser):
         return [value for _, key, value in self.attributes if key == name]
 
 
-def page(found: list[Run], chosen: Run | None = None) -> str:
-    return html.page(found, compare(found), chosen=chosen)
+def page(found: list[Run], *chosen: Run, sentence: str = insight.SENTENCE) -> str:
+    return html.page(found, compare(found), chosen=chosen, sentence=sentence)
 
 
 def stored(folder: Path, *words: str, words_of_it: list[str] = WORDS) -> Run:
@@ -311,24 +311,43 @@ def luminance(colour: str) -> float:
 # The inside of a model
 
 
-def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[Run]) -> None:
-    assert html.choose(trained) is trained[1]
-    assert html.choose(trained[:1]) is trained[0]
-    assert html.choose([made("a", 0, "model=mean")]) is None
+def test_a_page_shows_two_models_side_by_side(trained: list[Run]) -> None:
+    assert html.choose(trained) == trained
     text = Parsed(page(trained)).text
+    assert "Inside two models" in text
+    assert f"What is read: “{insight.SENTENCE}”." in text
+    assert text.index("none, seed 0") < text.index("sinusoidal, seed 0")
+    assert text.count("Mean over 8 heads") == 2
+    assert text.count("The sinusoidal table: 24 positions × 128 columns") == 1
+    assert text.count("There is no table of positions with position=none.") == 1
+
+
+def test_a_page_shows_the_models_and_the_sentence_that_were_asked_for(trained: list[Run]) -> None:
+    text = Parsed(page(trained, trained[1], sentence="<b>the plot</b> was frabjous" * 9)).text
+    assert "Inside one model" in text
     assert "sinusoidal, seed 0" in text
-    assert insight.SENTENCE in text
-    assert "The sinusoidal table: 24 positions × 128 columns" in text
-    text = Parsed(page(trained, chosen=trained[0])).text
-    assert insight.SENTENCE in text
-    assert "There is no table of positions with position=none." in text
+    assert "none, seed 0" not in text
+    assert "“<b>the plot</b> was frabjous" in text
+    assert "of its words did not fit" in text
+    assert insight.SENTENCE not in text
+
+
+def test_baselines_and_tables_of_positions_are_shown_before_others() -> None:
+    none, rotary, table = (
+        made(name, 0, f"position={name}") for name in ("none", "rotary", "sinusoidal")
+    )
+    mean = made("mean", 0, "model=mean")
+    assert html.choose([mean, none, rotary, table]) == [none, table]
+    assert html.choose([none, mean, rotary]) == [none, rotary]
+    assert html.choose([mean, table]) == [table]
+    assert html.choose([mean]) == []
 
 
 def test_a_model_that_cannot_be_shown_says_why() -> None:
     assert "No variant has attention." in page([made("a", 0, "model=mean")])
     assert f"{WEIGHTS} is missing." in page([made("a", 0)])
     mean = made("a", 0, "model=mean")
-    assert "model=mean has no attention." in page([mean], chosen=mean)
+    assert "model=mean has no attention." in page([mean], mean)
 
 
 def test_attention_is_the_models_own(trained: list[Run]) -> None:

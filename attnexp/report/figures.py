@@ -356,7 +356,8 @@ def attention(weights: NDArray[Any], tokens: Sequence[str]) -> Picture:
         axes.tick_params(length=0, labelcolor=colours.ink)
         axes.set(xlabel="sees", ylabel="word")
 
-    return Picture(paint=paint, height=380)
+    side = max(380, 80 + 13 * len(tokens))  # below 13 a word, words overlap
+    return Picture(paint=paint, height=side, width=max(WIDTH, side))
 
 
 def head(weights: NDArray[Any]) -> Picture:

@@ -109,6 +109,11 @@ class Inside:
     heads: list[Figure]
     table: list[Figure]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show but what is missing."""
+        return self.attention is None and not self.table
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFile:
@@ -126,7 +131,8 @@ def write(
     runs: Sequence[Run],
     comparisons: Sequence[Comparison],
     *,
-    chosen: Run | None = None,
+    chosen: Sequence[Run] = (),
+    sentence: str = insight.SENTENCE,
 ) -> None:
     """Write the page, whole or not at all. Raises `UserError` where that cannot be done.
 
@@ -136,7 +142,7 @@ def write(
     files = data(runs, comparisons)
     large = sum(len(file.text) for file in files) > MOST_INSIDE
     folder = path.with_name(f"{path.stem}_files")
-    text = _page(runs, comparisons, files, chosen=chosen, beside=folder.name if large else "")
+    text = _page(runs, comparisons, files, chosen, sentence, beside=folder.name if large else "")
     try:
         if large:
             folder.mkdir(exist_ok=True)
@@ -152,22 +158,27 @@ def write(
 
 
 def page(
-    runs: Sequence[Run], comparisons: Sequence[Comparison], *, chosen: Run | None = None
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    *,
+    chosen: Sequence[Run] = (),
+    sentence: str = insight.SENTENCE,
 ) -> str:
     """The page as text with all of its data: the same runs give the same bytes.
 
-    runs: those that `comparisons` was made of. chosen: whose attention to show, `choose(runs)`
-    where None.
+    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
+    `choose(runs)` where empty. sentence: what they read.
     """
-    return _page(runs, comparisons, data(runs, comparisons), chosen=chosen)
+    return _page(runs, comparisons, data(runs, comparisons), chosen, sentence)
 
 
 def _page(
     runs: Sequence[Run],
     comparisons: Sequence[Comparison],
     files: Sequence[DataFile],
+    chosen: Sequence[Run],
+    sentence: str,
     *,
-    chosen: Run | None,
     beside: str = "",
 ) -> str:
     """beside: the folder that holds the data; in the page itself where empty."""
@@ -188,13 +199,13 @@ def _page(
         _arena(comparison, group, f"arena{i}", names)
         for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
-    chosen = chosen or choose(runs)
+    insides = [_inside(run, _label(run, groups), sentence, names) for run in chosen or choose(runs)]
     return template.render(
         title=_title(arenas),
         num_runs=len(runs),
         arenas=arenas,
-        inside=_inside(chosen, _label(chosen, groups), names) if chosen else None,
-        sentence=insight.SENTENCE,
+        insides=insides,
+        sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
         downloads=[_link(file, beside) for file in files],
@@ -202,12 +213,13 @@ def _page(
     )
 
 
-def choose(runs: Sequence[Run]) -> Run | None:
-    """The first run of the first variant with attention and a table of positions, else of the
-    first with attention, else None; of runs whose model needs nobody else's code."""
+def choose(runs: Sequence[Run]) -> list[Run]:
+    """Two runs at most whose attention to show: the first of the first variant that has any, and
+    that of another, with a table of positions if there is one. Of runs whose model needs nobody
+    else's code."""
     firsts = [group[0] for group in comparing.by_variant(runs).values()]
     looking = [run for run in firsts if insight.has_attention(run) and insight.is_ours(run)]
-    return next(iter([*filter(insight.has_table, looking), *looking]), None)
+    return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 
 
 def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
@@ -327,8 +339,8 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
-    look = insight.look(run)
+def _inside(run: Run, label: str, sentence: str, names: Iterator[str]) -> Inside:
+    look = insight.look(run, sentence)
     reading, heads = look.reading, []
     seen = reading.attention if reading else None
     overall = None
