@@ -345,6 +345,10 @@ def judge(
         list[str] | None,
         typer.Option(metavar="[METRIC=]NUMBER", help="What does not matter; of shares 0.25."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
@@ -365,7 +369,16 @@ def judge(
         lower=lower or [],
         margins=margin or [],
     )
-    _print_json(to_json(judged)) if as_json else show(judged, _console())
+    if html is not None:
+        from attnexp.progress import note
+        from attnexp.report import judge_html
+
+        judge_html.write(html, judged)
+        note(f"Page: {html}")
+    elif as_json:
+        _print_json(to_json(judged))
+    else:
+        show(judged, _console())
 
 
 @app.command()

@@ -285,7 +285,7 @@ def test_a_large_study_has_its_data_beside_the_page(tmp_path: Path) -> None:
 
 
 def test_text_has_contrast_in_both_themes() -> None:
-    template = resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
+    template = resources.files("attnexp.report").joinpath("base.html").read_text("utf-8")
     light, dark = re.findall(r":root \{(.*?)\}", template, flags=re.S)
     for theme in (light, dark):
         colour = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", theme))

@@ -1,7 +1,9 @@
 """Results of other trainers: the same figures and verdicts as for runs of our own."""
 
+import base64
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 from conftest import Command
 from samples import only, result
+from test_html import Parsed
 
 from attnexp.report.judge import judge_results, read
 
@@ -87,6 +90,27 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
             for one in found]  # fmt: skip
     assert read(write(file, told)) == results
     assert read(pd.DataFrame(told)) == results
+
+
+def test_a_page_has_every_verdict_cell_and_figure(attnexp: Command, tmp_path: Path) -> None:
+    words = ["judge", str(write(tmp_path / "<b>.csv", rows())), "--lower", "loss"]
+    words += ["--margin", "loss=0.01"]
+    done = attnexp(*words, "--html", "page.html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Page: page.html\n")
+    parsed = Parsed((tmp_path / "page.html").read_text("utf-8"))
+    for line in attnexp(*words).stdout.splitlines():
+        for cell in re.split("  +", line.strip()) if "against" not in line else []:
+            assert cell.strip("─") in parsed.text
+    document = json.loads(attnexp(*words, "--json").stdout)
+    for metric in document["metrics"]:
+        for judgement in metric["judgements"].values():
+            assert judgement["line"] in parsed.text
+    (href,) = [value for value in parsed.values("href") if value.startswith("data:application")]
+    assert json.loads(base64.b64decode(href.partition(",")[2])) == document
+    assert not {"script", "iframe"} & set(parsed.tags)
+    assert not [value for _, _, value in parsed.attributes if "://" in value]
+    wrong = attnexp(*words, "--html", "nowhere/page.html")
+    assert (wrong.returncode, "cannot be written" in wrong.stderr) == (2, True)
 
 
 def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,12 +142,18 @@ def write(
     large = sum(len(file.text) for file in files) > MOST_INSIDE
     folder = path.with_name(f"{path.stem}_files")
     text = _page(runs, comparisons, files, chosen, sentence, beside=folder.name if large else "")
+    save(path, text, files if large else ())
+
+
+def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
+    """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
+    folder = path.with_name(f"{path.stem}_files")
     try:
-        if large:
+        if beside:
             folder.mkdir(exist_ok=True)
-            for each in files:
-                with atomic_write(folder / each.name) as file:
-                    file.write(each.text.encode())
+        for each in beside:
+            with atomic_write(folder / each.name) as file:
+                file.write(each.text.encode())
         with atomic_write(path) as file:
             file.write(text.encode())
     except OSError as error:
@@ -182,17 +187,6 @@ def _page(
     beside: str = "",
 ) -> str:
     """beside: the folder that holds the data; in the page itself where empty."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["split"] = _split
-    environment.globals["in_words"] = tables.in_words
-    environment.filters["verdict"] = lambda line: line.partition(":")
-    template = environment.from_string(
-        resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
-    )
     names = (f"f{i}" for i in count(1))
     groups = comparing.arenas(runs)
     arenas = [
@@ -200,7 +194,8 @@ def _page(
         for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
     insides = [_inside(run, _label(run, groups), sentence, names) for run in chosen or choose(runs)]
-    return template.render(
+    return render(
+        "page.html",
         title=_title(arenas),
         num_runs=len(runs),
         arenas=arenas,
@@ -208,9 +203,26 @@ def _page(
         sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
-        downloads=[_link(file, beside) for file in files],
+        in_words=tables.in_words,
+        downloads=[link(file, beside) for file in files],
         beside=beside,
     )
+
+
+def render(name: str, **shown: Any) -> str:
+    """A template of this folder as text. All that is `shown` is escaped, but for pictures."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("attnexp.report", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["split"] = _split
+    environment.filters["verdict"] = lambda line: line.partition(":")
+    return environment.get_template(name).render(shown)
 
 
 def choose(runs: Sequence[Run]) -> list[Run]:
@@ -493,8 +505,8 @@ def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFil
     return [DataFile(name=n, kind=kind, text=text, about=about) for n, kind, text, about in found]
 
 
-def _link(file: DataFile, beside: str) -> dict[str, str]:
-    """A link to a file, or one that carries it."""
+def link(file: DataFile, beside: str = "") -> dict[str, str]:
+    """A link to a file in the folder `beside`, or one that carries it."""
     text = file.text.encode()
     return {
         "name": file.name,

@@ -212,7 +212,7 @@ def to_json(judged: Sequence[Judged]) -> dict[str, Any]:
 
 def show(judged: Sequence[Judged], console: Console) -> None:
     """Print the tables, and the verdicts last, as for runs of our own."""
-    for table in [*map(_summary, judged), *(t for each in judged for t in _statistics(each))]:
+    for table in [*map(summary, judged), *(t for each in judged for t in statistics(each))]:
         formats.show_table(table, console)
         console.print()
     for each in judged:
@@ -259,7 +259,8 @@ def _mcnemar(variant: Mapping[str, bool], baseline: Mapping[str, bool]) -> McNem
     return mcnemar([variant[example] for example in baseline], [*baseline.values()])
 
 
-def _summary(judged: Judged) -> Table:
+def summary(judged: Judged) -> Table:
+    """Every variant's mean."""
     unit = judged.unit
     rows = []
     for label, figure in judged.variants.items():
@@ -282,7 +283,8 @@ def _summary(judged: Judged) -> Table:
     )
 
 
-def _statistics(judged: Judged) -> list[Table]:
+def statistics(judged: Judged) -> list[Table]:
+    """A table for each difference from the baseline."""
     baseline = next(iter(judged.variants))
     return [
         Table(
