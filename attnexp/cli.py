@@ -454,6 +454,24 @@ def predict(
 
 
 @app.command()
+def explore(
+    run_dirs: Annotated[
+        list[Path], typer.Argument(metavar="RUN_DIR", help="Finished runs, shown side by side.")
+    ],
+    port: Annotated[int, typer.Option(min=1024, max=65535, help="Where to listen.")] = 8080,
+) -> None:
+    """A page on this machine: type, move words, and watch every head of one model or several.
+
+    Nobody else can reach it, and it asks nothing of the network.
+
+    Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
+    """
+    from attnexp.report.explore import serve
+
+    serve(run_dirs, port)
+
+
+@app.command()
 def config(
     overrides: Overrides = None,
     groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,

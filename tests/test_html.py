@@ -5,8 +5,6 @@ import csv
 import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
@@ -285,7 +283,7 @@ def test_a_large_study_has_its_data_beside_the_page(tmp_path: Path) -> None:
 
 
 def test_text_has_contrast_in_both_themes() -> None:
-    template = resources.files("attnexp.report").joinpath("base.html").read_text("utf-8")
+    template = resources.files("attnexp.report").joinpath("style.html").read_text("utf-8")
     light, dark = re.findall(r":root \{(.*?)\}", template, flags=re.S)
     for theme in (light, dark):
         colour = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", theme))
@@ -435,21 +433,6 @@ def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
-    arguments = """--no-sandbox --disable-gpu --disable-background-networking
-        --disable-component-update --disable-sync --no-first-run""".split()
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -193,7 +193,10 @@ def _page(
         _arena(comparison, group, f"arena{i}", names)
         for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
-    insides = [_inside(run, _label(run, groups), sentence, names) for run in chosen or choose(runs)]
+    insides = [
+        inside(run, _label(run, groups), insight.look(run, sentence), names)
+        for run in chosen or choose(runs)
+    ]
     return render(
         "page.html",
         title=_title(arenas),
@@ -351,8 +354,8 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def _inside(run: Run, label: str, sentence: str, names: Iterator[str]) -> Inside:
-    look = insight.look(run, sentence)
+def inside(run: Run, label: str, look: insight.Insight, names: Iterator[str]) -> Inside:
+    """A run's model with its pictures. names: of these, unique on the page."""
     reading, heads = look.reading, []
     seen = reading.attention if reading else None
     overall = None
