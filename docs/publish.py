@@ -14,7 +14,7 @@ from pathlib import Path
 from attnexp.runs import manifest, store
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
-FILES = (store.RESULT, "config.yaml")
+FILES = (store.RESULT, store.CONFIG)
 
 
 def main(folders: list[str]) -> int:

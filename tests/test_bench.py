@@ -70,8 +70,6 @@ def test_a_busy_machine_is_said_to_be_one(page: Path) -> None:
 
 
 def test_the_published_page_says_what_was_measured(page: Path) -> None:
-    if not (BENCH / "results.json").exists():
-        pytest.skip("nothing is published")
     shutil.copy(BENCH / "results.json", page.parent)
     assert bench(page, "--tables") == (BENCH / "README.md").read_text()
 

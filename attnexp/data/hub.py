@@ -51,7 +51,7 @@ def unreachable(name: str) -> str | None:
     _quiet(utils)
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
-    except Exception as error:  # as below
+    except Exception as error:  # of two libraries, with no base in common
         return f"cannot be reached ({_said(error)})"
     return None
 

@@ -27,7 +27,6 @@ from attnexp.model.scores import DotProduct
 LINEAR = (pooling.Mean, pooling.MaskedMean, pooling.Last, pooling.SummaryToken)
 """Poolings that weigh positions by nothing but where padding stands."""
 
-
 REFERENCE = "reference"
 """How a model computes that takes no fast path."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -13,6 +13,8 @@ from attnexp.errors import UserError
 from attnexp.files import atomic_write, writing
 
 Arrays = Mapping[str, NDArray[Any]]
+
+T = TypeVar("T")
 
 
 def save(path: Path, arrays: Arrays, about: dict[str, str] | None = None) -> None:
@@ -33,3 +35,8 @@ def load(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
         raise UserError(
             f"{path} cannot be read ({error}). Delete its folder and run again."
         ) from error
+
+
+def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    """Those whose name begins with the prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}

@@ -8,6 +8,7 @@ import torch
 
 from attnexp.config.schema import Protocol, RunConfig
 from attnexp.model.classifier import build_model
+from attnexp.model.fast import take_fast_path
 from attnexp.runs.result import RunResult
 from attnexp.training import device
 from attnexp.training.inputs import read_inputs
@@ -35,7 +36,10 @@ def trial(config: RunConfig) -> float | None:
     short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    state = start(build_model(config).to(where), few, short, generator)
+    model = build_model(config).to(where)
+    if config.train.fast:
+        take_fast_path(model)
+    state = start(model, few, short, generator)
     *_, (row, _) = fit(state, few, few, short)
     each_step = 1 / row.examples_per_second
     each_look = row.seconds / len(few) - each_step

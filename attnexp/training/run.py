@@ -28,6 +28,7 @@ from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import checkpoint, code, predictions, provenance, store
+from attnexp.runs.arrays import under
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
 from attnexp.runs.weights import save_weights
@@ -39,7 +40,6 @@ from attnexp.training.state import State
 
 on_device = functools.lru_cache(maxsize=2)(Examples.of)
 """The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
-
 
 MACHINE = ("torch", "device", "threads", "path", "products")
 """Of provenance: what moves a result by rounding, so that a stopped run goes on to the bit without
@@ -144,13 +144,10 @@ class OpenRun:
         torch.set_num_threads(now["threads"])
         self.provenance["threads"] = now["threads"]
 
-        def under(prefix: str) -> dict[str, Any]:
-            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-        as_tensors = {name: torch.from_numpy(array) for name, array in under("training.").items()}
-        state.restore(as_tensors, about["training"])
-        self.weights = {k: torch.from_numpy(v) for k, v in under("weights.").items()}
-        self.predicted = under("predicted.")
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        state.restore(under("training.", tensors), about["training"])
+        self.weights = under("weights.", tensors)
+        self.predicted = under("predicted.", arrays)
         self.epochs = [EpochRow(**row) for row in about["epochs"]]
         for row in self.epochs:
             store.add_epoch(self.path, row)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnexp.runs.arrays import under
+
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
@@ -127,10 +129,10 @@ class State:
         """Become what gave these `tensors` and `numbers`, of which copies are taken."""
         device = self.order.device
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under("optimizer.", tensors).items():
+        for name, tensor in under("optimizer.", tensors).items():
             index, _, kind = name.partition(".")
             moments.setdefault(int(index), {})[kind] = tensor.clone()
-        self.model.load_state_dict(_under("model.", tensors))
+        self.model.load_state_dict(under("model.", tensors))
         self.optimizer.load_state_dict({"state": moments, "param_groups": numbers["groups"]})
         torch.set_rng_state(tensors["stream.cpu"])
         self.shuffle.set_state(tensors["stream.order"])
@@ -145,7 +147,3 @@ class State:
             loss_sum=tensors["loss_sum"].to(device, copy=True),
             num_right=tensors["num_right"].to(device, copy=True),
         )
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
