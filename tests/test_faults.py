@@ -130,7 +130,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -
             if trial % 3 == 0:
                 kill, where = inside_a_save(folder, number), "inside a save"
             else:
-                kill, where = after(folder, chance.uniform(0, 0.9 * seconds), number), "anywhere"
+                kill, where = after(folder, chance.uniform(0, 0.3 * seconds), number), "anywhere"
             code = attnexp(folder, RUN, kill)
             assert code in (0, 130, -number), code
             counts[f"{number.name} {where}: exit {code}"] += 1
@@ -257,56 +257,64 @@ def outcomes(folder: Path) -> dict[str, object]:
     return found
 
 
+def rows(folder: Path) -> int:
+    """Epochs that its runs have come to."""
+    found = 0
+    with suppress(FileNotFoundError):  # a run has just finished, and changed its name
+        for file in folder.rglob(store.METRICS):
+            found += len(file.read_bytes().splitlines())
+    return found
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
     tmp_path: Path, executor: str, request: pytest.FixtureRequest
 ) -> None:
-    """Kills of the command or, as a terminal does, of all its processes; three a sweep."""
+    """Kills of the command or, as a terminal does, of all its processes."""
     words = EXECUTORS[executor]
     if executor == "ray_cluster":
         words = [*words, f"executor.address={request.getfixturevalue(executor)}"]
     elif executor != "processes":
         pytest.importorskip(executor)
-    began = time.monotonic()
     told = sweep(tmp_path / "undisturbed", words).communicate(timeout=240)[1]
-    seconds = time.monotonic() - began
-    undisturbed = outcomes(tmp_path / "undisturbed")
+    undisturbed, num_rows = outcomes(tmp_path / "undisturbed"), rows(tmp_path / "undisturbed")
     assert len(undisturbed) == 3, told
+    assert num_rows == 18
     chance, counts = random.Random(1), Counter[str]()
     for trial in range(KILLS):
-        folder, number = tmp_path / str(trial // 3), SIGNALS[trial % 3]
+        folder, number = tmp_path / str(trial), SIGNALS[trial % 3]
         process = sweep(folder, words)
-        time.sleep(chance.uniform(0.1, 0.9) * seconds)
-        if process.poll() is None:
-            everyone = number is signal.SIGINT
-            (os.killpg if everyone else os.kill)(process.pid, number)
+        wanted = chance.randrange(num_rows)
+        while rows(folder) < wanted and process.poll() is None:
+            time.sleep(0.01)
+        everyone = number is signal.SIGINT
+        (os.killpg if everyone else os.kill)(process.pid, number)
         told = process.communicate(timeout=60)[1]
         assert process.returncode in (0, 130, -number), told
         assert "Traceback" not in told
         counts[f"{number.name} {process.returncode}"] += 1
-        if number is SIGNALS[-1] or trial == KILLS - 1:
-            process = sweep(folder, words)
-            told = process.communicate(timeout=240)[1]
-            assert process.returncode == 0, told
-            assert outcomes(folder) == undisturbed
-            logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
-            counts["went on"] += logs.count("goes on from")
+        counts["had finished"] += len(outcomes(folder))
+        process = sweep(folder, words)
+        told = process.communicate(timeout=240)[1]
+        assert process.returncode == 0, told
+        assert outcomes(folder) == undisturbed
+        logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
+        counts["went on"] += logs.count("goes on from")
     print(dict(counts))
-    assert counts["went on"] >= KILLS // 3
 
 
-def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path) -> None:
-    """It reaches all of them, also those that have not come as far as to ignore it."""
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0])
+def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path, seconds: float) -> None:
+    """It reaches all of them, also those that still import."""
     process = sweep(tmp_path, EXECUTORS["processes"])
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children.read_text().split()) < 2:  # the first but watches over semaphores
         assert process.poll() is None
         time.sleep(0.001)
-    for _ in range(20):  # while it imports
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.01)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
     told = process.communicate(timeout=60)[1]
-    assert process.returncode in (130, -signal.SIGINT), told
+    assert process.returncode == 130, told
     assert "Traceback" not in told
 
 
@@ -327,7 +335,7 @@ def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Pa
     few, many = len(megabytes) // 4, -len(megabytes) // 4
     print(f"{max(megabytes[:few]):.0f}, {max(megabytes[many:]):.0f} MB; {max(files)} files")
     assert max(megabytes[many:]) < max(megabytes[:few]) + 16
-    assert max(files[many:]) <= max(files[:few])
+    assert max(files[many:]) < max(files[:few]) + 16
 
 
 def of_session(leader: int) -> tuple[float, int]:
