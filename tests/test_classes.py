@@ -12,7 +12,6 @@ from rich.console import Console
 from samples import only
 from test_fast import BLOCK, reviews
 from test_html import Parsed, page
-from test_train import small
 
 from attnexp.config.compose import compose
 from attnexp.model.classifier import build_model
@@ -28,6 +27,7 @@ from attnexp.training.run import train_run
 
 TASTES = {"sour": "lemon vinegar", "sweet": "honey sugar", "hot": "chili pepper"}
 FILLER = "it has a hint of and some more".split()
+NETWORK = "train.epochs=3 train.batch_size=8 train.lr=0.005"
 
 
 @pytest.fixture
@@ -46,21 +46,20 @@ def tastes(tmp_path: Path) -> Path:
     return folder
 
 
-def trained(data: Path, *words: str) -> Run:
-    config = small(
-        data.parent / "outputs",
-        *("data=files", f"data.path={data}", "data.limit_train=null", "data.limit_test=null"),
-        *("data.max_len=8", "train.epochs=5", "train.lr=0.01", *words),
-    )
+def trained(data: Path, words: str = NETWORK) -> Run:
+    out = data.parent / "outputs"
+    config = compose(f"data=files data.path={data} data.max_len=8 out={out} {words}".split())
     path, result = train_run(config)
     return Run(path=path, result=result)
 
 
-@pytest.mark.parametrize("words", [["train=holdout"], ["model=tfidf"], ["model.hidden=8"]])
-def test_what_a_run_has_learned_can_be_measured_again(tastes: Path, words: list[str]) -> None:
-    run = trained(tastes, *words)
+@pytest.mark.parametrize(
+    "words", [f"{NETWORK} train=holdout", f"{NETWORK} model.hidden=8", "model=tfidf"]
+)
+def test_what_a_run_has_learned_can_be_measured_again(tastes: Path, words: str) -> None:
+    run = trained(tastes, words)
     assert sorted(run.result.classes) == sorted(TASTES)
-    assert run.result.test.accuracy > 0.9
+    assert run.result.final.val_accuracy > 0.9
     stored, measured = evaluate_run(run.path)
     assert measured == stored == run.result.test
     said = predictions.load(run)
@@ -85,10 +84,12 @@ def test_a_text_is_given_a_class_by_its_name(tastes: Path) -> None:
 
 
 def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) -> None:
-    runs = [trained(tastes, f"position={kind}", "train.epochs=1") for kind in ("none", "rotary")]
+    words = "train.epochs=1 train.batch_size=8 model.heads="
+    runs = [trained(tastes, f"{words}{heads}") for heads in (8, 1)]
     comparison = only(runs)
     (by_point,) = comparison.differences.values()
     (mcnemar,) = by_point["final"].mcnemar.values()
+    assert mcnemar.only_variant != mcnemar.only_baseline
     difference = by_point["final"].figures["accuracy"].difference.mean
     assert mcnemar.only_variant - mcnemar.only_baseline == pytest.approx(60 * difference)
     reading = insight.look(runs[0]).reading

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from attnexp.config.compose import overlay
 from attnexp.data import encode
-from attnexp.data.corpus import SENTIMENTS
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
@@ -40,8 +39,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
-        classes = result.data.get("classes", SENTIMENTS)
-        test = encode.load_test(config.data, store.load_vocabulary(run), classes)
+        test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
         dataset = encode.load(config.data)
         if dataset.fingerprint != result.data["fingerprint"]:
