@@ -390,7 +390,8 @@ def evaluate(
 ) -> None:
     """Measure a finished run's model again on its test set, or on other reviews.
 
-    Settings understood: data.path, data.limit_test, train.device, train.threads.
+    Settings understood: data.path, data.text, data.label, data.limit_test,
+    train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_reviews/
     """
@@ -477,7 +478,7 @@ def config(
     overrides: Overrides = None,
     groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,
     cost: Annotated[
-        bool, typer.Option("--cost", help="Parameters and FLOPs of the model.")
+        bool, typer.Option("--cost", help="Parameters and FLOPs of the model, for two classes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -359,7 +359,7 @@ def test_attention_is_the_models_own(trained: list[Run]) -> None:
     assert seen.num_padding == 14
     rows = seen.weights.sum(axis=-1).mean() + seen.on_padding
     assert rows == pytest.approx(1, abs=1e-5)
-    assert 0 <= reading.positive <= 1
+    assert 0 <= reading.probabilities["positive"] <= 1
     assert look.table is not None
     np.testing.assert_allclose(look.table[0, :2], 1)  # cos(0), layout split
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, hub, sources
+from attnexp.data import encode, sources
 from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import in_words
 from attnexp.errors import UserError
@@ -38,7 +38,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
         return found | {"source": "generated here; needs no file and no cache"}
     if config.name is DataName.hub or not config.path:
         name = config.path or sources.IMDB
-        if not hub.cached(name):
+        if not sources.cached(config):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
         source = sources.find(config)
@@ -65,6 +65,11 @@ def show(inventory: dict[str, Any], console: Console) -> None:
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )
+            sizes = [
+                f"{name} {train:,} + {test:,}" for name, (train, test) in file["classes"].items()
+            ]
+            told = f"{len(sizes)} classes: {'; '.join(sizes)}"
+            console.print(textwrap.indent(textwrap.fill(told, 76, max_lines=5), "    "))
             if told := in_words(file["quality"]):
                 console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:

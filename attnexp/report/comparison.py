@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from attnexp.statistics.agreement import Agreement
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
 from attnexp.statistics.sequential import Decision, Design, decide
 from attnexp.statistics.verdict import Judgement, judge
+from attnexp.training.metrics import most_probable
 
 METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
 """Of an epoch."""
@@ -363,9 +365,10 @@ def _diverged(label: str, group: list[Run]) -> list[str]:
     said = [run.result.diverged for run in group if run.result.diverged]
     if not said:
         return []
+    even = math.log(len(group[0].result.classes))
     return [
-        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; to always say "
-        f"50 % has 0.69). Such figures tell nothing of the variant; use a smaller train.lr."
+        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; an even guess "
+        f"has {even:.2f}). Such figures tell nothing of the variant; use a smaller train.lr."
     ]
 
 
@@ -409,7 +412,7 @@ def _right(
     for point in points:
         on_test = point.prediction == predictions.TEST
         labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
-        found[point.name] = np.equal(stored[point.prediction] > 0, labels > 0)
+        found[point.name] = most_probable(stored[point.prediction]) == labels
     return found
 
 

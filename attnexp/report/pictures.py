@@ -95,7 +95,7 @@ def _attention(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Dr
     seen = reading.attention
     return [figures.attention(seen.weights.mean(axis=0), reading.marked)], [
         f"Attention, mean over {len(seen.weights)} heads",
-        f"{run.path.name}, seed {run.result.seed}; positive with {reading.positive:.2f}",
+        f"{run.path.name}, seed {run.result.seed}; {reading.label} with {reading.confidence:.2f}",
     ]
 
 
