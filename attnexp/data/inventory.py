@@ -14,6 +14,8 @@ from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import in_words
 from attnexp.errors import UserError
 
+SCHEMA = 1
+
 
 def take(config: DataConfig) -> dict[str, Any]:
     """Where the set of `config`, IMDB and contrast would come from, and every cached encoding.
@@ -23,6 +25,7 @@ def take(config: DataConfig) -> dict[str, Any]:
     imdb = DataConfig(path=os.environ.get("ATTNEXP_IMDB") or None)
     wanted = {str(one.name): one for one in (DataConfig(name=DataName.contrast), imdb, config)}
     return {
+        "schema": SCHEMA,
         "sets": [_locate(one) for one in reversed(wanted.values())],
         "cache": str(cache_dir()),
         "files": [_describe(path) for path in sorted(cache_dir().glob("*.npz"))],

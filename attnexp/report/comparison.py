@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -149,10 +149,17 @@ def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]
 
     margin: differences of accuracy within ± this count as none.
     """
-    arenas: dict[str, list[Run]] = {}
+    return [_compare(group, margin) for group in arenas(found)]
+
+
+def arenas(found: Iterable[Run]) -> list[list[Run]]:
+    """The runs of each data set and protocol: whose accuracies may be compared."""
+    groups: dict[str, list[Run]] = {}
     for run in found:
-        arenas.setdefault(arena(run.result), []).append(run)
-    return [_compare(group, margin) for group in arenas.values()]
+        result = run.result
+        one = json.dumps([result.data["fingerprint"], result.data["n_test"], _protocol(result)])
+        groups.setdefault(one, []).append(run)
+    return list(groups.values())
 
 
 def by_variant(found: Sequence[Run]) -> dict[str, list[Run]]:
@@ -219,11 +226,6 @@ def _of_other_code(found: Sequence[Run]) -> str:
         return ""
     files = ", ".join(code.files(names))
     return f"{files} changed between these runs; what differs in code is kept apart."
-
-
-def arena(result: RunResult) -> str:
-    """What must agree before accuracies may be compared."""
-    return json.dumps([result.data["fingerprint"], result.data["n_test"], _protocol(result)])
 
 
 def _protocol(result: RunResult) -> str:

@@ -89,7 +89,7 @@ class Insight:
     """What there is to see; where something is missing, a sentence in `missing` says why."""
 
     reading: Reading | None
-    """Of `SENTENCE`, by a model with attention."""
+    """Of the text, by a model with attention."""
     table: NDArray[np.float32] | None
     """(positions, D), as it is joined to the embeddings."""
     missing: list[str]
@@ -113,7 +113,7 @@ def is_ours(run: Run) -> bool:
     return all(kind is None or kind.startswith("attnexp.") for kind in kinds)
 
 
-def look(run: Run) -> Insight:
+def look(run: Run, text: str = SENTENCE) -> Insight:
     """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
     if not has_attention(run):
         kind = name_of(run.result.config["model"]["kind"])
@@ -125,7 +125,7 @@ def look(run: Run) -> Insight:
     missing = []
     reading = table = None
     try:
-        reading = _read(run.result.classes, _vocabulary(run), config, model, SENTENCE)
+        reading = _read(run.result.classes, _vocabulary(run), config, model, text)
     except UserError as error:
         missing.append(f"There is no attention map: {error}")
     if has_table(run):
