@@ -9,6 +9,7 @@ Option names are plain values of `StrEnum`, because OmegaConf checks those and r
 """
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -107,6 +108,13 @@ class DataConfig:
     """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
     """Share of reviews whose label depends on word order alone."""
+
+    @property
+    def title(self) -> str:
+        """What reports call the data: imdb, or the name of a file, folder or hub data set."""
+        if self.name is DataName.files:
+            return os.path.basename(self.path or "")
+        return self.path or "" if self.name is DataName.hub else str(self.name)
 
 
 @dataclass(kw_only=True)

@@ -191,7 +191,7 @@ class OpenRun:
             seed=config.seed,
             config=to_dict(config),
             data={
-                "name": str(config.data.name),
+                "name": config.data.title,
                 "source": dataset.source,
                 "fingerprint": dataset.fingerprint,
                 "n_train": len(self.train),
