@@ -59,7 +59,7 @@ def show(inventory: dict[str, Any], console: Console) -> None:
     for file in inventory["files"]:
         size = f"{file['bytes'] / 1e6:.0f} MB"
         console.print(f"  {file['file']}  {size}, {file['made']}", soft_wrap=True)
-        if "quality" in file:
+        if "classes" in file:
             console.print(
                 f"    {file['n_train']:,} + {file['n_test']:,} reviews, {file['tokenizer']} "
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
