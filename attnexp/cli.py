@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from attnexp import completion
 from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed, UserError
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 class _Commands(TyperGroup):
     """Turns what can go wrong into one message and an exit code."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, which takes `--quiet` as all do: `attnexp train -q` is `attnexp -q train`."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.params += [
+                p for p in self.params if p.name == "quiet" if p not in command.params
+            ]
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         words = [*ctx.args]  # which are taken from it
         try:
@@ -39,8 +49,8 @@ class _Commands(TyperGroup):
             _stop(str(error), code=2)
         except RunFailed as error:
             _stop(str(error), code=1)
-        except BrokenPipeError:  # the reader of our output left: `attnexp report ... | head`
-            raise SystemExit(0) from None
+        except BrokenPipeError:
+            raise  # to `main`
         except OSError as error:
             where = error.filename or "while writing"
             _stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
@@ -67,8 +77,21 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _quiet(asked: bool) -> None:
+    if asked:
+        from attnexp.progress import console
+
+        console.quiet = True
+
+
 @app.callback()
 def _options_of_all(
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", callback=_quiet, expose_value=False, help="Results and errors only."
+        ),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show it and leave."),
@@ -79,7 +102,18 @@ def _options_of_all(
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OVERRIDES", help="Settings, as key=value.", show_default=False),
+    typer.Argument(
+        metavar="OVERRIDES",
+        help="Settings, as key=value.",
+        show_default=False,
+        autocompletion=completion.settings,
+    ),
+]
+RunDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN_DIR", help="A finished run's folder.", autocompletion=completion.runs
+    ),
 ]
 Margin = Annotated[
     float,
@@ -231,7 +265,12 @@ def sweep(
 @app.command()
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Studies, or any folders with runs.")
+        list[Path],
+        typer.Argument(
+            metavar="DIR",
+            help="Studies, or any folders with runs.",
+            autocompletion=completion.studies,
+        ),
     ],
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
     html: Annotated[
@@ -247,7 +286,11 @@ def report(
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="RUN_DIR", help="Of which run page or picture show the attention."),
+        typer.Option(
+            metavar="RUN_DIR",
+            help="Of which run page or picture show the attention.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     margin: Margin = 0.25,
     as_json: AsJson = False,
@@ -349,7 +392,7 @@ def judge(
 
 @app.command()
 def evaluate(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    run_dir: RunDir,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -387,7 +430,7 @@ def evaluate(
 
 @app.command()
 def predict(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    run_dir: RunDir,
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="If none, each line of stdin.", show_default=False),
@@ -489,7 +532,13 @@ def data(
 @app.command()
 def claims(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Such as C04.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ID",
+            help="Such as C04.",
+            show_default=False,
+            autocompletion=completion.claims,
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
@@ -568,8 +617,14 @@ def main() -> None:
         _stop("the folder that you are in was deleted. Change to another: cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
+    if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
+        completion.join_words_of_bash(os.environ)
     try:
         app(prog_name="attnexp")
+    except SystemExit as stop:  # rich and Typer exit with 1 where the reader of our output left
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise SystemExit(0) from None
+        raise
     finally:
         _flush()
 
@@ -587,6 +642,7 @@ def _flush() -> None:
 def _stop(message: str, code: int) -> NoReturn:
     from attnexp.progress import console
 
+    console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
     console.print(message, markup=False, soft_wrap=True)
@@ -619,12 +675,8 @@ def _as_setting(error: TyperException, words: list[str]) -> str:
 def _console() -> "Console":
     from rich.console import Console
 
-    class Output(Console):
-        def on_broken_pipe(self) -> None:
-            raise  # as any other output does; rich itself would exit with 1
-
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Output(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
 
 
 def _out(text: str, end: str = "\n") -> None:
