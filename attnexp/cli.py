@@ -115,6 +115,14 @@ RunDir = Annotated[
         metavar="RUN_DIR", help="A finished run's folder.", autocompletion=completion.runs
     ),
 ]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR",
+        help="Studies, or any folders with runs.",
+        autocompletion=completion.studies,
+    ),
+]
 Margin = Annotated[
     float,
     typer.Option(metavar="POINTS", help="Accuracies nearer than this count as equivalent."),
@@ -145,6 +153,15 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     latex = "latex"
+
+
+class Tracker(StrEnum):
+    """What `export` writes for."""
+
+    tensorboard = "tensorboard"
+    trackio = "trackio"
+    mlflow = "mlflow"
+    wandb = "wandb"
 
 
 @app.command()
@@ -264,14 +281,7 @@ def sweep(
 
 @app.command()
 def report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR",
-            help="Studies, or any folders with runs.",
-            autocompletion=completion.studies,
-        ),
-    ],
+    folders: Folders,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
     html: Annotated[
         Path | None,
@@ -460,6 +470,65 @@ def predict(
         console = _console()
         for reading in found:
             predict.show(reading, head, console)
+
+
+@app.command()
+def export(
+    folders: Folders,
+    to: Annotated[Tracker, typer.Option(help="The tracker, as it is installed here.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where; outputs/TRACKER if not given."),
+    ] = None,
+) -> None:
+    """Write finished runs into a tracker's folder, with settings, epochs and test figures.
+
+    Nothing is sent. Exported again, a run replaces what it was.
+
+    Example: attnexp export outputs/blog --to tensorboard
+    """
+    from attnexp.report import export
+    from attnexp.runs.manifest import load_runs
+
+    into = into or Path("outputs", to)
+    num_runs = export.export(load_runs(folders), to, into)
+    look = export.TRACKERS[to].look.format(into=into)
+    _out(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
+
+
+@app.command()
+def publish(
+    run_dir: RunDir,
+    repo: Annotated[str, typer.Argument(metavar="USER/NAME", help="Of the Hugging Face hub.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files and print the card.")
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Visible to you alone, where it is new.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send without asking.")] = False,
+) -> None:
+    """Put a finished run on the Hugging Face hub: model, settings, words, figures and a card.
+
+    Anyone can download it and run `attnexp predict`. $HF_ENDPOINT may name another hub.
+
+    Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
+    """
+    from attnexp.progress import note
+    from attnexp.report import publish
+
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UserError("Nobody is here to ask. Look with --dry-run, then send with --yes.")
+    files = publish.bundle(run_dir, repo)
+    if dry_run:
+        for name, content in files.items():
+            _out(f"{len(content):>12,} {name}")
+        _out(f"\n{files[publish.CARD].decode()}", end="")
+        return
+    if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
+        note("Nothing was sent.")
+        return
+    _out(publish.send(files, repo, private=private))
 
 
 @app.command()

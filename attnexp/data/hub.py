@@ -48,11 +48,11 @@ def unreachable(name: str) -> str | None:
     """Why data set `name` cannot be had from the hub now; None where it can."""
     from huggingface_hub import HfApi, utils
 
-    _quiet(utils)
+    quiet(utils)
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
     except Exception as error:  # of two libraries, with no base in common
-        return f"cannot be reached ({_said(error)})"
+        return f"cannot be reached ({said(error)})"
     return None
 
 
@@ -65,7 +65,7 @@ def download(name: str, *, remedy: str) -> Path:
     from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.errors import HfHubHTTPError
 
-    _quiet(utils)
+    quiet(utils)
     wanted = f"data set {name} at {ENDPOINT}"
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
@@ -80,7 +80,7 @@ def download(name: str, *, remedy: str) -> Path:
                 f"for access on its page, then log in with `hf auth login` or set HF_TOKEN."
             )
         else:
-            reason = f"The {wanted} cannot be fetched ({_said(error)}), and the cache lacks it."
+            reason = f"The {wanted} cannot be fetched ({said(error)}), and the cache lacks it."
         raise UserError(f"{reason}\n{remedy}") from None
 
 
@@ -92,13 +92,13 @@ def tables(folder: Path) -> dict[str, "pa.Table"]:
     import datasets
     from huggingface_hub import utils
 
-    _quiet(datasets.utils, utils)
+    quiet(datasets.utils, utils)
     with TemporaryDirectory() as scratch:
         try:
             found = datasets.load_dataset(str(folder), cache_dir=scratch, keep_in_memory=True)
         except Exception as error:  # each file format has its own
             raise UserError(
-                f"The data set in {folder} cannot be read ({_said(error)}). Choose another; or, if "
+                f"The data set in {folder} cannot be read ({said(error)}). Choose another; or, if "
                 f"its files are damaged, delete {folder.parents[1]}, to download it again."
             ) from None
     if not set(SPLITS) <= found.keys():
@@ -109,14 +109,16 @@ def tables(folder: Path) -> dict[str, "pa.Table"]:
     return {split: found[split].with_format("arrow")[:] for split in SPLITS}
 
 
-def _quiet(*libraries: Any) -> None:
-    """What goes wrong is told once, by us; and a bar is for someone who watches."""
+def quiet(*libraries: Any) -> None:
+    """Let a library say nothing: what goes wrong is told once, by us; and a bar is for someone who
+    watches."""
     for utils in libraries:
         utils.logging.set_verbosity(utils.logging.CRITICAL)
-        if not progress.console.is_terminal:
+        if progress.console.quiet or not progress.console.is_terminal:
             utils.disable_progress_bars()
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What an error of a library says, in a line."""
     cause = error.__cause__ or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
