@@ -55,6 +55,7 @@ class _Commands(TyperGroup):
             where = error.filename or "while writing"
             _stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
         except KeyboardInterrupt as stop:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not break the exit
             _stop(str(stop) or "the same command, given again, goes on.", code=130)
 
 

@@ -12,6 +12,7 @@ BUSY = 0.1
 
 COLUMNS = {
     "training": ["train", "evaluate", "epoch", "accuracy", "peak_mib"],
+    "operations": ["share"],
     "study": ["study", "accuracy"],
     "start": ["process"],
     "window": ["train", "peak_mib", "step_mib"],
@@ -45,7 +46,7 @@ def section_lines(name: str, section: Mapping[str, Any]) -> list[str]:
         tables = {"each at its better arrangement": chosen, **tables}
     busy = " **(busy: do not trust these)**" if section["others"] >= BUSY else ""
     few = f"{section['reviews']:,}"
-    drawn = f", {few} + {few} of them" if name == "training" else ""
+    drawn = f", {few} + {few} of them" if name in ("training", "operations") else ""
     lines = [
         f"{section['started'][:10]}, commit {(section['commit'] or 'unknown')[:7]}, "
         f"{section['threads']} cores of {section['cpu']}, torch {section['torch']}, "

@@ -2,7 +2,8 @@
 
 `ours` is attnexp's model in attnexp's loop, as the words say; `fused` is the same network in the
 same loop on torch's `scaled_dot_product_attention`; `usual` is what somebody would write from
-torch's own layers: nn.MultiheadAttention, DataLoader, the default Adam.
+torch's own layers: nn.MultiheadAttention, DataLoader, the default Adam. `profile` is `ours`, with
+the seconds of each of torch's operations, less those of operations within it.
 
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from _turns import peak_mib, tell, wait
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, TensorDataset
 
 from attnexp.config.compose import compose
@@ -31,7 +33,7 @@ Batches = DataLoader[tuple[Tensor, ...]]
 def main() -> None:
     """Take turns until stdin closes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["ours", "fused", "usual"])
+    parser.add_argument("kind", choices=["ours", "fused", "usual", "profile"])
     parser.add_argument("data", help="npz with ids (n, T) and labels (n,) of train and val")
     parser.add_argument("words", nargs="*", help="settings, such as train.fast=false")
     parser.add_argument("--seed", type=int, default=0)
@@ -58,20 +60,26 @@ def main() -> None:
     if args.kind == "usual":
         usual(config, train, val)
     else:
-        ours(config, train, val, is_fused=args.kind == "fused")
+        ours(config, train, val, args.kind)
 
 
-def ours(config: RunConfig, train: Examples, val: Examples, *, is_fused: bool) -> None:
+def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     """attnexp's loop."""
     device.prepare(config.train)
-    model = fused(config, val.ids[:8]) if is_fused else build_model(config)
-    if config.train.fast and not is_fused:
+    model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
+    if config.train.fast and kind != "fused":
         take_fast_path(model)
     shuffle = torch.Generator().manual_seed(config.seed)
     rows = fit(start(model, train, config.train, shuffle), train, val, config.train)
     before = peak_mib()
     while True:
         wait()
+        if kind == "profile":
+            with profile(activities=[ProfilerActivity.CPU]) as seen:
+                next(rows)
+            took = {each.key: each.self_cpu_time_total / 1e6 for each in seen.key_averages()}
+            tell({name: seconds for name, seconds in took.items() if seconds})
+            continue
         started = time.perf_counter()
         row, _ = next(rows)
         epoch = time.perf_counter() - started

@@ -45,6 +45,9 @@ TORCH = [sys.executable, str(HERE / "_torch_worker.py")]
 OURS, KERAS = "ours", "K's script, Keras on TensorFlow"
 BOTH, EACH = "one process on all cores", "a process a core"
 
+NUM_OPERATIONS = 10
+"""That are shown by name."""
+
 Splits = Mapping[str, tuple[NDArray[np.int32], NDArray[np.int8]]]
 """ids (n, T) and labels (n,) of `train` and `val`."""
 
@@ -111,6 +114,21 @@ def training(bench: Bench) -> Tables:
             for title, cores in arrangements.items()
         }
         return take_turns(teams, bench.rounds)
+
+
+def operations(bench: Bench) -> Tables:
+    """What an epoch of training spends its time on, by torch's profiler; one thread."""
+    ids, labels = bench.splits["train"]
+    few = {"train": bench.reviews, "val": 1}
+    data = bench.save({split: (ids[:n], labels[:n]) for split, n in few.items()})
+    with Team([*TORCH, "profile", data], [bench.cores[:1]]) as team:
+        rounds = [team()["seconds"] for _ in range(bench.rounds + 1)][1:]
+    took = {name: [seconds.get(name, 0.0) for seconds in rounds] for name in rounds[0]}
+    whole = [sum(seconds.values()) for seconds in rounds]
+    largest = sorted(took, key=lambda name: -sum(took[name]))[:NUM_OPERATIONS]
+    rest = [total - sum(took[name][i] for name in largest) for i, total in enumerate(whole)]
+    shown = {"all": whole, **{f"`{name}`": took[name] for name in largest}, "the rest": rest}
+    return {"": {name: {"seconds": {"share": s}, "figures": {}} for name, s in shown.items()}}
 
 
 def study(bench: Bench) -> Tables:
@@ -206,7 +224,7 @@ def window(bench: Bench) -> Tables:
 
 
 SECTIONS: dict[str, Callable[[Bench], Tables]] = {
-    section.__name__: section for section in (training, study, start, window)
+    section.__name__: section for section in (training, operations, study, start, window)
 }
 
 

@@ -24,7 +24,7 @@ from cosmic_ray.work_db import use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome
 
 ROOT = Path(__file__).parent.parent
-MODEL = """classifier attention attention_pieces block positions masks mixers pooling scores window
+MODEL = """classifier attention fast block positions masks mixers pooling scores window
 cost size settings"""
 TESTS = {
     "attnexp/model/*.py": MODEL,

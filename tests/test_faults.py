@@ -5,13 +5,16 @@ The counts are in docs/reliability.md.
 
 import os
 import random
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -127,7 +130,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -
             if trial % 3 == 0:
                 kill, where = inside_a_save(folder, number), "inside a save"
             else:
-                kill, where = after(folder, chance.uniform(0, 0.9 * seconds), number), "anywhere"
+                kill, where = after(folder, chance.uniform(0, 0.3 * seconds), number), "anywhere"
             code = attnexp(folder, RUN, kill)
             assert code in (0, 130, -number), code
             counts[f"{number.name} {where}: exit {code}"] += 1
@@ -203,50 +206,146 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path)
     print(dict(counts))
 
 
+KILLS = int(os.environ.get("KILLS", "3"))
 SWEEP = ["sweep", *RUN, "train.epochs=6", "seed=range(3)", "executor.workers=2"]
+EXECUTORS = {
+    "processes": [],
+    "submitit": ["executor=submitit"],
+    "ray": ["executor=ray"],
+    "ray_cluster": ["executor=ray"],
+}
 
 
-def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(tmp_path: Path) -> None:
-    """12 kills of the command or, as a terminal does, of all its processes."""
+@pytest.fixture
+def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of one of two cores, that outlives its sweeps."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=2",
+             "--include-dashboard=false", "--disable-usage-stats"]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # paths of sockets are short
+        head = subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "start", *words, f"--temp-dir={folder}"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert head.stdout is not None
+        for line in head.stdout:
+            if "Ray runtime started" in line:
+                break
+        yield f"127.0.0.1:{port}"
+        head.terminate()
+        head.communicate(timeout=60)
 
-    def sweep(folder: Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [COMMAND, *SWEEP, f"out={folder}"], text=True, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
 
-    def outcomes(folder: Path) -> dict[str, object]:
-        found = dict[str, object]()
-        for file in folder.rglob(store.RESULT):
-            result = store.load(file.parent)
-            found[file.parent.name] = figures(result.epochs), result.test
-        return found
+def sweep(folder: Path, words: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [COMMAND, *SWEEP, *words, f"out={folder}"], text=True, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
 
-    began = time.monotonic()
-    process = sweep(tmp_path / "undisturbed")
-    process.communicate(timeout=240)
-    assert process.returncode == 0
-    seconds = time.monotonic() - began
-    undisturbed = outcomes(tmp_path / "undisturbed")
-    assert len(undisturbed) == 3
+
+def outcomes(folder: Path) -> dict[str, object]:
+    found = dict[str, object]()
+    for file in folder.rglob(store.RESULT):
+        result = store.load(file.parent)
+        found[file.parent.name] = figures(result.epochs), result.test
+    return found
+
+
+def rows(folder: Path) -> int:
+    """Epochs that its runs have come to."""
+    found = 0
+    with suppress(FileNotFoundError):  # a run has just finished, and changed its name
+        for file in folder.rglob(store.METRICS):
+            found += len(file.read_bytes().splitlines())
+    return found
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
+    tmp_path: Path, executor: str, request: pytest.FixtureRequest
+) -> None:
+    """Kills of the command or, as a terminal does, of all its processes."""
+    words = EXECUTORS[executor]
+    if executor == "ray_cluster":
+        words = [*words, f"executor.address={request.getfixturevalue(executor)}"]
+    elif executor != "processes":
+        pytest.importorskip(executor)
+    told = sweep(tmp_path / "undisturbed", words).communicate(timeout=240)[1]
+    undisturbed, num_rows = outcomes(tmp_path / "undisturbed"), rows(tmp_path / "undisturbed")
+    assert len(undisturbed) == 3, told
+    assert num_rows == 18
     chance, counts = random.Random(1), Counter[str]()
-    for trial in range(4):
-        folder = tmp_path / str(trial)
-        for number in SIGNALS:
-            process = sweep(folder)
-            time.sleep(chance.uniform(0.3, 0.9) * seconds)
-            if process.poll() is None:
-                everyone = number is signal.SIGINT
-                (os.killpg if everyone else os.kill)(process.pid, number)
-            told = process.communicate(timeout=60)[1]
-            assert process.returncode in (0, 130, -number), told
-            assert "Traceback" not in told
-            counts[f"{number.name} {process.returncode}"] += 1
-        process = sweep(folder)
+    for trial in range(KILLS):
+        folder, number = tmp_path / str(trial), SIGNALS[trial % 3]
+        process = sweep(folder, words)
+        wanted = chance.randrange(num_rows)
+        while rows(folder) < wanted and process.poll() is None:
+            time.sleep(0.01)
+        everyone = number is signal.SIGINT
+        (os.killpg if everyone else os.kill)(process.pid, number)
+        told = process.communicate(timeout=60)[1]
+        assert process.returncode in (0, 130, -number), told
+        assert "Traceback" not in told
+        counts[f"{number.name} {process.returncode}"] += 1
+        counts["had finished"] += len(outcomes(folder))
+        process = sweep(folder, words)
         told = process.communicate(timeout=240)[1]
         assert process.returncode == 0, told
         assert outcomes(folder) == undisturbed
         logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
         counts["went on"] += logs.count("goes on from")
     print(dict(counts))
-    assert counts["went on"] >= 4
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0])
+def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path, seconds: float) -> None:
+    """It reaches all of them, also those that still import."""
+    process = sweep(tmp_path, EXECUTORS["processes"])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 2:  # the first but watches over semaphores
+        assert process.poll() is None
+        time.sleep(0.001)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+
+
+def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Path) -> None:
+    """Of the command and of its processes."""
+    words = ["data=contrast", "data.limit_train=32", "data.limit_test=32", "train.epochs=1",
+             "model.d_model=8", "data.vocab_size=300", "seed=range(500)"]  # fmt: skip
+    process = sweep(tmp_path, words)
+    taken = dict[int, tuple[float, int]]()
+    while process.poll() is None:
+        time.sleep(0.5)
+        done = len(list(tmp_path.glob(f"runs/*/{store.RESULT}")))
+        with suppress(FileNotFoundError, ProcessLookupError):  # one of them has just ended
+            taken[done] = of_session(process.pid)
+    told = process.communicate()[1]
+    assert process.returncode == 0, told
+    megabytes, files = zip(*(taken[done] for done in sorted(taken) if done >= 100), strict=True)
+    few, many = len(megabytes) // 4, -len(megabytes) // 4
+    print(f"{max(megabytes[:few]):.0f}, {max(megabytes[many:]):.0f} MB; {max(files)} files")
+    assert max(megabytes[many:]) < max(megabytes[:few]) + 16
+    assert max(files[many:]) < max(files[:few]) + 16
+
+
+def of_session(leader: int) -> tuple[float, int]:
+    """Memory in MB and open files of a process and of those it has started."""
+    stats = {int(stat.parent.name): stat for stat in Path("/proc").glob("[0-9]*/stat")}
+    members = [
+        pid
+        for pid, stat in stats.items()
+        if int(stat.read_text().rpartition(")")[2].split()[3]) == leader
+    ]
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in members)
+    files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in members)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, files

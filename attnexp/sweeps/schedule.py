@@ -1,9 +1,11 @@
 """A sweep, carried out: what has finished before is taken up, what another sweep does is awaited,
 the rest is started wherever a slot is free."""
 
+import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from pathlib import Path
@@ -175,7 +177,8 @@ def _work_off(
             entry.status, running[id(entry.job)] = Status.running, entry
         observe(entries, executor)
         if starting:
-            executor.start([entry.job for entry in starting])
+            with _sigint_blocked():
+                executor.start([entry.job for entry in starting])
         if not running:
             time.sleep(SECONDS_BETWEEN_LOOKS)
             continue
@@ -239,3 +242,14 @@ def slots(sweep: Sweep, todo: list[Entry]) -> int | None:
     if sweep.executor.workers or sweep.executor.kind in ("local", "submitit"):
         return local_slots(sweep.executor, [entry.job for entry in todo])
     return None
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """What is started inherits it: a terminal's Ctrl-C goes to all processes, but it is ours to end
+    the others, of which one that still imports could not say so itself."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -55,6 +55,7 @@ class Processes:
         self.slots = slots
         self.workers: list[_Worker] = []
         self.gpus = gpus
+        resource_tracker.ensure_running()  # it unblocks SIGINT, which `start` may find blocked
 
     def start(self, jobs: list[Job]) -> None:
         """Give each to an idle process, or to a new one."""
@@ -104,14 +105,7 @@ class Processes:
         process = _spawn.Process(
             target=_work, args=(there, environment), name=str(index), daemon=True
         )
-        # Ctrl-C goes to all processes; the parent ends this one, which is born deaf to it: while it
-        # still imports, it could not say so itself. The tracker's own start would undo the mask.
-        resource_tracker.ensure_running()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        process.start()
         there.close()
         worker = _Worker(process, here)
         self.workers.append(worker)

@@ -2,8 +2,9 @@
 
 import io
 import os
+import signal
 import time
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from attnexp.errors import UserError
 from attnexp.sweeps.executors.squeue import NAME, Squeue
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
+
+SECONDS_TO_ASK_AGAIN = 5.0
+"""For a process to end."""
 
 
 class Queue:
@@ -85,9 +89,13 @@ class Queue:
 
     def close(self) -> None:
         """Take everything from the queue, what runs and what waits."""
-        for _, submitted in self.running:
-            submitted.cancel(check=False)  # it may have ended just now
+        jobs = [submitted for _, submitted in self.running]
         self.running = []
+        if self.squeue is None:
+            _terminate(jobs)
+        else:
+            for submitted in jobs:
+                submitted.cancel(check=False)  # it may have ended just now
 
     def _answered(self) -> set[str]:
         """Jobs whose result is there. (Of one of Slurm's submitit would ask `sacct`.)"""
@@ -99,6 +107,19 @@ class Queue:
             for _, submitted in self.running
             if submitted.paths.result_pickle.name in names
         }
+
+
+def _terminate(jobs: list[Any]) -> None:
+    """End the processes that act as jobs. (submitit would interrupt them, at which each prints a
+    traceback.) One in the middle of a run first writes down how far it came; one that has not come
+    to its run ignores SIGTERM, for submitit has it do so, and is asked again."""
+    while alive := [submitted for submitted in jobs if not submitted.done()]:
+        for submitted in alive:
+            with suppress(ProcessLookupError):
+                os.kill(int(submitted.job_id), signal.SIGTERM)
+        deadline = time.monotonic() + SECONDS_TO_ASK_AGAIN
+        while time.monotonic() < deadline and not all(submitted.done() for submitted in alive):
+            time.sleep(0.05)
 
 
 def _outcome(job: Job, submitted: Any) -> Outcome:

@@ -33,7 +33,7 @@ class Executor(Protocol):
     """Runs at a time."""
 
     def start(self, jobs: list[Job]) -> None:
-        """Begin these, no more than there are free slots."""
+        """Begin these, no more than there are free slots. SIGINT is blocked meanwhile."""
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """What has ended, after at most about this long."""
