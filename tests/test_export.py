@@ -162,13 +162,13 @@ READERS: dict[str, Callable[[Path], Found]] = {
 def test_what_is_read_back_is_what_was_measured(
     attnexp: Command, runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
 ) -> None:
-    pytest.importorskip(tracker)
     into = tmp_path / "outputs" / tracker
+    monkeypatch.setenv("TRACKIO_DIR", str(into))  # read when it is imported
+    pytest.importorskip(tracker)
     for _ in range(2):  # which gives no doubles
         done = attnexp("export", "outputs/blog", "--to", tracker, WANDB_MODE="online")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"4 runs in outputs/{tracker}. To look at them: ")
-    monkeypatch.setenv("TRACKIO_DIR", str(into))
     found, wanted = READERS[tracker](into), expected(runs)
     assert found.keys() == wanted.keys()
     for place, figures in wanted.items():

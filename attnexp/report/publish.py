@@ -1,5 +1,6 @@
 """A finished run for the Hugging Face hub: what `attnexp predict` needs, figures, and a card."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,15 +25,7 @@ FILES = (WEIGHTS, store.VOCABULARY, store.CONFIG, store.OVERRIDES, store.METRICS
 def bundle(run_dir: Path, repo: str) -> dict[str, bytes]:
     """What is sent, by name. Raises `UserError` for a name that no repository can have, and where
     a file of the run is not what it wrote."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(repo)
-        named = repo.count("/") == 1
-    except HFValidationError:
-        named = False
-    if not named:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         raise UserError(f"{repo} cannot be a repository's name, which reads like user/my-model.")
     run = Run(path=run_dir, result=store.load(run_dir))
     files = {name: run.read(name) for name in FILES}
