@@ -191,7 +191,7 @@ def train(
 
     run_dir, result = train_run(config, overrides=words, again=again)
     if as_json:
-        _print_json(result.to_json())
+        _print_json({**result.to_json(), "folder": str(run_dir)})
     else:
         _show([Run(path=run_dir, result=result)])
         _out(f"\nResults: {run_dir}")
@@ -253,6 +253,7 @@ def sweep(
         _print_json(shown.to_json()) if as_json else preview.show(shown, _console())
         return
 
+    from attnexp.report import formats
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import carry_out
@@ -270,7 +271,7 @@ def sweep(
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
     if as_json:
-        _print_json([comparison.to_json() for comparison in _compare(finished, margin)])
+        _out(formats.as_json(_compare(finished, margin)))
     elif finished:
         _show(finished, margin)
         _out(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
@@ -296,12 +297,15 @@ def report(
         Show | None, typer.Option(help="With --figure: what; accuracy by epoch if not given.")
     ] = None,
     run: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             metavar="RUN_DIR",
-            help="Of which run page or picture show the attention.",
+            help="Whose attention to show; a page takes two.",
             autocompletion=completion.runs,
         ),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Of which text to show it, on a page or picture.")
     ] = None,
     margin: Margin = 0.25,
     as_json: AsJson = False,
@@ -313,17 +317,32 @@ def report(
     Example: attnexp report outputs/blog --html blog.html
 
     Example: attnexp report outputs/blog --figure forest.svg --show forest
+
+    Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
     from attnexp.progress import note
-    from attnexp.report import formats, pictures
+    from attnexp.report import formats, insight, pictures, predict
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
-    if run is not None and html is None and show not in (Show.attention, Show.positions):
+    runs = run or []
+    if runs and html is None and show not in (Show.attention, Show.positions):
         raise UserError(
-            f"--run {run} chooses what a page or picture shows of one model; give --html FILE, or "
-            f"--figure FILE with --show attention or positions."
+            f"--run {runs[0]} chooses whose attention a page or picture shows; give --html FILE, "
+            f"or --figure FILE with --show attention or positions."
         )
+    if len(runs) > (1 if figure else 2):
+        raise UserError(
+            f"A page shows two runs side by side, a picture one; got {len(runs)} with --run."
+        )
+    if text is not None and html is None and show is not Show.attention:
+        raise UserError(
+            "--text is what attention is shown of; give --html FILE, or --figure FILE with --show "
+            "attention."
+        )
+    sentence = (
+        insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
+    )
     if figure is None and show is not None:
         raise UserError(f"--show {show} says what a picture shows; give --figure FILE too.")
     if figure is not None:
@@ -336,12 +355,13 @@ def report(
         from attnexp.report.html import write
         from attnexp.runs.result import Run
 
-        chosen = Run(path=run, result=load(run)) if run else None
+        chosen = [Run(path=path, result=load(path)) for path in runs]
         if html is not None:
-            write(html, found, compared, chosen=chosen)
+            write(html, found, compared, chosen=chosen, sentence=sentence)
             note(f"Page: {html}")
         if figure is not None:
-            pictures.write(figure, show or Show.curves, [chosen] if chosen else found, compared[0])
+            what = show or Show.curves
+            pictures.write(figure, what, chosen or found, compared[0], sentence=sentence)
             note(f"Picture: {figure}")
     else:
         match Format.json if as_json else format:
@@ -361,9 +381,7 @@ def report(
 
 @app.command()
 def judge(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="csv, or .json: variant, seed and metrics.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, or .json; see below.")],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),
@@ -381,9 +399,16 @@ def judge(
         list[str] | None,
         typer.Option(metavar="[METRIC=]NUMBER", help="What does not matter; of shares 0.25."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
+
+    A row is one run, with variant, seed and metrics; or one answer, with variant, seed, example and
+    correct, or prediction and label: then accuracy is judged, and McNemar's test shown.
 
     Example: attnexp judge results.csv
 
@@ -398,7 +423,16 @@ def judge(
         lower=lower or [],
         margins=margin or [],
     )
-    _print_json(to_json(judged)) if as_json else show(judged, _console())
+    if html is not None:
+        from attnexp.progress import note
+        from attnexp.report import judge_html
+
+        judge_html.write(html, judged)
+        note(f"Page: {html}")
+    elif as_json:
+        _print_json(to_json(judged))
+    else:
+        show(judged, _console())
 
 
 @app.command()
@@ -409,7 +443,8 @@ def evaluate(
 ) -> None:
     """Measure a finished run's model again on its test set, or on other reviews.
 
-    Settings understood: data.path, data.limit_test, train.device, train.threads.
+    Settings understood: data.path, data.text, data.label, data.limit_test,
+    train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_reviews/
     """
@@ -419,7 +454,7 @@ def evaluate(
 
     stored, measured = evaluate_run(run_dir, overrides or [])
     if as_json:
-        _print_json({"stored": asdict(stored), "measured": asdict(measured)})
+        _print_json({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, figures in (("stored", stored), ("measured", measured)):
             _out(
@@ -533,11 +568,34 @@ def publish(
 
 
 @app.command()
+def explore(
+    run_dirs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_DIR",
+            help="Finished runs, shown side by side.",
+            autocompletion=completion.runs,
+        ),
+    ],
+    port: Annotated[int, typer.Option(min=1024, max=65535, help="Where to listen.")] = 8080,
+) -> None:
+    """A page on this machine: type, move words, and watch every head of one model or several.
+
+    Nobody else can reach it, and it asks nothing of the network.
+
+    Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
+    """
+    from attnexp.report.explore import serve
+
+    serve(run_dirs, port)
+
+
+@app.command()
 def config(
     overrides: Overrides = None,
     groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,
     cost: Annotated[
-        bool, typer.Option("--cost", help="Parameters and FLOPs of the model.")
+        bool, typer.Option("--cost", help="Parameters and FLOPs of the model, for two classes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

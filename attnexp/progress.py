@@ -17,8 +17,8 @@ from rich.text import Text
 
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False)
-"""For everything that is not a result."""
+console = Console(stderr=True, highlight=False, force_jupyter=False)
+"""For everything that is not a result. A notebook gets plain lines, as a pipe does."""
 
 
 def note(line: str) -> None:

@@ -48,7 +48,7 @@ BOTH, EACH = "one process on all cores", "a process a core"
 NUM_OPERATIONS = 10
 """That are shown by name."""
 
-Splits = Mapping[str, tuple[NDArray[np.int32], NDArray[np.int8]]]
+Splits = Mapping[str, tuple[NDArray[np.int32], NDArray[np.integer]]]
 """ids (n, T) and labels (n,) of `train` and `val`."""
 
 

@@ -18,19 +18,22 @@ pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 VOCAB = 60
 
 
-def reviews(n: int = 200, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+def reviews(n: int = 200, *, seed: int = 0, num_classes: int = 2) -> tuple[Tensor, Tensor]:
     """Random reviews padded in front; rows 0 and 1 hold padding alone and a start alone."""
     random = np.random.default_rng(seed)
     ids = np.minimum(random.zipf(1.3, (n, 12)) + 1, VOCAB - 1).astype(np.int32)
     for row, length in zip(ids, random.integers(2, 13, n), strict=True):
         row[:-length], row[-length] = 0, 1
     ids[0], ids[1, :-1], ids[1, -1] = 0, 0, 1
-    labels = ((ids % 2).sum(axis=1) + random.normal(0, 2, n) > 6).astype(np.float32)
+    score = (ids % 2).sum(axis=1) + random.normal(0, 2, n)
+    labels = np.digitize(score, 10 - 2 * np.arange(num_classes, 1, -1)).astype(np.float32)
     return torch.from_numpy(ids), torch.from_numpy(labels)
 
 
-def fitted(ids: Tensor, labels: Tensor, *, vocab_size: int = VOCAB) -> TfidfModel:
-    model = TfidfModel(vocab_size)
+def fitted(
+    ids: Tensor, labels: Tensor, *, vocab_size: int = VOCAB, num_classes: int = 2
+) -> TfidfModel:
+    model = TfidfModel(vocab_size, num_classes)
     model.fit(ids, labels)
     return model.requires_grad_(False)
 
@@ -40,25 +43,26 @@ def as_text(ids: Tensor) -> list[str]:
     return [" ".join(f"w{id_}" for id_ in row if id_ > 1) for row in ids.tolist()]
 
 
-def test_it_is_the_usual_pipeline_on_the_same_words() -> None:
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    (ids, labels), (test_ids, _) = reviews(), reviews(seed=1)
-    assert 0.2 < labels.mean() < 0.8
+    (ids, labels), (test_ids, _) = reviews(num_classes=num_classes), reviews(seed=1)
+    assert min(np.bincount(labels.int())) > 0.1 * len(labels)
     assert {*test_ids.flatten().tolist()} - {*ids.flatten().tolist()}  # some are in test alone
     vectorizer, regression = TfidfVectorizer(), LogisticRegression(max_iter=10_000)
     pipeline = make_pipeline(vectorizer, regression).fit(as_text(ids), labels.numpy())
-    model = fitted(ids, labels)
+    model = fitted(ids, labels, num_classes=num_classes)
     for some in (ids, test_ids):
         expected = pipeline.decision_function(as_text(some))
         np.testing.assert_allclose(model(some), expected, atol=1e-5, rtol=0)
     # What the solver left open apart, they agree to rounding.
     with torch.no_grad():
         for column, word in enumerate(vectorizer.get_feature_names_out()):
-            model.coef[int(word[1:])] = regression.coef_[0, column]
-        model.intercept[0] = regression.intercept_[0]
+            model.coef[int(word[1:])] = torch.from_numpy(regression.coef_[:, column]).squeeze()
+        model.intercept[:] = torch.from_numpy(regression.intercept_)
     for some in (ids, test_ids):
         expected = pipeline.decision_function(as_text(some))
         np.testing.assert_allclose(model(some), expected, atol=1e-12, rtol=0)
@@ -110,7 +114,7 @@ def test_it_is_the_same_every_time() -> None:
 
 def test_one_label_alone_is_refused() -> None:
     ids, _ = reviews(5)
-    with pytest.raises(UserError, match="all 5 training reviews have label 1"):
+    with pytest.raises(UserError, match="of 5 training reviews none has label 0"):
         fitted(ids, torch.ones(5))
 
 

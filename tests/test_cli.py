@@ -81,13 +81,14 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
     assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
             "started", "path", "products", "resumed"} == trained["provenance"].keys()  # fmt: skip
     swept = attnexp_json("sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1")
-    assert [variant["label"] for variant in swept[0]["variants"]] == [
+    assert [variant["label"] for variant in swept["comparisons"][0]["variants"]] == [
         "position=none",
         "position=sinusoidal",
     ]
     assert attnexp_json("report", "outputs/sweep_position") == swept
-    (bare,) = attnexp_json("report", "outputs")
-    assert [*bare["differences"].values()] == [*swept[0]["differences"].values()]
+    (bare,) = attnexp_json("report", "outputs")["comparisons"]
+    (study,) = swept["comparisons"]
+    assert [*bare["differences"].values()] == [*study["differences"].values()]
     assert attnexp_json("config", "seed=3")["seed"] == 3
     assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
     assert attnexp_json("config", "--cost")["parameters"] == 2_609_281

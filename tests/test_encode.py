@@ -13,6 +13,7 @@ from conftest import IMDB, needs_imdb
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import encode, quality, sources
 from attnexp.data.cache import cache_dir
+from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
 from attnexp.errors import UserError
 
@@ -124,7 +125,7 @@ def test_two_processes_may_fill_the_cache_at_once(config: DataConfig) -> None:
     assert [path.name for path in cache_dir().iterdir()] == [cache_file().name]  # no parts left
 
 
-def test_limits_are_balanced_and_the_same_every_time(config: DataConfig) -> None:
+def test_limits_are_stratified_and_the_same_every_time(config: DataConfig) -> None:
     config.limit_train, config.limit_test = 8, 6
     first = load(config)
     assert first.train.labels.tolist().count(1) == 4
@@ -134,7 +135,7 @@ def test_limits_are_balanced_and_the_same_every_time(config: DataConfig) -> None
 
 def test_a_limit_beyond_the_reviews_is_named(config: DataConfig) -> None:
     config.limit_test = 22
-    with pytest.raises(UserError, match=r"data\.limit_test=22 .* there are 10.*Use 20 or less"):
+    with pytest.raises(UserError, match=r"data\.limit_test=22.* there are 20 .*Use 20 or less"):
         load(config)
 
 
@@ -158,10 +159,10 @@ def test_word_ranks_and_text_do_not_meet(config: DataConfig, tmp_path: Path) -> 
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
     ranks = DataConfig(name=DataName.files, path=str(path), max_len=3)
     words = load(config).words
-    assert load_test(config, words).ids.shape == (20, config.max_len)
+    assert load_test(config, words, SENTIMENTS).ids.shape == (20, config.max_len)
     for reviews, vocabulary in ((config, []), (ranks, words), (ranks, [])):
         with pytest.raises(UserError, match="Use text on both sides"):
-            load_test(reviews, vocabulary)
+            load_test(reviews, vocabulary, SENTIMENTS)
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

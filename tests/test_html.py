@@ -5,8 +5,6 @@ import csv
 import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
@@ -24,7 +22,7 @@ from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
-from attnexp.report import html, insight, tables
+from attnexp.report import formats, html, insight, tables
 from attnexp.report.comparison import Comparison, compare
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -71,8 +69,8 @@ class Parsed(HTMLParser):
         return [value for _, key, value in self.attributes if key == name]
 
 
-def page(found: list[Run], chosen: Run | None = None) -> str:
-    return html.page(found, compare(found), chosen=chosen)
+def page(found: list[Run], *chosen: Run, sentence: str = insight.SENTENCE) -> str:
+    return html.page(found, compare(found), chosen=chosen, sentence=sentence)
 
 
 def stored(folder: Path, *words: str, words_of_it: list[str] = WORDS) -> Run:
@@ -207,8 +205,7 @@ def test_downloads_hold_all_of_the_data(everything: list[Run], full: str) -> Non
 
 
 def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Comparison]) -> None:
-    as_json = json.loads(json.dumps([comparison.to_json() for comparison in comparisons]))
-    assert json.loads(held["comparison.json"]) == as_json
+    assert held["comparison.json"] == formats.as_json(comparisons)
     assert json.loads(held["runs.json"]) == [
         {"variant": run.label, **run.result.to_json()} for run in found
     ]
@@ -286,7 +283,7 @@ def test_a_large_study_has_its_data_beside_the_page(tmp_path: Path) -> None:
 
 
 def test_text_has_contrast_in_both_themes() -> None:
-    template = resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
+    template = resources.files("attnexp.report").joinpath("style.html").read_text("utf-8")
     light, dark = re.findall(r":root \{(.*?)\}", template, flags=re.S)
     for theme in (light, dark):
         colour = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", theme))
@@ -312,24 +309,43 @@ def luminance(colour: str) -> float:
 # The inside of a model
 
 
-def test_a_page_shows_the_inside_of_the_first_model_that_has_one(trained: list[Run]) -> None:
-    assert html.choose(trained) is trained[1]
-    assert html.choose(trained[:1]) is trained[0]
-    assert html.choose([made("a", 0, "model=mean")]) is None
+def test_a_page_shows_two_models_side_by_side(trained: list[Run]) -> None:
+    assert html.choose(trained) == trained
     text = Parsed(page(trained)).text
+    assert "Inside two models" in text
+    assert f"What is read: “{insight.SENTENCE}”." in text
+    assert text.index("none, seed 0") < text.index("sinusoidal, seed 0")
+    assert text.count("Mean over 8 heads") == 2
+    assert text.count("The sinusoidal table: 24 positions × 128 columns") == 1
+    assert text.count("There is no table of positions with position=none.") == 1
+
+
+def test_a_page_shows_the_models_and_the_sentence_that_were_asked_for(trained: list[Run]) -> None:
+    text = Parsed(page(trained, trained[1], sentence="<b>the plot</b> was frabjous" * 9)).text
+    assert "Inside one model" in text
     assert "sinusoidal, seed 0" in text
-    assert insight.SENTENCE in text
-    assert "The sinusoidal table: 24 positions × 128 columns" in text
-    text = Parsed(page(trained, chosen=trained[0])).text
-    assert insight.SENTENCE in text
-    assert "There is no table of positions with position=none." in text
+    assert "none, seed 0" not in text
+    assert "“<b>the plot</b> was frabjous" in text
+    assert "of its words did not fit" in text
+    assert insight.SENTENCE not in text
+
+
+def test_baselines_and_tables_of_positions_are_shown_before_others() -> None:
+    none, rotary, table = (
+        made(name, 0, f"position={name}") for name in ("none", "rotary", "sinusoidal")
+    )
+    mean = made("mean", 0, "model=mean")
+    assert html.choose([mean, none, rotary, table]) == [none, table]
+    assert html.choose([none, mean, rotary]) == [none, rotary]
+    assert html.choose([mean, table]) == [table]
+    assert html.choose([mean]) == []
 
 
 def test_a_model_that_cannot_be_shown_says_why() -> None:
     assert "No variant has attention." in page([made("a", 0, "model=mean")])
     assert f"{WEIGHTS} is missing." in page([made("a", 0)])
     mean = made("a", 0, "model=mean")
-    assert "model=mean has no attention." in page([mean], chosen=mean)
+    assert "model=mean has no attention." in page([mean], mean)
 
 
 def test_attention_is_the_models_own(trained: list[Run]) -> None:
@@ -343,7 +359,7 @@ def test_attention_is_the_models_own(trained: list[Run]) -> None:
     assert seen.num_padding == 14
     rows = seen.weights.sum(axis=-1).mean() + seen.on_padding
     assert rows == pytest.approx(1, abs=1e-5)
-    assert 0 <= reading.positive <= 1
+    assert 0 <= reading.probabilities["positive"] <= 1
     assert look.table is not None
     np.testing.assert_allclose(look.table[0, :2], 1)  # cos(0), layout split
 
@@ -417,21 +433,6 @@ def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
-    arguments = """--no-sandbox --disable-gpu --disable-background-networking
-        --disable-component-update --disable-sync --no-first-run""".split()
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -109,7 +109,7 @@ def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
     assert [float(row[key]) for key in ("mean", "low", "high", "p")] == [
         pair.difference.mean, pair.low, pair.high, pair.p,
     ]  # fmt: skip
-    tree = json.loads(formats.as_json(comparisons))
+    tree = json.loads(formats.as_json(comparisons))["comparisons"]
     stored_pair = tree[0]["interactions"][0]["points"]["final"]["figures"]["accuracy"]
     assert stored_pair["difference"]["mean"] == pair.difference.mean
 

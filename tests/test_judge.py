@@ -1,14 +1,18 @@
 """Results of other trainers: the same figures and verdicts as for runs of our own."""
 
+import base64
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from conftest import Command
 from samples import only, result
+from test_html import Parsed
 
 from attnexp.report.judge import judge_results, read
 
@@ -58,7 +62,55 @@ def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
 def test_json_is_read_as_csv_is(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps(rows()))
-    assert read(file) == read(write(tmp_path / "a.csv", rows()))
+    assert read(file) == read(write(tmp_path / "a.csv", rows())) == read(pd.DataFrame(rows()))
+
+
+def answers() -> list[dict[str, Any]]:
+    """A row for each of 10 examples: `pe` has one more right than `none` in every seed but one."""
+    return [
+        {"variant": label, "seed": seed, "example": f"e{i}", "correct": int(i < num_right)}
+        for label, by_seed in {"none": [4] * 7, "pe": [5] * 6 + [10]}.items()
+        for seed, num_right in enumerate(by_seed)
+        for i in range(10)
+    ]
+
+
+def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -> None:
+    found = answers()
+    file = write(tmp_path / "answers.csv", found)
+    results = read(file)
+    assert results.metrics["accuracy"]["pe"] == dict.fromkeys("012345", 0.5) | {"6": 1.0}
+    (judged,) = judge_results(results)
+    by_seed = judged.mcnemar["pe"]
+    assert (by_seed["0"].only_variant, by_seed["0"].only_baseline) == (1, 0)
+    assert (by_seed["6"].only_variant, by_seed["6"].p) == (6, 2 / 2**6)
+    said = attnexp("judge", str(file)).stdout
+    assert "McNemar p < 0.05 in 1 of 7 seeds" in " ".join(said.split())
+    told = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
+            for one in found]  # fmt: skip
+    assert read(write(file, told)) == results
+    assert read(pd.DataFrame(told)) == results
+
+
+def test_a_page_has_every_verdict_cell_and_figure(attnexp: Command, tmp_path: Path) -> None:
+    words = ["judge", str(write(tmp_path / "<b>.csv", rows())), "--lower", "loss"]
+    words += ["--margin", "loss=0.01"]
+    done = attnexp(*words, "--html", "page.html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Page: page.html\n")
+    parsed = Parsed((tmp_path / "page.html").read_text("utf-8"))
+    for line in attnexp(*words).stdout.splitlines():
+        for cell in re.split("  +", line.strip()) if "against" not in line else []:
+            assert cell.strip("─") in parsed.text
+    document = json.loads(attnexp(*words, "--json").stdout)
+    for metric in document["metrics"]:
+        for judgement in metric["judgements"].values():
+            assert judgement["line"] in parsed.text
+    (href,) = [value for value in parsed.values("href") if value.startswith("data:application")]
+    assert json.loads(base64.b64decode(href.partition(",")[2])) == document
+    assert not {"script", "iframe"} & set(parsed.tags)
+    assert not [value for _, _, value in parsed.attributes if "://" in value]
+    wrong = attnexp(*words, "--html", "nowhere/page.html")
+    assert (wrong.returncode, "cannot be written" in wrong.stderr) == (2, True)
 
 
 def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:
@@ -109,6 +161,7 @@ def test_the_command_prints_tables_of_80_columns_and_one_document(
 
 
 GOOD = "variant,seed,accuracy\na,0,0.5\nb,0,0.6\n"
+ANSWERS = "variant,seed,example,correct\na,0,x,1\n"
 WRONG = {
     "missing.csv": ("", "cannot be read"),
     "a.csv": ("", "no result"),
@@ -123,7 +176,12 @@ WRONG = {
     "n.csv": (GOOD.replace("accuracy", "val_loss"), "--higher val_loss or --lower val_loss"),
     "j.json": ("{", "nor, named .json, json"),
     "k.json": ('{"variant": "a"}', "no list of results"),
-    "l.csv": (GOOD + ",1,0.5\n", "variant or seed is empty"),
+    "l.csv": (GOOD + ",1,0.5\n", "variant is empty"),
+    "o.csv": ("variant,seed,example\na,0,x\n", "lacks prediction, label"),
+    "p.csv": (ANSWERS + "b,0,x,maybe\n", "correct is 'maybe'; write 1 or 0"),
+    "q.csv": (ANSWERS + "a,0,x,0\n", "two of a, seed 0, example x"),
+    "r.csv": (ANSWERS + "b,0,y,1\n", "answered other examples"),
+    "s.csv": (ANSWERS + "b,0,,1\n", "example is empty"),
     "m.csv": (GOOD + "b,1,1e999\n", "no number"),
 }
 

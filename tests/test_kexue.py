@@ -167,6 +167,6 @@ def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
     assert float(row["k"]) == 0.4090
     assert float(row["k_distance"]) == outside.distance
     assert float(row["k"]) < float(row["k_low"]) < float(row["mean"]) < float(row["k_high"])
-    tree = json.loads(formats.as_json(comparisons))
+    tree = json.loads(formats.as_json(comparisons))["comparisons"]
     assert f"{tree[0]['agreement'][-1]['inside']} of 40" == count
     assert tree[0]["variants"][0]["epochs"][0]["agreement"]["train_loss"]["inside"] is False

@@ -39,6 +39,9 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
     assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}
     code = {path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob("*.py")}
-    page = Path("attnexp/report/page.html")
+    pages = [path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob("*.html")]
     assert {path.relative_to(site) for path in (site / "attnexp").rglob("*.py")} >= code
-    assert (site / page).read_bytes() == (ROOT / page).read_bytes()
+    assert pages
+    assert [(site / page).read_text() for page in pages] == [
+        (ROOT / page).read_text() for page in pages
+    ]

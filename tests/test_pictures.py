@@ -96,7 +96,14 @@ def test_report_draws_a_study_and_one_of_its_models(attnexp: Command, tmp_path: 
         done = attnexp("report", "outputs/runs", "--figure", f"{show}.svg", "--show", show)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert (tmp_path / f"{show}.svg").is_file()
+    words = ["--show", "attention", "--run", str(run_dir), "--text", "the plot was frabjous"]
+    done = attnexp("report", "outputs/runs", "--figure", "mine.svg", *words)
+    assert done.returncode == 0, done.stderr
+    assert "frabjous?" in (tmp_path / "mine.svg").read_text()
     for words, told in [
+        (["--text", "good"], "--html FILE"),
+        (["--html", "a.html", "--text", " "], "no text to read"),
+        (["--html", "a.html", *["--run", str(run_dir)] * 3], "got 3 with --run"),
         (["--figure", "a.svg", "--show", "forest"], "--show curves"),
         (["--figure", "a.bmp"], ".svg, .pdf, .png"),
         (["--show", "forest"], "--figure FILE"),

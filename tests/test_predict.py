@@ -31,7 +31,9 @@ def test_probabilities_are_those_of_the_run(attnexp: Command, tmp_path: Path) ->
     reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.reviews
     assert isinstance(reviews, list)
     expected = 1 / (1 + np.exp(-predictions.load(run)[predictions.FINAL][:50]))
-    assert [read(review).positive for review in reviews[:50]] == pytest.approx(expected, abs=1e-5)
+    assert [read(review).probabilities["positive"] for review in reviews[:50]] == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 @pytest.fixture
@@ -47,7 +49,11 @@ def test_tokens_are_said_with_what_they_receive(attnexp_json: Json, run_dir: Pat
     assert document["schema"] == 1
     assert found["tokens"] == ["⟨start⟩", "the", "plot", "was", "superb", "frabjous"]
     assert found["known"] == [True] * 5 + [False]
-    assert found["label"] == ("positive" if found["positive"] >= 0.5 else "negative")
+    assert found["label"] == ("positive" if found["positive"] > 0.5 else "negative")
+    assert found["probabilities"] == {
+        "negative": 1 - found["positive"],
+        "positive": found["positive"],
+    }
     assert len(found["attention"]) == 6
     num_heads = store.load(run_dir).config["model"]["heads"]
     by_head = [

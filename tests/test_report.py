@@ -165,7 +165,7 @@ def test_csv_and_json_hold_full_precision() -> None:
     assert difference["baseline"] == "no_pe"
     assert float(difference["low"]) == pair.low
     assert float(difference["p"]) == pair.p
-    tree = json.loads(formats.as_json([comparison]))
+    tree = json.loads(formats.as_json([comparison]))["comparisons"]
     figures = tree[0]["variants"][0]["points"]["peak"]["accuracy"]
     assert figures["mean"] == comparison.variants[0].points["peak"]["accuracy"].mean
 

@@ -288,8 +288,8 @@ def test_a_damaged_array_in_keras_file_is_named(tmp_path: Path, content: bytes) 
         ({"x_test": np.array(3)}, ["x_test", "is not an array"]),
         ({"x_test": np.array([0.5, 1.0])}, ["x_test", "row 0"]),
         ({"y_test": np.array([0])}, ["test", "2 reviews but 1 labels"]),
-        ({"y_test": np.array([0, 2])}, ["test", "row 1", "2", "0 (negative) or 1 (positive)"]),
-        ({"y_test": np.array([[0], [1]])}, ["test", "row 0", "[0]"]),
+        ({"y_test": np.array([0, 2])}, ["no review of train is labelled 2"]),
+        ({"y_test": np.array([[0], [1]])}, ["test", "rows 0, 1", "[0]"]),
     ],
 )
 def test_a_bad_keras_array_is_named(
@@ -403,23 +403,23 @@ def loop(tmp: Path) -> Path:
 TEST_SHARD = "test-00000-of-00001.parquet"
 BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     "nowhere": (lambda tmp: tmp / "no", ["does not exist", "parquet", "aclImdb", "imdb.npz"]),
-    "empty folder": (lambda tmp: tmp, ["no known format", "nothing", "parquet", "aclImdb"]),
-    "other folder": (lambda tmp: inside(tmp, "a.csv", empty), ["a.csv", "no known format"]),
+    "empty folder": (lambda tmp: tmp, ["no train file", "nothing", "parquet", "aclImdb"]),
+    "other folder": (lambda tmp: inside(tmp, "a.txt", empty), ["a.txt", "no train file"]),
     "empty file": (lambda tmp: empty(tmp / "a.tar.gz"), ["0 bytes", "parquet", "imdb.npz"]),
     "one parquet file": (
         lambda tmp: write_parquet(tmp / "imdb") / TEST_SHARD,
-        ["b'PA'", "a folder of parquet files"],
+        ["holds train, but no test", "data=files"],
     ),
     "several data sets": (many_configurations, ["several", "Give one"]),
     "no test parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, Path.unlink),
-        ["0 of 1", "test-*.parquet", "fetch"],
+        ["holds train, but no test", "data=files"],
     ),
     "a shard missing": (
         lambda tmp: inside(
             write_parquet(tmp / "imdb", shards=2), "train-00001-of-00002.parquet", Path.unlink
         ),
-        ["1 of 2", "train-*.parquet", "fetch"],
+        ["1 of 2 files train-*", "Fetch"],
     ),
     "truncated parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
@@ -427,17 +427,20 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     ),
     "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
     "no text": (
-        lambda tmp: parquet_with(tmp, review=["a"], label=[0]),
-        [TEST_SHARD, "no column text", "review, label", "Rename"],
+        lambda tmp: parquet_with(tmp, first=["a"], second=["b"], label=[0]),
+        [TEST_SHARD, "plainly the text", "first, second, label", "data.text=COLUMN"],
     ),
-    "no columns": (lambda tmp: parquet_with(tmp, y=[0]), ["no column text or label", "are y"]),
+    "no columns": (
+        lambda tmp: parquet_with(tmp, y=[0]),
+        ["no column that is plainly the text", "are y", "data.text=COLUMN"],
+    ),
     "text of numbers": (
         lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
-        [TEST_SHARD, "text holds int64", "Save it"],
+        [TEST_SHARD, "text holds no text in rows 0, 1: 1", "data.text=COLUMN"],
     ),
     "null text": (
         lambda tmp: parquet_with(tmp, text=["a", None, None], label=[0, 1, 1]),
-        [TEST_SHARD, "row 1", "null", "Remove"],
+        [TEST_SHARD, "rows 1, 2: None", "Remove"],
     ),
     "null label": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=[0, None]),
@@ -445,21 +448,21 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     ),
     "labels -1, 1": (
         lambda tmp: parquet_with(tmp, text=["a", "b", "c"], label=[1, -1, 3]),
-        ["test in", "2 are not: -1, 3", "row 1", "Recode"],
+        ["labelled -1, 3", "Both need the same"],
     ),
     "labels in words": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=["neg", "pos"]),
-        ["test in", "'neg', 'pos'", "row 0", "Recode"],
+        ["labelled neg, pos", "Both need the same"],
     ),
     "labels in lists": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=[[0], [1]]),
-        ["test in", "[0], [1]", "Recode"],
+        ["test in", "[0], [1]", "rows 0, 1", "Recode"],
     ),
     "no rows": (
         lambda tmp: parquet_with(
             tmp, text=pa.array([], pa.string()), label=pa.array([], pa.int64())
         ),
-        ["test in", "no reviews", "needed"],
+        ["test in", "no reviews"],
     ),
     "no test folder": (
         lambda tmp: inside(
@@ -540,12 +543,14 @@ from attnexp.data.sources import find
 from attnexp.errors import UserError
 answer = {}
 try:
-    source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None))
+    settings = json.loads(sys.argv[3])
+    source = find(DataConfig(name=DataName(sys.argv[1]), path=sys.argv[2] or None, **settings))
     answer |= {"description": source.description, "key": source.key}
     answer["quick"] = "datasets" not in sys.modules
     corpus = source.read()
     for split in ("train", "test"):
         half = getattr(corpus, split)
+        answer["classes"] = corpus.classes
         answer[split] = [half.reviews, half.labels.tolist()]
 except UserError as error:
     answer["error"] = str(error)
@@ -570,10 +575,16 @@ def python(home: Path, endpoint: str, script: str, *words: str, **environment: s
 
 
 def ask_hub(
-    home: Path, endpoint: str, name: str = "", *, before: str = "", **environment: str
+    home: Path,
+    endpoint: str,
+    name: str = "",
+    *,
+    settings: str = "{}",
+    before: str = "",
+    **environment: str,
 ) -> dict[str, Any]:
     """What `find` and `read` give."""
-    words = ["hub" if name else "imdb", name]
+    words = ["hub" if name else "imdb", name, settings]
     answer: dict[str, Any] = json.loads(
         python(home, endpoint, before + SCRIPT, *words, **environment)
     )
@@ -627,6 +638,31 @@ def test_a_data_set_of_any_format_and_a_new_commit_has_a_new_key(tmp_path: Path)
         assert answer["test"] == answer["train"]
         keys.add(answer["key"])
     assert len(keys) == 2
+
+
+def test_a_configuration_its_splits_and_columns_are_chosen(tmp_path: Path) -> None:
+    card = """---
+configs:
+- {config_name: one, data_files: one.csv}
+- config_name: two
+  data_files: [{split: seen, path: old.csv}, {split: unseen, path: new.csv}]
+---"""
+    files = {
+        "one.csv": b"text,label\na,0\n",
+        "old.csv": b"a,b,c\nx,good,joy\ny,bad,grief\n",
+        "new.csv": b"a,b,c\nz,good,joy\nw,bad,grief\n",
+        "README.md": card.encode(),
+    }
+    settings = {"config": "two", "train_split": "seen", "test_split": "unseen"}
+    with serve(Hub("some/reviews", files)) as served:
+        for columns in ({"text": "a", "label": "b"}, {"text": "b", "label": "c"}):
+            asked = json.dumps(settings | columns)
+            answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews", settings=asked)
+            labels = ["bad", "good"] if columns["label"] == "b" else ["grief", "joy"]
+            texts = ["x", "y"] if columns["text"] == "a" else ["good", "bad"]
+            assert answer["classes"] == labels
+            assert answer["train"] == [texts, [1, 0]]
+            assert len(answer["test"][0]) == 2
 
 
 OTHERS = {
@@ -724,14 +760,17 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
 @pytest.mark.parametrize(
     ("files", "parts"),
     [
-        ({"train.csv": b"text,label\na,0\n"}, ["the splits train; train and test are needed"]),
         (
-            dict.fromkeys(("train.csv", "test.csv"), b"review,label\na,0\n"),
-            ["no column text; its columns are review, label"],
+            {"validation.csv": b"text,label\na,0\n"},
+            ["the splits validation, but no train", "data.train_split=NAME"],
+        ),
+        (
+            dict.fromkeys(("train.csv", "test.csv"), b"a,b,label\na,b,0\n"),
+            ["no column that is plainly the text; its columns are a, b, label"],
         ),
         (
             {"README.md": TWO_CONFIGURATIONS.encode()},
-            ["cannot be read", "pick one among", "Choose another"],
+            ["cannot be read", "pick one among", "data.config=NAME"],
         ),
     ],
     ids=["split", "column", "configurations"],
@@ -739,7 +778,7 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
 def test_what_is_no_set_of_reviews_is_told(
     tmp_path: Path, files: dict[str, bytes], parts: list[str]
 ) -> None:
-    if "train.csv" not in files:
+    if "README.md" in files:
         files = hub_files(tmp_path) | files
     with serve(Hub("some/reviews", files)) as served:
         answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")

@@ -241,7 +241,7 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     assert "Decided look by look on contrast (synthetic)" in tables
     assert "is not for stopping" in tables
     assert "fast against slow, peak, look by look: helps: " in " ".join(tables.split())
-    (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)
+    (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)["comparisons"]
     (study,) = comparison["sequential"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
     assert (study["point"], study["design"]["looks"]) == ("peak", [6])

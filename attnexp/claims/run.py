@@ -16,6 +16,8 @@ from attnexp.claims.layers import one_thread
 from attnexp.config.schema import did_you_mean
 from attnexp.errors import UserError
 
+SCHEMA = 1
+
 CLAIMS = sorted(
     itertools.chain.from_iterable(
         module.CLAIMS
@@ -72,9 +74,9 @@ def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
     console.print(table)
 
 
-def to_json(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
+def to_json(findings: Sequence[tuple[Claim, Finding]]) -> dict[str, Any]:
     """One record a claim."""
-    return [
+    records = [
         {
             "id": claim.id,
             "source": claim.source,
@@ -85,3 +87,4 @@ def to_json(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
         }
         for claim, finding in findings
     ]
+    return {"schema": SCHEMA, "claims": records}

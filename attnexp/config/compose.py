@@ -70,15 +70,19 @@ class NotChosen(UserError):
 ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
-def compose(words: Sequence[str]) -> RunConfig:
-    """The config of one run. Raises `UserError` for anything in `words` that is wrong."""
+def compose(*given: str | Sequence[str]) -> RunConfig:
+    """The config of one run, from words such as `seed=3`, or lists of them.
+
+    Raises `UserError` for anything in them that is wrong.
+    """
+    words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     with _hydra():
         overrides = parse(words)
         for override in overrides:
             if override.is_sweep_override():
-                given = shlex.quote(str(override.input_line))
+                said = shlex.quote(str(override.input_line))
                 raise UserError(
-                    f"{given} names several values, and this is one run. For many runs: "
+                    f"{said} names several values, and this is one run. For many runs: "
                     f"attnexp sweep {shlex.join(words)}"
                 )
             if override.key_or_group == "study":

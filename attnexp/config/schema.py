@@ -9,6 +9,7 @@ Option names are plain values of `StrEnum`, because OmegaConf checks those and r
 """
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -48,6 +49,8 @@ IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
 IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
+FROM_OWN = When("data=files and hub", lambda run: run.data.name in (DataName.files, DataName.hub))
+FROM_HUB = When("data=hub", lambda run: run.data.name is DataName.hub)
 FROM_FILES = When("data=imdb, files and hub", lambda run: run.data.name is not DataName.contrast)
 
 
@@ -77,6 +80,18 @@ class DataConfig:
     """Chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
     """imdb, files: a folder or file to read instead of downloading. hub: a data set's name."""
+    config: str | None = setting(None, when=FROM_HUB)
+    """The configuration of a data set that has several."""
+    text: str | None = setting(None, when=FROM_OWN)
+    """Column of the texts; found where its name is common, such as text."""
+    label: str | None = setting(None, when=FROM_OWN)
+    """Column of the classes, likewise."""
+    train_split: str = setting("train", when=FROM_OWN)
+    """Split to train on; of files, their name (train.csv) or folder within data.path."""
+    test_split: str | None = setting(None, when=FROM_OWN)
+    """Split to test on; null for test, or, where there is none, a share of train."""
+    test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
+    """That share: stratified by class, the same every time, equal texts on one side."""
     max_len: int = setting(80, ">= 1")
     """Tokens of a review."""
     vocab_size: int = setting(20_000, ">= 4")
@@ -88,11 +103,18 @@ class DataConfig:
     tokenizer: Tokenizer = Tokenizer.keras
     """Keras's rules, or torchtext's basic_english."""
     limit_train: int | None = setting(None, ">= 1")
-    """Train on this many reviews, drawn once (the same for every seed), balanced by label."""
+    """Train on this many reviews, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
     """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
     """Share of reviews whose label depends on word order alone."""
+
+    @property
+    def title(self) -> str:
+        """What reports call the data: imdb, or the name of a file, folder or hub data set."""
+        if self.name is DataName.files:
+            return os.path.basename(self.path or "")
+        return self.path or "" if self.name is DataName.hub else str(self.name)
 
 
 @dataclass(kw_only=True)

@@ -1,12 +1,14 @@
 """A data set as it is read, and what every form of it must hold."""
 
+import re
 import reprlib
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
+from attnexp.data.split import draw_test
 from attnexp.data.text import Ragged
 from attnexp.errors import UserError
 
 SPLITS = ("train", "test")
+SENTIMENTS = ("negative", "positive")
+"""The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
+SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
+MAX_CLASSES = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,8 +33,8 @@ class Split:
 
     reviews: list[str] | Ragged
     """Texts; or, from Keras's file, word ranks."""
-    labels: NDArray[np.int8]
-    """(n,) of 0 (negative) and 1 (positive)."""
+    labels: NDArray[np.integer]
+    """(n,) of 0 to C - 1; int8 where C fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +43,10 @@ class Corpus:
 
     train: Split
     test: Split
+    classes: tuple[str, ...] = SENTIMENTS
+    """C names, in the order of their labels."""
+    is_drawn: bool = False
+    """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
     """What reading found to question."""
 
@@ -44,15 +55,38 @@ def corpus(
     halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]],
     where: Path,
     counts: Mapping[str, int] | None = None,
+    test_share: float | None = None,
 ) -> Corpus:
     """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail.
 
-    counts: what reading found to question, by the names of `quality`.
+    counts: what reading found to question, by the names of `quality`. test_share: how much of train
+    is drawn for test, where that is not among the halves.
     """
+    for split, (reviews, labels) in halves.items():
+        _check(reviews, labels, f"{split} in {where}")
     marks = sum(_without_marks(reviews) for reviews, _ in halves.values())
-    train, test = (_split(*halves[split], where=f"{split} in {where}") for split in SPLITS)
-    counts = {**(counts or {}), BYTE_ORDER_MARKS: marks}
-    return Corpus(train=train, test=test, quality=found(counts))
+    classes, splits = _classes(halves, where)
+    if is_drawn := "test" not in splits:
+        assert test_share is not None
+        splits = _drawn(splits["train"], test_share)
+    for split in SPLITS:
+        if len(held := np.unique(splits[split].labels)) < 2:
+            raise UserError(
+                f"{split} in {where}: every review is labelled {classes[held[0]]}. Two classes or "
+                f"more are needed."
+            )
+    if alone := set(np.unique(splits["test"].labels)) - set(np.unique(splits["train"].labels)):
+        raise UserError(
+            f"{where}: no review of train is labelled {_some(classes[i] for i in sorted(alone))}, "
+            f"as some of test are. Both need the same labels."
+        )
+    return Corpus(
+        train=splits["train"],
+        test=splits["test"],
+        classes=classes,
+        is_drawn=is_drawn,
+        quality=found({**(counts or {}), BYTE_ORDER_MARKS: marks}),
+    )
 
 
 def _without_marks(reviews: list[str] | Ragged) -> int:
@@ -65,27 +99,78 @@ def _without_marks(reviews: list[str] | Ragged) -> int:
     return len(marked)
 
 
-def _split(reviews: list[str] | Ragged, labels: list[Any], *, where: str) -> Split:
+def _check(reviews: list[str] | Ragged, labels: list[Any], where: str) -> None:
     """What every format must hold; `UserError` if it does not."""
     if not reviews:
-        raise UserError(f"{where} holds no reviews. Both train and test are needed, whole.")
+        raise UserError(f"{where} holds no reviews.")
     if len(reviews) != len(labels):
         raise UserError(
             f"{where} holds {len(reviews)} reviews but {len(labels)} labels. Fetch it again."
         )
-    if strange := {row: label for row, label in enumerate(labels) if label not in (0, 1)}:
-        row = next(iter(strange))
-        values = ", ".join(sorted({reprlib.repr(label) for label in strange.values()})[:5])
+    wrong = [
+        row
+        for row, one in enumerate(labels)
+        if not isinstance(one, int | str) or one == "" or _is_fraction(one)
+    ]
+    if wrong:
+        values = _some(sorted({reprlib.repr(labels[row]) for row in wrong}))
         raise UserError(
-            f"{where}: labels must be 0 (negative) or 1 (positive), but {len(strange)} are not: "
-            f"{values}, first in row {row}. Recode them, or remove these rows."
+            f"{where}: labels must be names or whole numbers, but {len(wrong)} are not: {values}, "
+            f"in {in_rows(wrong)}. Recode them, remove these rows, or name another column: "
+            f"data.label=COLUMN."
         )
-    if len(held := set(labels)) < 2:
+
+
+def _classes(
+    halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
+) -> tuple[tuple[str, ...], dict[str, Split]]:
+    """The names of all classes in their order, and the splits labelled by it."""
+    values = set(chain(*(labels for _, labels in halves.values())))
+    meant: Callable[[Any], Any] = int if all(map(_is_whole, values)) else str
+    order = sorted({meant(value) for value in values})
+    if len(order) > MAX_CLASSES:
         raise UserError(
-            f"{where}: every review is labelled {held.pop()}. Both 0 (negative) and 1 (positive) "
-            f"are needed."
+            f"{where}: {len(order):,} labels differ, such as {_some(order)}; at most "
+            f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
         )
-    return Split(reviews=reviews, labels=np.array(labels, np.int8))
+    names = tuple(map(str, order))
+    label_of = {value: order.index(meant(value)) for value in values}
+    dtype = np.min_scalar_type(-len(order))
+    return SENTIMENTS if names in SYNONYMS else names, {
+        split: Split(reviews=reviews, labels=np.array([label_of[one] for one in labels], dtype))
+        for split, (reviews, labels) in halves.items()
+    }
+
+
+def _drawn(split: Split, test_share: float) -> dict[str, Split]:
+    assert isinstance(split.reviews, list)
+    is_test = draw_test(split.reviews, split.labels, test_share)
+    return {
+        name: Split(reviews=[*compress(split.reviews, rows)], labels=split.labels[rows])
+        for name, rows in zip(SPLITS, (~is_test, is_test), strict=True)
+    }
+
+
+def _is_whole(value: int | str) -> bool:
+    return (
+        re.fullmatch(r"-?\d+", value) is not None if isinstance(value, str) else type(value) is int
+    )
+
+
+def _is_fraction(value: int | str) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"-?\d*\.\d+(e-?\d+)?", value) is not None
+
+
+def _some(values: Iterable[object]) -> str:
+    """The first five."""
+    shown = [*map(str, values)]
+    return ", ".join(shown[:5]) + (", ..." if shown[5:] else "")
+
+
+def in_rows(rows: Sequence[int]) -> str:
+    """`row 3`, or `rows 3, 4, 5 and 2 more`; the first row of a table is row 0."""
+    shown = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5:,} more" if rows[5:] else "")
+    return f"row{'s' if rows[1:] else ''} {shown}"
 
 
 @contextmanager
@@ -99,6 +184,7 @@ def as_user_error(what: Path | str) -> Iterator[None]:
         OSError,
         ValueError,
         EOFError,
+        RecursionError,
         zlib.error,
         tarfile.TarError,
         zipfile.BadZipFile,

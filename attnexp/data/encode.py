@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -18,12 +19,12 @@ from attnexp import memory, progress
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
 from attnexp.data.cache import cache_dir, kept
-from attnexp.data.corpus import SPLITS, Corpus
+from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
 from attnexp.errors import UserError
 
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 """Raised when the meaning of a cache file changes; files of another format are not read."""
 
 
@@ -32,7 +33,7 @@ class Encoded:
     """One split as the model takes it."""
 
     ids: NDArray[np.int32]  # (n, max_len)
-    labels: NDArray[np.int8]  # (n,), 0 or 1
+    labels: NDArray[np.integer]  # (n,), 0 to C - 1
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -46,6 +47,8 @@ class Dataset:
     test: Encoded
     words: list[str]
     """The vocabulary in use, most frequent first; empty where the source has ranks only."""
+    classes: tuple[str, ...]
+    """C names, in the order of their labels."""
     source: str
     fingerprint: str
     """Of the content: the same reviews from another kind of file have the same."""
@@ -58,20 +61,24 @@ class Ranked:
     """A whole corpus as ranks: what the cache holds."""
 
     train: Ragged
-    train_labels: NDArray[np.int8]
+    train_labels: NDArray[np.integer]
     test: Ragged
-    test_labels: NDArray[np.int8]
+    test_labels: NDArray[np.integer]
     words: list[str]
+    classes: tuple[str, ...]
+    is_drawn: bool
     quality: Quality
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any review, label or word."""
+        """Sixteen hex digits that change with any review, label, word or name of a class."""
         digest = hashlib.sha256()
         for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
             for array in (split.values, split.offsets, labels):
                 digest.update(array.tobytes())
         digest.update("\n".join(self.words).encode())
+        if self.classes != SENTIMENTS:
+            digest.update(json.dumps(self.classes).encode())
         return digest.hexdigest()[:16]
 
     def save(self, file: IO[bytes], about: dict[str, str]) -> None:
@@ -80,7 +87,16 @@ class Ranked:
         about: what to say of the file without reading it all (see `describe`).
         """
         sizes = {"n_train": len(self.train), "n_test": len(self.test)}
-        found = {"fingerprint": self.fingerprint, "quality": self.quality}
+        counts = [
+            np.bincount(labels, minlength=len(self.classes)).tolist()
+            for labels in (self.train_labels, self.test_labels)
+        ]
+        found = {
+            "fingerprint": self.fingerprint,
+            "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
+            "is_drawn": self.is_drawn,
+            "quality": self.quality,
+        }
         text = json.dumps({**about, **sizes, **found})
         np.savez(
             file,
@@ -99,18 +115,22 @@ class Ranked:
         """Read what `save` wrote. Raises one of `cache.DAMAGED` where that is damaged."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             words = arrays["words"].tobytes().decode()
+            about = json.loads(arrays["about"].tobytes())
             return cls(
                 train=Ragged(arrays["train"], arrays["train_offsets"]),
                 train_labels=arrays["train_labels"],
                 test=Ragged(arrays["test"], arrays["test_offsets"]),
                 test_labels=arrays["test_labels"],
                 words=words.split("\n") if words else [],
-                quality=json.loads(arrays["about"].tobytes())["quality"],
+                classes=tuple(about["classes"]),
+                is_drawn=about["is_drawn"],
+                quality=about["quality"],
             )
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """What a cache file says of itself: source, tokenizer, sizes, fingerprint."""
+    """What a cache file says of itself: source, tokenizer, sizes, fingerprint, and of every class
+    how many reviews of train and of test it has."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         about: dict[str, Any] = json.loads(arrays["about"].tobytes())
     return about
@@ -130,43 +150,63 @@ def load(config: DataConfig) -> Dataset:
     else:
         source = sources.find(config)
         description = source.description
-        about = {"source": description, "tokenizer": str(config.tokenizer)}
 
         def rank() -> Ranked:
             progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
-            return _rank(source.read(), config)
+            corpus = source.read()
+            if corpus.is_drawn:
+                share = f"{config.test_share:.0%}"
+                progress.note(f"There is no test split: {share} of train is drawn as one.")
+            return _rank(corpus, config)
 
         ranked = kept(
             cache_path(source, config),
             read=Ranked.load,
             make=rank,
-            write=lambda file, made: made.save(file, about),
+            write=lambda file, made: made.save(file, _about(source, made, config)),
         )
+        description = _about(source, ranked, config)["source"]
     return Dataset(
         train=_encode(ranked.train, ranked.train_labels, config, "train"),
         test=_encode(ranked.test, ranked.test_labels, config, "test"),
         words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
+        classes=ranked.classes,
         source=description,
         fingerprint=ranked.fingerprint,
         quality=ranked.quality,
     )
 
 
-def load_test(config: DataConfig, words: Sequence[str]) -> Encoded:
-    """A test split under a vocabulary made before: a finished run meets other reviews."""
-    if config.name is DataName.contrast:
-        test = contrast.generate(config.order_fraction or 0.0).test
-    else:
-        test = sources.find(config).read().test
-    if not words or isinstance(test.reviews, Ragged):
+def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[str, str]:
+    drawn = f", {config.test_share:.0%} drawn as test" if ranked.is_drawn else ""
+    return {"source": source.description + drawn, "tokenizer": str(config.tokenizer)}
+
+
+def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
+    """A test split, or all of what has none, under a vocabulary and classes made before: a finished
+    run meets other reviews.
+
+    Raises `UserError` where the two do not meet.
+    """
+    corpus = sources.find(config).read()
+    splits = [corpus.train, corpus.test] if corpus.is_drawn else [corpus.test]
+    texts: list[Any] = [*chain(*(split.reviews for split in splits))]
+    if not words or not isinstance(texts[0], str):
         raise UserError(
             "Word ranks have no words (Keras's imdb.npz), so a model and reviews from different "
             "places cannot meet. Use text on both sides."
         )
-    texts = progress.track(test.reviews, total=len(test.reviews), label="encoding test")
-    ranks = rank_with(words, texts, tokenizer(config.tokenizer))
+    if unknown := [name for name in corpus.classes if name not in classes]:
+        raise UserError(
+            f"{config.path} has labels that the run has not: {', '.join(unknown[:5])}. The run has "
+            f"{', '.join(classes[:5])}. Recode them, or name their column: data.label=COLUMN."
+        )
+    label_of = np.array([classes.index(name) for name in corpus.classes])
+    labels = label_of[np.concatenate([split.labels for split in splits])]
+    tracked = progress.track(texts, total=len(texts), label="encoding test")
+    ranks = rank_with(words, tracked, tokenizer(config.tokenizer))
     _check_words(ranks, "test", config)
-    return _encode(ranks, test.labels, config, "test")
+    return _encode(ranks, labels, config, "test")
 
 
 def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
@@ -197,6 +237,8 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         test=ranks[1],
         test_labels=test.labels,
         words=ranks[2],
+        classes=corpus.classes,
+        is_drawn=corpus.is_drawn,
         quality=corpus.quality | compared,
     )
 
@@ -209,27 +251,28 @@ def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
         )
 
 
-def _encode(ranks: Ragged, labels: NDArray[np.int8], config: DataConfig, split: str) -> Encoded:
+def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
     num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
     memory.check(num_bytes, f"{len(ranks):,} reviews as data.max_len={config.max_len} ids")
     ids = to_ids(ranks, config)
     if limit is not None:
-        chosen = _balanced_sample(labels, limit, split)
+        chosen = _stratified_sample(labels, limit, split)
         ids, labels = ids[chosen], labels[chosen]
     return Encoded(ids=ids, labels=labels)
 
 
-def _balanced_sample(labels: NDArray[np.int8], limit: int, split: str) -> NDArray[np.intp]:
-    """`limit` rows, half of either label, the same in every run, in their old order."""
+def _stratified_sample(labels: NDArray[np.integer], limit: int, split: str) -> NDArray[np.intp]:
+    """`limit` rows, every class with its share, the same in every run, in their old order."""
+    if limit > len(labels):
+        raise UserError(
+            f"data.limit_{split}={limit}, but there are {len(labels)} reviews. Use {len(labels)} "
+            f"or less, or data.limit_{split}=null for all."
+        )
     random = np.random.default_rng(0)
-    halves = []
-    for label, size in ((0, limit // 2), (1, limit - limit // 2)):
-        rows = np.flatnonzero(labels == label)
-        if size > len(rows):
-            raise UserError(
-                f"data.limit_{split}={limit} wants {size} reviews of label {label}, but there are "
-                f"{len(rows)}. Use {2 * len(rows)} or less, or data.limit_{split}=null for all."
-            )
-        halves.append(random.permutation(rows)[:size])
-    return np.sort(np.concatenate(halves))
+    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
+    classes = [
+        random.permutation(np.flatnonzero(labels == label))[:size]
+        for label, size in enumerate(np.diff(ends, prepend=0))
+    ]
+    return np.sort(np.concatenate(classes))

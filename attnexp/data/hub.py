@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from attnexp import progress
-from attnexp.data.corpus import SPLITS
 from attnexp.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,10 +17,11 @@ DEADLINE = 5.0
 """Seconds the hub gets to answer a first request; the library's own retries take minutes."""
 
 
-def cached(name: str) -> Path | None:
+def cached(name: str, splits: Sequence[str] = ()) -> Path | None:
     """The folder of data set `name` in the cache, named by its commit; None if not there whole.
 
-    Raises `UserError` if no data set of the hub can be called `name`.
+    splits: what its files are known to be named by. Raises `UserError` if no data set of the hub
+    can be called `name`.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -39,7 +40,7 @@ def cached(name: str) -> Path | None:
     numbered = [re.fullmatch(r"(.+)-\d+-of-0*(\d+)\..+", name) for name in names]
     parts = Counter(match.groups() for match in numbered if match)
     missing = any(found < int(wanted) for (_, wanted), found in parts.items())
-    if missing or not all(any(split in name for name in names) for split in SPLITS):
+    if missing or not all(any(split in name for name in names) for split in splits):
         return None
     return folder
 
@@ -84,10 +85,14 @@ def download(name: str, *, remedy: str) -> Path:
         raise UserError(f"{reason}\n{remedy}") from None
 
 
-def tables(folder: Path) -> dict[str, "pa.Table"]:
-    """The train and test tables of a data set's folder, as `datasets` reads its card and files.
+def tables(
+    folder: Path, config: str | None = None, train: str = "train", test: str | None = None
+) -> dict[str, "pa.Table"]:
+    """The train and, if there is one, the test table of a data set's folder, as `datasets` reads
+    its card and files.
 
-    Raises `UserError` if there are none.
+    config, train, test: what it calls them; test=None for "test" if it has that. Raises `UserError`
+    where they are not to be had.
     """
     import datasets
     from huggingface_hub import utils
@@ -95,18 +100,47 @@ def tables(folder: Path) -> dict[str, "pa.Table"]:
     quiet(datasets.utils, utils)
     with TemporaryDirectory() as scratch:
         try:
-            found = datasets.load_dataset(str(folder), cache_dir=scratch, keep_in_memory=True)
+            found = datasets.load_dataset(
+                str(folder), config, cache_dir=scratch, keep_in_memory=True
+            )
         except Exception as error:  # each file format has its own
             raise UserError(
-                f"The data set in {folder} cannot be read ({said(error)}). Choose another; or, if "
-                f"its files are damaged, delete {folder.parents[1]}, to download it again."
+                f"The data set in {folder} cannot be read ({said(error)}). If it has several "
+                f"configurations, choose one: data.config=NAME. If its files are damaged, delete "
+                f"{folder.parents[1]}, to download it again."
             ) from None
-    if not set(SPLITS) <= found.keys():
+    return _two(found, folder, train, test)
+
+
+def saved_tables(
+    folder: Path, train: str = "train", test: str | None = None
+) -> dict[str, "pa.Table"]:
+    """The same of a folder that `save_to_disk` of `datasets` wrote; a data set without splits is
+    all train."""
+    import datasets
+
+    try:
+        found = datasets.load_from_disk(str(folder), keep_in_memory=True)
+    except Exception as error:
         raise UserError(
-            f"The data set in {folder} has the splits {', '.join(found)}; train and test are "
-            f"needed. Choose another, or save the two as parquet and use data=files."
+            f"The data set in {folder} cannot be read ({said(error)}). Save it again."
+        ) from None
+    return _two(found if isinstance(found, dict) else {train: found}, folder, train, test)
+
+
+def _two(found: Any, folder: Path, train: str, test: str | None) -> dict[str, "pa.Table"]:
+    if missing := {train, test or train} - found.keys():
+        raise UserError(
+            f"The data set in {folder} has the splits {', '.join(found)}, but no "
+            f"{' and '.join(sorted(missing))}. Choose two: data.train_split=NAME "
+            f"data.test_split=NAME."
         )
-    return {split: found[split].with_format("arrow")[:] for split in SPLITS}
+    if test is None and "test" in found:
+        test = "test"
+    names = {"train": train} | ({"test": test} if test else {})
+    if ignored := found.keys() - names.values():
+        progress.note(f"Not read: the splits {', '.join(sorted(ignored))}.")
+    return {split: found[name].with_format("arrow")[:] for split, name in names.items()}
 
 
 def quiet(*libraries: Any) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 from rich.console import Console
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, hub, sources
+from attnexp.data import encode, sources
 from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import in_words
 from attnexp.errors import UserError
+
+SCHEMA = 1
 
 
 def take(config: DataConfig) -> dict[str, Any]:
@@ -23,6 +25,7 @@ def take(config: DataConfig) -> dict[str, Any]:
     imdb = DataConfig(path=os.environ.get("ATTNEXP_IMDB") or None)
     wanted = {str(one.name): one for one in (DataConfig(name=DataName.contrast), imdb, config)}
     return {
+        "schema": SCHEMA,
         "sets": [_locate(one) for one in reversed(wanted.values())],
         "cache": str(cache_dir()),
         "files": [_describe(path) for path in sorted(cache_dir().glob("*.npz"))],
@@ -35,7 +38,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
         return found | {"source": "generated here; needs no file and no cache"}
     if config.name is DataName.hub or not config.path:
         name = config.path or sources.IMDB
-        if not hub.cached(name):
+        if not sources.cached(config):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
         source = sources.find(config)
@@ -56,12 +59,17 @@ def show(inventory: dict[str, Any], console: Console) -> None:
     for file in inventory["files"]:
         size = f"{file['bytes'] / 1e6:.0f} MB"
         console.print(f"  {file['file']}  {size}, {file['made']}", soft_wrap=True)
-        if "quality" in file:
+        if "classes" in file:
             console.print(
                 f"    {file['n_train']:,} + {file['n_test']:,} reviews, {file['tokenizer']} "
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )
+            sizes = [
+                f"{name} {train:,} + {test:,}" for name, (train, test) in file["classes"].items()
+            ]
+            told = f"{len(sizes)} classes: {'; '.join(sizes)}"
+            console.print(textwrap.indent(textwrap.fill(told, 76, max_lines=5), "    "))
             if told := in_words(file["quality"]):
                 console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:

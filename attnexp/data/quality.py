@@ -23,7 +23,7 @@ Quality = dict[str, int]
 
 def compare(
     reviews: Sequence[Iterable[str | NDArray[np.int32]]],
-    labels: Sequence[NDArray[np.int8]],
+    labels: Sequence[NDArray[np.integer]],
     ranks: Sequence[Ragged],
 ) -> Quality:
     """What the texts of train and test say of each other; those without a word say nothing.

@@ -4,16 +4,17 @@
 """
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from attnexp import progress
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import acl_imdb, hub, keras_npz
+from attnexp.data import acl_imdb, hub, keras_npz, tables
 from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
 from attnexp.errors import UserError
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 IMDB = "stanfordnlp/imdb"
 
 FORMATS = (
-    "a folder of parquet files as on the hub (train-*.parquet, test-*.parquet, columns text and "
-    "label), the aclImdb folder, aclImdb_v1.tar.gz, or Keras's imdb.npz"
+    "a csv, tsv, jsonl or parquet file, a folder of such files (train.csv, test.csv, or "
+    "train-*.parquet as on the hub), what save_to_disk of `datasets` wrote, the aclImdb folder, "
+    "aclImdb_v1.tar.gz, or Keras's imdb.npz"
 )
 WAYS_TO_IMDB = f"""Ways to get IMDB:
   data.path=PATH     {FORMATS}
@@ -56,83 +58,155 @@ def find(data: DataConfig) -> Source:
     Raises `UserError`, which says what to do, when it is nowhere or not in a known format.
     """
     assert data.name is not DataName.contrast
+    if data.name is DataName.hub or not data.path:
+        return _on_hub(data)
+    path = Path(data.path).expanduser().absolute()
+    with as_user_error(path):
+        if not path.exists():
+            setting = "ATTNEXP_IMDB" if os.environ.get("ATTNEXP_IMDB") == data.path else "data.path"
+            raise UserError(f"{setting}={data.path} does not exist. Give {FORMATS}.")
+        return _in_folder(path, data) if path.is_dir() else _in_file(path, data)
+
+
+def cached(data: DataConfig) -> Path | None:
+    """The folder in the hub's cache of a data set of the hub; None if it is not there whole."""
     if data.name is DataName.hub:
-        return _on_hub(data.path or "", remedy=WAYS_TO_OTHERS)
-    if data.name is DataName.imdb and not data.path:
-        return _on_hub(IMDB, remedy=WAYS_TO_IMDB)
-    return _on_disk(data.path or "")
+        return hub.cached(data.path or "", [data.test_split] if data.test_split else [])
+    return hub.cached(IMDB, SPLITS)
 
 
-def _on_hub(name: str, *, remedy: str) -> Source:
-    folder = hub.cached(name) or hub.download(name, remedy=remedy)
-
-    def read() -> Corpus:
-        tables = hub.tables(folder)
-        return corpus({split: _columns(tables[split], str(folder)) for split in SPLITS}, folder)
-
+def _on_hub(data: DataConfig) -> Source:
+    is_imdb = data.name is DataName.imdb
+    name = IMDB if is_imdb else data.path or ""
+    remedy = WAYS_TO_IMDB if is_imdb else WAYS_TO_OTHERS
+    folder = cached(data) or hub.download(name, remedy=remedy)
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",
-        key=hashlib.sha256(f"{name}@{folder.name}".encode()).hexdigest(),
-        read=read,
+        key=_key(f"{name}@{folder.name}", data),
+        read=lambda: _of_tables(
+            hub.tables(folder, data.config, data.train_split, data.test_split), folder, data
+        ),
     )
 
 
-def _on_disk(given: str) -> Source:
-    path = Path(given).expanduser().absolute()
-    with as_user_error(path):
-        if not given or not path.exists():
-            setting = "ATTNEXP_IMDB" if os.environ.get("ATTNEXP_IMDB") == given else "data.path"
-            raise UserError(f"{setting}={given} does not exist. Give {FORMATS}.")
-        return _in_folder(path) if path.is_dir() else _in_file(path)
-
-
-def _in_folder(path: Path) -> Source:
+def _in_folder(path: Path, data: DataConfig) -> Source:
     for folder in (path, path / "aclImdb"):
         if acl_imdb.is_acl_imdb(folder):
-            return _source(
-                "aclImdb folder", folder, acl_imdb.key_of_folder(folder), acl_imdb.read_folder
-            )
-    files = [file for pattern in ("*.parquet", "*/*.parquet") for file in path.glob(pattern)]
-    shards = {
-        split: sorted(file for file in files if file.name.startswith(f"{split}-"))
-        for split in SPLITS
+            key = acl_imdb.key_of_folder(folder)
+            return _source("aclImdb folder", folder, key, acl_imdb.read_folder)
+    if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        held = sorted(file for file in path.rglob("*") if file.is_file())
+        return _source(
+            "saved data set in",
+            path,
+            _key(_digest(*held), data),
+            lambda folder: _of_tables(
+                hub.saved_tables(folder, data.train_split, data.test_split), folder, data
+            ),
+        )
+    files = sorted(
+        file
+        for pattern in ("*", "*/*")
+        for file in path.glob(pattern)
+        if tables.kind_of(file) and not file.is_dir()
+    )
+    return _of_files(path, _by_split(path, files, data), files, data)
+
+
+def _by_split(path: Path, files: list[Path], data: DataConfig) -> dict[str, list[Path]]:
+    """The files to train and, if there are any, to test on."""
+    names = {"train": data.train_split, "test": data.test_split or "test"}
+    found = {
+        split: [file for file in files if _belongs(file.relative_to(path), name)]
+        for split, name in names.items()
     }
-    homes = sorted({file.parent for split in SPLITS for file in shards[split]})
-    if not homes:
-        held = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
-        raise UserError(f"{path} is in no known format; it holds {held}. Give {FORMATS}.")
-    if len(homes) > 1:
-        raise UserError(f"{path} holds several data sets. Give one: {', '.join(map(str, homes))}.")
-    digest = hashlib.sha256()
-    for split in SPLITS:
-        _check_complete(shards[split], split, homes[0])
-        digest.update(split.encode() + b"".join(_digest(file) for file in shards[split]))
-    read = partial(_read_parquet, shards)
-    return _source("parquet files in", homes[0], digest.hexdigest(), read)
+    if not found["train"] and len(files) == 1 and not data.test_split:
+        found = {"train": files, "test": []}
+    for split, shards in found.items():
+        if not shards and (split == "train" or data.test_split):
+            held = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
+            raise UserError(
+                f"{path} holds no {names[split]} file in a known format; it holds {held}. Name "
+                f"its files: data=files data.train_split=NAME data.test_split=NAME. Or give "
+                f"{FORMATS}."
+            )
+        if len(homes := {f"{file.parent}/*.{tables.kind_of(file)}" for file in shards}) > 1:
+            raise UserError(
+                f"{path} holds several data sets. Give one: {', '.join(sorted(homes))}."
+            )
+        _check_complete(shards, names[split], path)
+    return {split: shards for split, shards in found.items() if shards}
+
+
+def _belongs(file: Path, name: str) -> bool:
+    """Whether a file is the split `name`, a numbered part of it, or in a folder of that name."""
+    stem = file.as_posix().removesuffix(file.name) + file.name.partition(".")[0]
+    return re.fullmatch(rf"(.*/)?{re.escape(name)}([-_]\d[^/]*|/[^/]*)?", stem) is not None
 
 
 def _check_complete(shards: list[Path], split: str, home: Path) -> None:
     wanted = max(
-        (int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)), default=1
+        (int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)), default=0
     )
     if len(shards) < wanted:
         raise UserError(
-            f"{home} holds {len(shards)} of {wanted} parquet files {split}-*.parquet. Both train "
-            f"and test are needed, whole: fetch the missing files."
+            f"{home} holds {len(shards)} of {wanted} files {split}-*. Fetch the missing files."
         )
 
 
-def _in_file(path: Path) -> Source:
+def _in_file(path: Path, data: DataConfig) -> Source:
+    if tables.kind_of(path):
+        return _of_files(path, {"train": [path]}, [path], data)
     with path.open("rb") as file:
         start = file.read(2)
     if start == b"\x1f\x8b":
-        return _source("aclImdb archive", path, _digest(path).hex(), acl_imdb.read_archive)
+        return _source("aclImdb archive", path, _digest(path), acl_imdb.read_archive)
     if start == b"PK":
-        return _source("Keras's word ranks in", path, _digest(path).hex(), _read_keras)
+        return _source("Keras's word ranks in", path, _digest(path), _read_keras)
     raise UserError(
         f"{path} is in no known format ({path.stat().st_size} bytes, beginning with {start!r}). "
         f"Give {FORMATS}."
     )
+
+
+def _of_files(
+    path: Path, shards: Mapping[str, list[Path]], files: list[Path], data: DataConfig
+) -> Source:
+    home = shards["train"][0].parent if path.is_dir() else path
+    kind = f"{tables.kind_of(shards['train'][0])} file{'s in' if path.is_dir() else ''}"
+    digests = {split: _digest(*held) for split, held in shards.items()}
+
+    def read(where: Path) -> Corpus:
+        used = [file for held in shards.values() for file in held]
+        if ignored := [str(file.relative_to(path)) for file in files if file not in used]:
+            progress.note(f"Not read: {', '.join(ignored)}.")
+        halves = {
+            split: tables.read_files(held, data.text, data.label) for split, held in shards.items()
+        }
+        return _corpus(halves, where, data)
+
+    return _source(kind, home, _key(json.dumps(digests), data), read)
+
+
+def _of_tables(found: Mapping[str, "pa.Table"], folder: Path, data: DataConfig) -> Corpus:
+    halves = {
+        split: tables.labelled(table, f"{split} in {folder}", data.text, data.label)
+        for split, table in found.items()
+    }
+    return _corpus(halves, folder, data)
+
+
+def _corpus(halves: Mapping[str, tables.Labelled], where: Path, data: DataConfig) -> Corpus:
+    if "test" not in halves and data.name is DataName.imdb:
+        raise UserError(
+            f"{where} holds train, but no test, and IMDB has both. Data of your own are "
+            f"data=files: a share of train is drawn for test there."
+        )
+    text, label = halves["train"].columns
+    if (text, label) not in ((data.text, data.label), ("text", "label")):
+        progress.note(f"Column {text} is the text, {label} the label.")
+    pairs = {split: (half.texts, half.labels) for split, half in halves.items()}
+    return corpus(pairs, where, test_share=data.test_share)
 
 
 def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> Source:
@@ -143,49 +217,21 @@ def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> 
     return Source(description=f"{kind} {path}", key=key, read=checked)
 
 
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+def _key(content: str, data: DataConfig) -> str:
+    """Of the bytes, and of what is read from them."""
+    asked = [data.config, data.text, data.label, data.train_split, data.test_split, data.test_share]
+    return hashlib.sha256(json.dumps([content, *asked]).encode()).hexdigest()
 
 
-def _read_parquet(shards: dict[str, list[Path]], home: Path) -> Corpus:
-    from pyarrow import parquet
-
-    halves: dict[str, tuple[list[str], list[Any]]] = {split: ([], []) for split in SPLITS}
-    for split, files in shards.items():
-        for file in files:
-            with as_user_error(file), parquet.ParquetFile(file) as opened:
-                texts, labels = _columns(opened.read(), str(file))
-            halves[split][0].extend(texts)
-            halves[split][1].extend(labels)
-    return corpus(halves, home)
+def _digest(*files: Path) -> str:
+    digests = []
+    for path in files:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return ",".join(digests)
 
 
 def _read_keras(path: Path) -> Corpus:
     arrays = keras_npz.load(path)
     halves = {split: (Ragged.of(x), y.tolist()) for split, (x, y) in arrays.items()}
     return corpus(halves, path)
-
-
-def _columns(table: "pa.Table", where: str) -> tuple[list[str], list[Any]]:
-    """The texts and labels of a table, in its order."""
-    import pyarrow as pa
-
-    if twice := [name for name in ("text", "label") if table.column_names.count(name) > 1]:
-        raise UserError(f"{where} has more than one column {' and '.join(twice)}. Leave one.")
-    if missing := [name for name in ("text", "label") if name not in table.column_names]:
-        raise UserError(
-            f"{where} has no column {' or '.join(missing)}; its columns are "
-            f"{', '.join(table.column_names)}. Rename the review column to text and the column of "
-            f"0 and 1 to label."
-        )
-    text, label = table["text"], table["label"]
-    if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
-        raise UserError(f"{where}: column text holds {text.type}, not strings. Save it as strings.")
-    texts = text.to_pylist()
-    if text.null_count:
-        raise UserError(
-            f"{where}: the text of row {texts.index(None)} is null ({text.null_count} such rows). "
-            f"Remove rows without text."
-        )
-    return texts, label.to_pylist()

@@ -1,6 +1,6 @@
-"""The classifier of K: embedding, position, self-attention, pooling, logit.
+"""The classifier of K: embedding, position, self-attention, pooling, logits.
 
-Shapes: B batch, T tokens, D model width.
+Shapes: B batch, T tokens, D model width, C classes.
 
 `build_model`, with `size`, is the only reader of model config; everything else receives plain
 keywords.
@@ -36,7 +36,7 @@ WORDS = f"{WordEmbedding.__module__}:{WordEmbedding.__name__}"
 
 
 class Classifier(nn.Module):
-    """ids -> logit of the positive class."""
+    """ids -> logits: of two classes one, the log-odds of the second; of more, one a class."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class Classifier(nn.Module):
         """The pieces, in the order in which a review meets them.
 
         embedding: ids -> (B, T, D). cls: a vector (D,) to put in front. position: joins a table.
-        mixers come before layers. pool: the one vector of a review. output: (B, width) -> (B, 1).
+        mixers come before layers. pool: the one vector of a review. output: (B, width) -> (B, 1),
+        or (B, C) of more than two classes.
         """
         super().__init__()
         self.embedding = embedding
@@ -74,7 +75,7 @@ class Classifier(nn.Module):
         self.pattern = pattern
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids: (B, T) integers, `PAD` where a review is shorter. Returns (B,) logits."""
+        """ids: (B, T) integers, `PAD` where a review is shorter. Returns logits (B,) or (B, C)."""
         x = self.embedding(ids)
         if self.cls is not None:  # stands in front, and is a real token
             x = torch.cat([self.cls.expand(len(ids), 1, -1), x], dim=1)
@@ -88,8 +89,8 @@ class Classifier(nn.Module):
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
         review = self.pooled(x, key_padding_mask, self.allowed(key_padding_mask), positions)
-        logit: Tensor = self.output(self.dropout(review))
-        return logit.squeeze(-1)
+        logits: Tensor = self.output(self.dropout(review))
+        return logits.squeeze(-1)
 
     def pooled(
         self, x: Tensor, key_padding_mask: Tensor, allowed: Tensor | None, positions: Tensor
@@ -118,21 +119,23 @@ class Classifier(nn.Module):
         return allowed
 
 
-def build_model(config: RunConfig) -> nn.Module:
-    """The model a config asks for: ids (B, T) -> logits (B,), a network or a baseline.
+def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
+    """The model a config asks for, a network or a baseline: ids (B, T) -> logits, which are (B,) of
+    two classes and (B, C) of more.
 
     Its weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be
     built, and for a model that this machine cannot hold.
     """
     if config.model.fills("Baseline"):
+        more_than_two = {"num_classes": num_classes} if num_classes > 2 else {}
         baseline: seams.Baseline = _build(
-            config.model, config.data.vocab_size, seed=config.seed_of("init")
+            config.model, config.data.vocab_size, seed=config.seed_of("init"), **more_than_two
         )
         return baseline
-    return build_classifier(config)
+    return build_classifier(config, num_classes)
 
 
-def build_classifier(config: RunConfig) -> Classifier:
+def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
     """As `build_model`, where the model is known to be a network."""
     number = size.num_parameters(config)
     memory.check(size.FLOAT * number, f"A model of {number:,} parameters or more")
@@ -172,7 +175,7 @@ def build_classifier(config: RunConfig) -> Classifier:
         mixers=mixers,
         layers=layers,
         pool=build(model.pooling, width),
-        output=_output(width, model.hidden, model.dropout),
+        output=_output(width, 1 if num_classes == 2 else num_classes, model.hidden, model.dropout),
         dropout=model.dropout,
         scale_embedding=model.scale_embedding,
         shuffle_positions=bool(position.kind) and position.shuffled,
@@ -183,10 +186,10 @@ def build_classifier(config: RunConfig) -> Classifier:
     return classifier
 
 
-def _build(piece: Piece, *surroundings: Any, seed: int) -> Any:
-    """Import a piece's class at last, and call it with its settings."""
+def _build(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
+    """Import a piece's class at last, and call it with its surroundings and its settings."""
     assert piece.kind is not None
-    settings = {
+    settings = by_name | {
         name: partial(_build, value, seed=seed) if isinstance(value, Piece) else value
         for name, value in pieces.settings(piece).items()
     }
@@ -208,10 +211,10 @@ def set_word_vectors(classifier: Classifier, rows: Tensor, found: Tensor) -> Non
         classifier.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
 
 
-def _output(width: int, hidden: int | None, dropout: float) -> nn.Module:
-    """The logit, through one ReLU layer where asked for (Keras's transformer example)."""
+def _output(width: int, num_logits: int, hidden: int | None, dropout: float) -> nn.Module:
+    """The logits, through one ReLU layer where asked for (Keras's transformer example)."""
     if hidden is None:
-        return nn.Linear(width, 1)
+        return nn.Linear(width, num_logits)
     return nn.Sequential(
-        nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
+        nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, num_logits)
     )

@@ -10,9 +10,9 @@ from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model
 
 
-def of_model(config: RunConfig) -> dict[str, int]:
+def of_model(config: RunConfig, num_classes: int = 2) -> dict[str, int]:
     """Trainable parameters, and FLOPs of one example, of the model a config asks for."""
-    model = build_model(config)
+    model = build_model(config, num_classes)
     example = torch.ones(1, config.data.max_len, dtype=torch.int32)
     return {"parameters": count_parameters(model), "flops_per_example": count_flops(model, example)}
 

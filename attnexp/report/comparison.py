@@ -2,7 +2,8 @@
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from attnexp.statistics.agreement import Agreement
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
 from attnexp.statistics.sequential import Decision, Design, decide
 from attnexp.statistics.verdict import Judgement, judge
+from attnexp.training.metrics import most_probable
 
 METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
 """Of an epoch."""
@@ -147,10 +149,17 @@ def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]
 
     margin: differences of accuracy within ± this count as none.
     """
-    arenas: dict[str, list[Run]] = {}
+    return [_compare(group, margin) for group in arenas(found)]
+
+
+def arenas(found: Iterable[Run]) -> list[list[Run]]:
+    """The runs of each data set and protocol: whose accuracies may be compared."""
+    groups: dict[str, list[Run]] = {}
     for run in found:
-        arenas.setdefault(arena(run.result), []).append(run)
-    return [_compare(group, margin) for group in arenas.values()]
+        result = run.result
+        one = json.dumps([result.data["fingerprint"], result.data["n_test"], _protocol(result)])
+        groups.setdefault(one, []).append(run)
+    return list(groups.values())
 
 
 def by_variant(found: Sequence[Run]) -> dict[str, list[Run]]:
@@ -217,11 +226,6 @@ def _of_other_code(found: Sequence[Run]) -> str:
         return ""
     files = ", ".join(code.files(names))
     return f"{files} changed between these runs; what differs in code is kept apart."
-
-
-def arena(result: RunResult) -> str:
-    """What must agree before accuracies may be compared."""
-    return json.dumps([result.data["fingerprint"], result.data["n_test"], _protocol(result)])
 
 
 def _protocol(result: RunResult) -> str:
@@ -361,9 +365,10 @@ def _diverged(label: str, group: list[Run]) -> list[str]:
     said = [run.result.diverged for run in group if run.result.diverged]
     if not said:
         return []
+    even = math.log(len(group[0].result.classes))
     return [
-        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; to always say "
-        f"50 % has 0.69). Such figures tell nothing of the variant; use a smaller train.lr."
+        f"{label}: training diverged in {len(said)} of {len(group)} runs ({said[0]}; an even guess "
+        f"has {even:.2f}). Such figures tell nothing of the variant; use a smaller train.lr."
     ]
 
 
@@ -407,7 +412,7 @@ def _right(
     for point in points:
         on_test = point.prediction == predictions.TEST
         labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
-        found[point.name] = np.equal(stored[point.prediction] > 0, labels > 0)
+        found[point.name] = most_probable(stored[point.prediction]) == labels
     return found
 
 

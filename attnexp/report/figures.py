@@ -11,7 +11,7 @@ Shapes: H heads, T tokens, D width.
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -23,6 +23,7 @@ from attnexp.report.comparison import Comparison, Variant
 from attnexp.report.plots import shorten
 from attnexp.report.tables import MOST_EACH
 from attnexp.statistics.paired import Paired
+from attnexp.statistics.verdict import POINTS, Unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -294,15 +295,25 @@ def _dots(axes: "Axes", pairs: Sequence[Paired], seeds: Sequence[str], colours: 
 
 
 def forest(comparison: Comparison) -> Picture:
-    """Mean differences of accuracy with their 95 % intervals, the margin shaded."""
-    rows: list[tuple[str, Paired | None]] = []
-    for point in comparison.points:
-        found = {
+    """Every variant's difference of accuracy from the baseline, at every point."""
+    groups = {
+        point.name: {
             label: by_point[point.name].figures["accuracy"]
             for label, by_point in comparison.differences.items()
             if point.name in by_point
         }
-        rows += [(point.name, None), *found.items()]
+        for point in comparison.points
+    }
+    return intervals(groups, "difference in accuracy, points")
+
+
+def intervals(
+    groups: Mapping[str, Mapping[str, Paired]], axis: str, unit: Unit = POINTS
+) -> Picture:
+    """Mean differences with their 95 % intervals under headings, the margin shaded: one for all."""
+    rows: list[tuple[str, Paired | None]] = []
+    for heading, found in groups.items():
+        rows += [(heading, None), *found.items()]
     pairs = [pair for _, pair in rows if pair is not None]
     heights = [38 if pair else 24 for _, pair in rows]
     top, bottom, side = 4, 40, 10
@@ -311,7 +322,7 @@ def forest(comparison: Comparison) -> Picture:
     def paint(figure: "FigureBase", colours: Colours) -> None:
         height = top + tall + bottom
         axes = figure.add_axes((side / WIDTH, bottom / height, 1 - 2 * side / WIDTH, tall / height))
-        margin = 100 * comparison.margin
+        margin = unit.scale * pairs[0].margin
         axes.axvspan(-margin, margin, color=colours.muted, alpha=0.13, linewidth=0)
         axes.axvline(0, color=colours.muted, linewidth=1)
         ends = [margin, -margin]
@@ -320,12 +331,12 @@ def forest(comparison: Comparison) -> Picture:
             if pair is None:
                 _left(axes, y + height - 9, label, color=colours.muted, fontstyle="italic")
             else:
-                mean = 100 * pair.difference.mean
+                mean = unit.scale * pair.difference.mean
                 _left(axes, y + 15, shorten(label, 30), fontweight="bold")
-                _right(axes, y + 15, _size(pair))
+                _right(axes, y + 15, _size(pair, unit))
                 ends.append(mean)
                 if pair.low is not None and pair.high is not None:
-                    interval = [100 * pair.low, 100 * pair.high]
+                    interval = [unit.scale * pair.low, unit.scale * pair.high]
                     ends += interval
                     axes.plot(interval, [y + 26] * 2, color=colours.ink, solid_capstyle="butt")
                 face = colours.paper if pair.low is None else colours.ink
@@ -337,7 +348,7 @@ def forest(comparison: Comparison) -> Picture:
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel("difference in accuracy, points")
+        axes.set_xlabel(axis)
 
     assert pairs
     return Picture(paint=paint, height=top + tall + bottom, fit=False)
@@ -356,7 +367,8 @@ def attention(weights: NDArray[Any], tokens: Sequence[str]) -> Picture:
         axes.tick_params(length=0, labelcolor=colours.ink)
         axes.set(xlabel="sees", ylabel="word")
 
-    return Picture(paint=paint, height=380)
+    side = max(380, 80 + 13 * len(tokens))  # below 13 a word, words overlap
+    return Picture(paint=paint, height=side, width=max(WIDTH, side))
 
 
 def head(weights: NDArray[Any]) -> Picture:
@@ -532,8 +544,8 @@ def _printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable())
 
 
-def _size(pair: Paired) -> str:
-    text = f"{100 * pair.difference.mean:+.2f}"
+def _size(pair: Paired, unit: Unit) -> str:
+    text = unit.signed(pair.difference.mean)
     if pair.low is not None and pair.high is not None:
-        text += f"  [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+        text += f"  [{unit.signed(pair.low)}, {unit.signed(pair.high)}]"
     return text.replace("-", "−")

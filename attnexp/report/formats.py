@@ -16,6 +16,8 @@ from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
 from attnexp.statistics.paired import Mean
 from attnexp.statistics.verdict import Verdict
 
+SCHEMA = 1
+
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
     *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
@@ -131,7 +133,8 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    return json.dumps([comparison.to_json() for comparison in comparisons], indent=1)
+    found = [comparison.to_json() for comparison in comparisons]
+    return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
 
 def _figures(variant: Variant) -> list[dict[str, object]]:

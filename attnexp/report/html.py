@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +108,11 @@ class Inside:
     heads: list[Figure]
     table: list[Figure]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show but what is missing."""
+        return self.attention is None and not self.table
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFile:
@@ -126,7 +130,8 @@ def write(
     runs: Sequence[Run],
     comparisons: Sequence[Comparison],
     *,
-    chosen: Run | None = None,
+    chosen: Sequence[Run] = (),
+    sentence: str = insight.SENTENCE,
 ) -> None:
     """Write the page, whole or not at all. Raises `UserError` where that cannot be done.
 
@@ -136,13 +141,19 @@ def write(
     files = data(runs, comparisons)
     large = sum(len(file.text) for file in files) > MOST_INSIDE
     folder = path.with_name(f"{path.stem}_files")
-    text = _page(runs, comparisons, files, chosen=chosen, beside=folder.name if large else "")
+    text = _page(runs, comparisons, files, chosen, sentence, beside=folder.name if large else "")
+    save(path, text, files if large else ())
+
+
+def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
+    """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
+    folder = path.with_name(f"{path.stem}_files")
     try:
-        if large:
+        if beside:
             folder.mkdir(exist_ok=True)
-            for each in files:
-                with atomic_write(folder / each.name) as file:
-                    file.write(each.text.encode())
+        for each in beside:
+            with atomic_write(folder / each.name) as file:
+                file.write(each.text.encode())
         with atomic_write(path) as file:
             file.write(text.encode())
     except OSError as error:
@@ -152,66 +163,78 @@ def write(
 
 
 def page(
-    runs: Sequence[Run], comparisons: Sequence[Comparison], *, chosen: Run | None = None
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    *,
+    chosen: Sequence[Run] = (),
+    sentence: str = insight.SENTENCE,
 ) -> str:
     """The page as text with all of its data: the same runs give the same bytes.
 
-    runs: those that `comparisons` was made of. chosen: whose attention to show, `choose(runs)`
-    where None.
+    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
+    `choose(runs)` where empty. sentence: what they read.
     """
-    return _page(runs, comparisons, data(runs, comparisons), chosen=chosen)
+    return _page(runs, comparisons, data(runs, comparisons), chosen, sentence)
 
 
 def _page(
     runs: Sequence[Run],
     comparisons: Sequence[Comparison],
     files: Sequence[DataFile],
+    chosen: Sequence[Run],
+    sentence: str,
     *,
-    chosen: Run | None,
     beside: str = "",
 ) -> str:
     """beside: the folder that holds the data; in the page itself where empty."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["split"] = _split
-    environment.globals["in_words"] = tables.in_words
-    environment.filters["verdict"] = lambda line: line.partition(":")
-    template = environment.from_string(
-        resources.files("attnexp.report").joinpath("page.html").read_text("utf-8")
-    )
     names = (f"f{i}" for i in count(1))
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(comparing.arena(run.result), []).append(run)
+    groups = comparing.arenas(runs)
     arenas = [
         _arena(comparison, group, f"arena{i}", names)
-        for i, (comparison, group) in enumerate(
-            zip(comparisons, groups.values(), strict=True), start=1
-        )
+        for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
-    chosen = chosen or choose(runs)
-    return template.render(
+    insides = [
+        inside(run, _label(run, groups), insight.look(run, sentence), names)
+        for run in chosen or choose(runs)
+    ]
+    return render(
+        "page.html",
         title=_title(arenas),
         num_runs=len(runs),
         arenas=arenas,
-        inside=_inside(chosen, _label(chosen, groups.values()), names) if chosen else None,
-        sentence=insight.SENTENCE,
+        insides=insides,
+        sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         without_pairs=tables.without_pairs,
-        downloads=[_link(file, beside) for file in files],
+        in_words=tables.in_words,
+        downloads=[link(file, beside) for file in files],
         beside=beside,
     )
 
 
-def choose(runs: Sequence[Run]) -> Run | None:
-    """The first run of the first variant with attention and a table of positions, else of the
-    first with attention, else None; of runs whose model needs nobody else's code."""
+def render(name: str, **shown: Any) -> str:
+    """A template of this folder as text. All that is `shown` is escaped, but for pictures."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("attnexp.report", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["split"] = _split
+    environment.filters["verdict"] = lambda line: line.partition(":")
+    return environment.get_template(name).render(shown)
+
+
+def choose(runs: Sequence[Run]) -> list[Run]:
+    """Two runs at most whose attention to show: the first of the first variant that has any, and
+    that of another, with a table of positions if there is one. Of runs whose model needs nobody
+    else's code."""
     firsts = [group[0] for group in comparing.by_variant(runs).values()]
     looking = [run for run in firsts if insight.has_attention(run) and insight.is_ours(run)]
-    return next(iter([*filter(insight.has_table, looking), *looking]), None)
+    return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 
 
 def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
@@ -331,8 +354,8 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def _inside(run: Run, label: str, names: Iterator[str]) -> Inside:
-    look = insight.look(run)
+def inside(run: Run, label: str, look: insight.Insight, names: Iterator[str]) -> Inside:
+    """A run's model with its pictures. names: of these, unique on the page."""
     reading, heads = look.reading, []
     seen = reading.attention if reading else None
     overall = None
@@ -485,8 +508,8 @@ def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFil
     return [DataFile(name=n, kind=kind, text=text, about=about) for n, kind, text, about in found]
 
 
-def _link(file: DataFile, beside: str) -> dict[str, str]:
-    """A link to a file, or one that carries it."""
+def link(file: DataFile, beside: str = "") -> dict[str, str]:
+    """A link to a file in the folder `beside`, or one that carries it."""
     text = file.text.encode()
     return {
         "name": file.name,

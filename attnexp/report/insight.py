@@ -39,10 +39,20 @@ class Reading:
     """Whether the run's vocabulary holds them. The others are, to the model, one and the same."""
     num_cut: int
     """Words that did not fit."""
-    positive: float
-    """The probability of the positive class."""
+    probabilities: dict[str, float]
+    """By class, in the order of labels."""
     attention: "Attention | None"
     """None where the model has none."""
+
+    @property
+    def label(self) -> str:
+        """The most probable class."""
+        return max(self.probabilities, key=self.probabilities.__getitem__)
+
+    @property
+    def confidence(self) -> float:
+        """The probability of `label`."""
+        return self.probabilities[self.label]
 
     @property
     def marked(self) -> list[str]:
@@ -79,7 +89,7 @@ class Insight:
     """What there is to see; where something is missing, a sentence in `missing` says why."""
 
     reading: Reading | None
-    """Of `SENTENCE`, by a model with attention."""
+    """Of the text, by a model with attention."""
     table: NDArray[np.float32] | None
     """(positions, D), as it is joined to the embeddings."""
     missing: list[str]
@@ -103,7 +113,7 @@ def is_ours(run: Run) -> bool:
     return all(kind is None or kind.startswith("attnexp.") for kind in kinds)
 
 
-def look(run: Run) -> Insight:
+def look(run: Run, text: str = SENTENCE) -> Insight:
     """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
     if not has_attention(run):
         kind = name_of(run.result.config["model"]["kind"])
@@ -115,7 +125,7 @@ def look(run: Run) -> Insight:
     missing = []
     reading = table = None
     try:
-        reading = _read(_vocabulary(run), config, model, SENTENCE)
+        reading = _read(run.result.classes, _vocabulary(run), config, model, text)
     except UserError as error:
         missing.append(f"There is no attention map: {error}")
     if has_table(run):
@@ -131,7 +141,7 @@ def reader(run: Run) -> Callable[[str], Reading]:
     Raises `UserError` where the folder holds no weights or no words.
     """
     config, model = _load(run)
-    return partial(_read, _vocabulary(run), config, model)
+    return partial(_read, run.result.classes, _vocabulary(run), config, model)
 
 
 def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
@@ -140,12 +150,14 @@ def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
     from attnexp.runs.weights import load_weights
 
     config = overlay(run.result.config, [])
-    model = build_model(config)
+    model = build_model(config, len(run.result.classes))
     load_weights(run, model)
     return config, model.eval()
 
 
-def _read(words: list[str], config: "RunConfig", model: "nn.Module", text: str) -> Reading:
+def _read(
+    classes: list[str], words: list[str], config: "RunConfig", model: "nn.Module", text: str
+) -> Reading:
     import torch
 
     from attnexp.config.schema import Side
@@ -159,7 +171,10 @@ def _read(words: list[str], config: "RunConfig", model: "nn.Module", text: str) 
     said = ["⟨start⟩", *tokenize(text)]
     tokens = said[-kept:] if config.data.truncate is Side.pre else said[:kept]
     known = (ids[real] != UNKNOWN).tolist()
-    positive, weights = _forward(model, torch.from_numpy(ids).long()[None])
+    logits, weights = _forward(model, torch.from_numpy(ids).long()[None])
+    if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
+        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+    (probabilities,) = logits.double().softmax(-1).tolist()
     attention = None
     if weights is not None:
         assert isinstance(model, Classifier)
@@ -177,7 +192,7 @@ def _read(words: list[str], config: "RunConfig", model: "nn.Module", text: str) 
         tokens=tokens,
         known=known,
         num_cut=len(said) - kept,
-        positive=positive,
+        probabilities=dict(zip(classes, probabilities, strict=True)),
         attention=attention,
     )
 
@@ -193,8 +208,8 @@ def _vocabulary(run: Run) -> list[str]:
     return words
 
 
-def _forward(model: "nn.Module", ids: "Tensor") -> tuple[float, NDArray[np.float32] | None]:
-    """ids (1, T) -> the probability of the positive class, and the first layer's map (H, T, T)."""
+def _forward(model: "nn.Module", ids: "Tensor") -> "tuple[Tensor, NDArray[np.float32] | None]":
+    """ids (1, T) -> logits (1,) or (1, C), and the first layer's map (H, T, T)."""
     import torch
 
     from attnexp.model import masks
@@ -204,11 +219,11 @@ def _forward(model: "nn.Module", ids: "Tensor") -> tuple[float, NDArray[np.float
     layer = model.layers[0] if isinstance(model, Classifier) and model.layers else None
     with torch.no_grad():
         if not isinstance(layer, Block):
-            return float(model(ids).sigmoid()), None
+            return model(ids), None
         attention = layer.attention
         seen: list[tuple[Any, ...]] = []
         handle = attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
-        positive = float(model(ids).sigmoid())
+        logits = model(ids)
         handle.remove()
         x, allowed, positions, real_keys = seen[0]
         if attention.window is not None:  # never makes its map; here it is small
@@ -217,7 +232,7 @@ def _forward(model: "nn.Module", ids: "Tensor") -> tuple[float, NDArray[np.float
             if real_keys is not None:
                 allowed = allowed & real_keys[:, None, None]
         weights = attention.weights(x, allowed, positions)[0]
-    return positive, weights.numpy()
+    return logits, weights.numpy()
 
 
 def _table(model: "nn.Module") -> NDArray[np.float32]:

@@ -1,22 +1,27 @@
-"""Results of any trainer, one number a seed, compared as our own are."""
+"""Results of any trainer, a number a seed or an answer an example, compared as our own are."""
 
 import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from attnexp.errors import UserError
 from attnexp.report import formats
 from attnexp.report.tables import Table, by_seed, grounds
-from attnexp.statistics.paired import MARGIN, Mean, Paired, paired
+from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA = 1
 
@@ -25,8 +30,21 @@ LESS_IS_BETTER = re.compile(
 )
 """Of metrics so named it is asked which way is better, even where they look like a share."""
 
-Results = dict[str, dict[str, dict[str, float]]]
-"""By metric, variant and seed."""
+EXAMPLE = "example"
+"""The column that a file has whose rows are examples, not runs."""
+
+RIGHT, WRONG = ("1", "1.0", "true"), ("0", "0.0", "false")
+"""What may stand under `correct`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results:
+    """What was measured."""
+
+    metrics: dict[str, dict[str, dict[str, float]]]
+    """By metric, variant and seed."""
+    right: dict[str, dict[str, dict[str, bool]]] = field(default_factory=dict)
+    """Whether each example was right, by variant, seed and example; empty where rows are runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,41 +60,102 @@ class Judged:
     """Variant minus baseline; without those that share no seed with it."""
     judgements: dict[str, Judgement]
     """With Holm over the variants."""
+    mcnemar: dict[str, dict[str, McNemar]]
+    """By variant and seed: who was right where the baseline was wrong, example by example; empty
+    where rows are runs."""
 
 
-def read(path: Path, only: Sequence[str] = ()) -> Results:
-    """Read csv or json: `variant`, `seed` and metrics, a row for each run.
+def read(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> Results:
+    """Read csv, json or a frame: `variant`, `seed` and metrics, a row for each run.
+
+    Or a row for each example: `variant`, `seed`, `example` and `correct`, or `prediction` and
+    `label`. Their share of right answers is the one metric, `accuracy`.
 
     only: the metrics wanted; all other columns where empty. Raises `UserError`.
     """
-    rows = _rows(path)
+    where, rows = _rows(given)
     columns = [name for name in rows[0] if name not in ("variant", "seed")]
-    missing = [name for name in ("variant", "seed", *only) if name not in rows[0]]
+    by_example = EXAMPLE in columns
+    wanted = ["variant", "seed", *only]
+    if by_example:
+        columns = ["accuracy"]
+        answer = ["correct"] if "correct" in rows[0] else ["prediction", "label"]
+        wanted = ["variant", "seed", *answer, *(name for name in only if name not in columns)]
+    missing = [name for name in wanted if name not in rows[0]]
     if missing or not columns:
         raise UserError(
-            f"{path} lacks {', '.join(missing) or 'a metric'}; its columns are "
-            f"{', '.join(rows[0])}. A row is one run: variant, seed and what it measured."
+            f"{where} lacks {', '.join(missing) or 'a metric'}; its columns are "
+            f"{', '.join(rows[0])}. A row is one run: variant, seed and what it measured; or one "
+            f"example: variant, seed, example and correct, or prediction and label."
         )
-    found: Results = {name: {} for name in only or columns}
+    if by_example:
+        return _of_examples(where, rows)
+    found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in only or columns}
     for number, row in enumerate(rows, start=1):
-        if row.get("variant") in (None, "") or row.get("seed") in (None, ""):
-            raise UserError(f"{path}, result {number}: variant or seed is empty.")
-        variant, seed = str(row["variant"]), str(row["seed"])
+        variant, seed = (_name(where, number, row, column) for column in ("variant", "seed"))
         for name, by_variant in found.items():
             value = _number(row.get(name))
             if value is None:
                 raise UserError(
-                    f"{path}, result {number} ({variant}, seed {seed}): {name} is "
+                    f"{where}, result {number} ({variant}, seed {seed}): {name} is "
                     f"{row.get(name)!r}, which is no number. Leave the result out, or choose "
                     f"other metrics with --metric."
                 )
             if seed in by_variant.setdefault(variant, {}):
                 raise UserError(
-                    f"{path}, result {number}: there are two of {variant}, seed {seed}. Seeds pair "
-                    f"the variants, so each has one result."
+                    f"{where}, result {number}: there are two of {variant}, seed {seed}. Seeds "
+                    f"pair the variants, so each has one result. (Of results by example, give the "
+                    f"column {EXAMPLE}.)"
                 )
             by_variant[variant][seed] = value
-    return found
+    return Results(metrics=found)
+
+
+def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
+    """Accuracies from a row for each example."""
+    right: dict[str, dict[str, dict[str, bool]]] = {}
+    for number, row in enumerate(rows, start=1):
+        names = (_name(where, number, row, column) for column in ("variant", "seed", EXAMPLE))
+        variant, seed, example = names
+        found = right.setdefault(variant, {}).setdefault(seed, {})
+        if example in found:
+            raise UserError(
+                f"{where}, result {number}: there are two of {variant}, seed {seed}, example "
+                f"{example}."
+            )
+        found[example] = _is_right(where, number, row)
+    for seed in dict.fromkeys(seed for runs in right.values() for seed in runs):
+        runs = {variant: found[seed] for variant, found in right.items() if seed in found}
+        (first, expected), *others = runs.items()
+        for variant, found in others:
+            if alone := expected.keys() ^ found.keys():
+                raise UserError(
+                    f"{where}: of seed {seed}, {first} and {variant} answered other examples "
+                    f"({min(alone)} is one's alone), so they do not pair."
+                )
+    accuracy = {
+        variant: {seed: fmean(found.values()) for seed, found in runs.items()}
+        for variant, runs in right.items()
+    }
+    return Results(metrics={"accuracy": accuracy}, right=right)
+
+
+def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
+    if "correct" not in row:
+        answer, label = (_name(where, number, row, name) for name in ("prediction", "label"))
+        return answer == label
+    said = str(row["correct"]).strip().lower()
+    if said not in RIGHT + WRONG:
+        raise UserError(f"{where}, result {number}: correct is {row['correct']!r}; write 1 or 0.")
+    return said in RIGHT
+
+
+def _name(where: str, number: int, row: Mapping[str, Any], column: str) -> str:
+    """A cell that must not be empty, as text."""
+    value = row.get(column)
+    if value in (None, ""):
+        raise UserError(f"{where}, result {number}: {column} is empty.")
+    return str(value)
 
 
 def judge_results(
@@ -97,13 +176,14 @@ def judge_results(
     margins: as `METRIC=NUMBER`, or a number for all; as the tables write differences, so in points
     of shares. Raises `UserError`.
     """
-    variants = list(next(iter(results.values())))
+    metrics = results.metrics
+    variants = list(next(iter(metrics.values())))
     first = _baseline(baseline, variants)
     for name in (*higher, *lower):
-        _known(name, results)
-    said = _margins(margins, results)
+        _known(name, metrics)
+    said = _margins(margins, metrics)
     judged, unsaid = [], list[str]()
-    for metric, by_variant in results.items():
+    for metric, by_variant in metrics.items():
         values = [value for by_seed in by_variant.values() for value in by_seed.values()]
         share = all(0 <= value <= 1 for value in values) and metric not in lower
         if metric in higher and metric in lower:
@@ -119,7 +199,7 @@ def judge_results(
         unit = POINTS if share else own
         margin = said[metric] / unit.scale if metric in said else MARGIN
         ordered = {first: by_variant[first], **by_variant}
-        judged.append(_judge(metric, unit, margin, ordered))
+        judged.append(_judge(metric, unit, margin, ordered, results.right))
     if unsaid:
         raise UserError(f"Not every metric is a share of successes, so say {'; '.join(unsaid)}.")
     return judged
@@ -132,7 +212,7 @@ def to_json(judged: Sequence[Judged]) -> dict[str, Any]:
 
 def show(judged: Sequence[Judged], console: Console) -> None:
     """Print the tables, and the verdicts last, as for runs of our own."""
-    for table in [*map(_summary, judged), *(t for each in judged for t in _statistics(each))]:
+    for table in [*map(summary, judged), *(t for each in judged for t in statistics(each))]:
         formats.show_table(table, console)
         console.print()
     for each in judged:
@@ -147,7 +227,11 @@ def show(judged: Sequence[Judged], console: Console) -> None:
 
 
 def _judge(
-    metric: str, unit: Unit, margin: float, by_variant: Mapping[str, Mapping[str, float]]
+    metric: str,
+    unit: Unit,
+    margin: float,
+    by_variant: Mapping[str, Mapping[str, float]],
+    right: Mapping[str, Mapping[str, Mapping[str, bool]]],
 ) -> Judged:
     baseline, *others = by_variant
     pairs = {
@@ -161,10 +245,22 @@ def _judge(
         variants={label: Mean.of([*values.values()]) for label, values in by_variant.items()},
         differences=shared,
         judgements=judge(shared, unit=unit),
+        mcnemar={
+            label: {
+                seed: _mcnemar(right[label][seed], right[baseline][seed]) for seed in pair.by_seed
+            }
+            for label, pair in shared.items()
+            if right
+        },
     )
 
 
-def _summary(judged: Judged) -> Table:
+def _mcnemar(variant: Mapping[str, bool], baseline: Mapping[str, bool]) -> McNemar:
+    return mcnemar([variant[example] for example in baseline], [*baseline.values()])
+
+
+def summary(judged: Judged) -> Table:
+    """Every variant's mean."""
     unit = judged.unit
     rows = []
     for label, figure in judged.variants.items():
@@ -187,7 +283,8 @@ def _summary(judged: Judged) -> Table:
     )
 
 
-def _statistics(judged: Judged) -> list[Table]:
+def statistics(judged: Judged) -> list[Table]:
+    """A table for each difference from the baseline."""
     baseline = next(iter(judged.variants))
     return [
         Table(
@@ -197,6 +294,7 @@ def _statistics(judged: Judged) -> list[Table]:
                 {label: pair},
                 {label: judged.judgements[label]},
                 len(judged.differences),
+                {label: judged.mcnemar.get(label, {})},
                 judged.unit,
             ),
             notes=[f"By seed: {by_seed(pair, judged.unit)}"],
@@ -205,7 +303,19 @@ def _statistics(judged: Judged) -> list[Table]:
     ]
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str, Any]]]:
+    """What to call it, and a mapping for each row, one at least."""
+    if isinstance(given, (str, PathLike)):
+        where, rows = str(given), _rows_of_file(Path(given))
+    else:
+        cells = given.rename(columns=str).astype(object)
+        where, rows = "The frame", cells.where(cells.notna(), None).to_dict("records")
+    if not rows:
+        raise UserError(f"{where} holds no result. A row is one run: variant, seed, its metrics.")
+    return where, rows
+
+
+def _rows_of_file(path: Path) -> list[dict[str, Any]]:
     try:
         text = path.read_text("utf-8-sig")
         rows = (
@@ -217,8 +327,6 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         raise UserError(f"{path} is neither csv nor, named .json, json: {error}.") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UserError(f'{path} holds no list of results, as [{{"variant": ..., "seed": ...}}].')
-    if not rows:
-        raise UserError(f"{path} holds no result. A row is one run: variant, seed, its metrics.")
     if None in {name for row in rows for name in row}:
         raise UserError(f"{path} has a row with more cells than columns.")
     return rows
@@ -247,12 +355,12 @@ def _baseline(given: str | None, variants: Sequence[str]) -> str:
     return given
 
 
-def _known(metric: str, results: Results) -> None:
-    if metric not in results:
-        raise UserError(f"There is no metric {metric!r}; here are {', '.join(results)}.")
+def _known(metric: str, metrics: Collection[str]) -> None:
+    if metric not in metrics:
+        raise UserError(f"There is no metric {metric!r}; here are {', '.join(metrics)}.")
 
 
-def _margins(words: Sequence[str], results: Results) -> dict[str, float]:
+def _margins(words: Sequence[str], metrics: Collection[str]) -> dict[str, float]:
     """By metric. What is said of one counts more than what is said of all."""
     of_all, of_one = dict[str, float](), dict[str, float]()
     for word in words:
@@ -261,8 +369,8 @@ def _margins(words: Sequence[str], results: Results) -> dict[str, float]:
         if margin is None or margin <= 0:
             raise UserError(f"--margin takes a number above 0, or METRIC=NUMBER; got {word}.")
         if equals:
-            _known(metric, results)
+            _known(metric, metrics)
             of_one[metric] = margin
         else:
-            of_all = dict.fromkeys(results, margin)
+            of_all = dict.fromkeys(metrics, margin)
     return of_all | of_one

@@ -25,13 +25,21 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-def write(path: Path, show: str, runs: Sequence[Run], comparison: Comparison) -> None:
+def write(
+    path: Path,
+    show: str,
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    sentence: str = insight.SENTENCE,
+) -> None:
     """Write the file, whole or not at all. Raises `UserError` where that cannot be done.
 
-    show: one of `SHOWN`. runs: where one model is shown, those of which the first with attention.
+    show: one of `SHOWN`. runs: where one model is shown, those of which the first with attention,
+    rather one with a table of positions. sentence: what it reads.
     """
     kind = kind_of(path)
-    pictures, title = SHOWN[show](comparison, runs)
+    pictures, title = SHOWN[show](comparison, runs, sentence)
     drawn = figures.stand_alone(pictures, kind, title=title)
     try:
         with atomic_write(path) as file:
@@ -46,7 +54,7 @@ Drawn = tuple[list[figures.Picture], list[str]]
 """Pictures below each other, and the lines of their title."""
 
 
-def _curves(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
     _few_enough(comparison)
     groups = figures.together(comparison.variants)
     return [figures.learning(group, "val_accuracy") for group in groups], [
@@ -56,7 +64,7 @@ def _curves(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
     ]
 
 
-def _forest(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
+def _forest(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
     _few_enough(comparison)
     baseline = comparison.variants[0].label
     if not any(comparison.differences.values()):
@@ -79,20 +87,20 @@ def _few_enough(comparison: Comparison) -> None:
         )
 
 
-def _attention(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
-    run, look = _look(runs)
+def _attention(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
+    run, look = _look(runs, sentence)
     reading = look.reading
     if reading is None or reading.attention is None:
         raise _nothing(run, look)
     seen = reading.attention
     return [figures.attention(seen.weights.mean(axis=0), reading.marked)], [
         f"Attention, mean over {len(seen.weights)} heads",
-        f"{run.path.name}, seed {run.result.seed}; positive with {reading.positive:.2f}",
+        f"{run.path.name}, seed {run.result.seed}; {reading.label} with {reading.confidence:.2f}",
     ]
 
 
-def _positions(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
-    run, look = _look(runs)
+def _positions(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
+    run, look = _look(runs, sentence)
     if look.table is None:
         raise _nothing(run, look)
     positions, width = look.table.shape
@@ -102,18 +110,18 @@ def _positions(comparison: Comparison, runs: Sequence[Run]) -> Drawn:
     ]
 
 
-def _look(runs: Sequence[Run]) -> tuple[Run, insight.Insight]:
-    run = html.choose(runs)
+def _look(runs: Sequence[Run], sentence: str) -> tuple[Run, insight.Insight]:
+    run = max(html.choose(runs), key=insight.has_table, default=None)
     if run is None:
         raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
-    return run, insight.look(run)
+    return run, insight.look(run, sentence)
 
 
 def _nothing(run: Run, look: insight.Insight) -> UserError:
     return UserError(f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR.")
 
 
-SHOWN: dict[str, Callable[[Comparison, Sequence[Run]], Drawn]] = {
+SHOWN: dict[str, Callable[[Comparison, Sequence[Run], str], Drawn]] = {
     "curves": _curves,
     "forest": _forest,
     "attention": _attention,

@@ -15,6 +15,9 @@ from attnexp.runs.result import Run
 
 SCHEMA = 1
 
+MOST = 5
+"""Classes of which a line names the probability; `--json` has them all."""
+
 LIGHT, FULL = (255, 255, 255), (240, 130, 20)
 """Behind a token that receives no attention, and behind the one that receives most."""
 
@@ -58,8 +61,9 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     seen = reading.attention
     received = None if seen is None else seen.received(_index(head)).tolist()
     return {
-        "label": label(reading),
-        "positive": reading.positive,
+        "label": reading.label,
+        "probabilities": reading.probabilities,
+        "positive": reading.probabilities.get("positive"),
         "tokens": reading.tokens,
         "known": reading.known,
         "attention": received,
@@ -67,15 +71,13 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     }
 
 
-def label(reading: Reading) -> str:
-    """`positive` from a probability of one half on."""
-    return "positive" if reading.positive >= 0.5 else "negative"
-
-
 def show(reading: Reading, head: int | None, console: Console) -> None:
-    """One paragraph: the label, its probability, and the tokens, darker with more attention."""
-    certain = max(reading.positive, 1 - reading.positive)
-    line = Text.assemble((label(reading), "bold"), f" {certain:.4f} ")
+    """One paragraph: the label, probabilities, and the tokens, darker with more attention."""
+    ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
+    but_last = ranked[:-1]  # which has what the others leave
+    said = ", ".join(f"{name} {probability:.4f}" for name, probability in but_last[:MOST])
+    line = Text(f"{said} ")
+    line.stylize("bold", 0, len(reading.label))
     seen = reading.attention
     shares = [0.0] * len(reading.tokens)
     if seen is not None:

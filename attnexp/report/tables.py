@@ -16,7 +16,7 @@ from attnexp.report.comparison import (
     Variant,
 )
 from attnexp.runs.points import Point
-from attnexp.statistics.paired import Mean, Paired
+from attnexp.statistics.paired import McNemar, Mean, Paired
 from attnexp.statistics.sequential import in_words as decision_in_words
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, Verdict
 
@@ -328,10 +328,8 @@ def _statistics(
 ) -> Table:
     accuracy = {name: difference.figures["accuracy"] for name, difference in found.items()}
     judged = {name: difference.judgement for name, difference in found.items()}
-    rows = grounds(accuracy, judged, num_judged)
-    if any(difference.mcnemar for difference in found.values()):
-        cells = [_mcnemar(difference) for difference in found.values()]
-        rows.insert(-1, ["McNemar p < 0.05", *cells])
+    right = {name: difference.mcnemar for name, difference in found.items()}
+    rows = grounds(accuracy, judged, num_judged, right)
     for name, heading in FIGURE_NAMES.items():
         if all(name in difference.figures for difference in found.values()):
             pairs = [difference.figures[name] for difference in found.values()]
@@ -349,10 +347,11 @@ def grounds(
     pairs: Mapping[str, Paired],
     judged: Mapping[str, Judgement],
     num_judged: int,
+    right: Mapping[str, Mapping[str, McNemar]],
     unit: Unit = POINTS,
 ) -> list[list[str]]:
     """What verdicts stand on, a column each; one margin for all. The last row is how many seeds
-    would settle what is open."""
+    would settle what is open. right: McNemar's test by seed, where there are predictions."""
     margin = unit.plain(next(iter(pairs.values())).margin)
     said = f"difference,{unit.name}" if unit.name else "difference"
     rows = [
@@ -370,13 +369,14 @@ def grounds(
     if num_judged > 1:
         holm = [_p(judgement.p_holm) for judgement in judged.values()]
         rows.append([f"p, Holm over {num_judged}", *holm])
-    return [
-        *rows,
+    rows += [
         ["P(better)", *(_better(pair, unit) for pair in pairs.values())],
         ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in pairs.values())],
         [f"p, TOST ±{margin}", *(_p(judgement.p_equivalent_holm) for judgement in judged.values())],
-        ["more seeds needed", *(_more_seeds(judgement) for judgement in judged.values())],
     ]
+    if any(right.values()):
+        rows.append(["McNemar p < 0.05", *map(_mcnemar, right.values())])
+    return [*rows, ["more seeds needed", *map(_more_seeds, judged.values())]]
 
 
 def by_seed(pair: Paired, unit: Unit = POINTS) -> str:
@@ -445,11 +445,11 @@ def _other(name: str, pair: Paired) -> str:
     return cell
 
 
-def _mcnemar(difference: Difference) -> str:
-    if not difference.mcnemar:
+def _mcnemar(by_seed: Mapping[str, McNemar]) -> str:
+    if not by_seed:
         return "–"
-    small = sum(found.p < 0.05 for found in difference.mcnemar.values())
-    return f"in {small} of {len(difference.mcnemar)} seeds"
+    small = sum(found.p < 0.05 for found in by_seed.values())
+    return f"in {small} of {len(by_seed)} seeds"
 
 
 def _more_seeds(judgement: Judgement) -> str:

@@ -13,7 +13,11 @@ from attnexp.errors import RunFailed
 from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
 
-NOT_OF_A_VARIANT = ("out", "data.path", "train.device", "train.threads", "train.fast")
+NOT_OF_A_VARIANT = (
+    *("out", "train.device", "train.threads", "train.fast"),
+    *("data.path", "data.config", "data.text", "data.label"),
+    *("data.train_split", "data.test_split", "data.test_share"),
+)
 """Besides the seeds: where results go, where data came from (their fingerprint stands for it), and
 the machine and the fast path, which move a result by rounding alone."""
 

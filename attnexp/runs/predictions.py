@@ -12,11 +12,11 @@ from attnexp.runs.result import Run
 FILE = "predictions.safetensors"
 
 BEST, FINAL, TEST = "best", "final", "test"
-"""Logits (n,) on the validation set after its best and the last epoch, and on the test set. Under
-`protocol: blog` there is no third, for the two sets are one."""
+"""Logits, (n,) of two classes and (n, C) of more: on the validation set after its best and the last
+epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
 
 VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
-"""(n,), 0 or 1: the truth in the same order."""
+"""(n,), 0 to C - 1: the truth in the same order."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:

@@ -19,7 +19,7 @@ the right label is given less than 1 in 22,000."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRow:
-    """What one epoch showed. Losses are mean binary cross-entropy in nats."""
+    """What one epoch showed. Losses are mean cross-entropy in nats."""
 
     epoch: int
     train_loss: float
@@ -77,6 +77,12 @@ class RunResult:
     """SHA-256 in hex of the files beside it, by name."""
 
     @property
+    def classes(self) -> list[str]:
+        """Names in the order of labels; a result from before there were names has two."""
+        names: list[str] = self.data.get("classes", ["negative", "positive"])
+        return names
+
+    @property
     def diverged(self) -> str:
         """Such as `a loss of 3e+21 in epoch 1`, where one left every sensible range; or empty."""
         loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
@@ -112,19 +118,20 @@ def _check(result: RunResult) -> None:
     if result.best not in rows:
         raise ValueError("its best epoch is not one of its epochs")
     for row in rows:
-        _check_shares([row.train_accuracy, row.val_accuracy, row.val_brier, row.val_ece])
+        _check_shares([row.train_accuracy, row.val_accuracy, row.val_brier / 2, row.val_ece])
         _check_sizes([row.train_loss, row.val_loss, row.seconds, row.examples_per_second])
         if row.train_accuracy_after is not None or row.train_loss_after is not None:
             _check_shares([row.train_accuracy_after])
             _check_sizes([row.train_loss_after])
     test = result.test
-    _check_shares([test.accuracy, test.brier, test.ece])
+    _check_shares([test.accuracy, test.brier / 2, test.ece])
     sizes = [result.data[name] for name in ("n_train", "n_val", "n_test")]
     _check_sizes([test.loss, test.n, *sizes, result.parameters, result.wall_seconds])
     config = result.config
     for key in ("seed", "seeds", "data", "model", "train"):
         config[key]
-    for value in (config["model"]["kind"], config["train"]["protocol"], result.data["name"]):
+    names = [config["model"]["kind"], config["train"]["protocol"], result.data["name"]]
+    for value in (*names, *result.classes):
         if not isinstance(value, str):
             raise TypeError(f"{value} stands where a name should")
     for tree in (config["seeds"], result.code, result.files, result.provenance):

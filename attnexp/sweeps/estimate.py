@@ -36,7 +36,7 @@ def trial(config: RunConfig) -> float | None:
     short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    model = build_model(config).to(where)
+    model = build_model(config, len(dataset.classes)).to(where)
     if config.train.fast:
         take_fast_path(model)
     state = start(model, few, short, generator)

@@ -18,6 +18,8 @@ from attnexp.sweeps.executors.choose import for_executor
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, made_again, slots, survey
 
+SCHEMA = 1
+
 MOST_READ = 20
 """Finished runs of a variant that say how long another would take."""
 
@@ -68,7 +70,7 @@ class Preview:
 
     def to_json(self) -> dict[str, Any]:
         """Plain containers and numbers."""
-        return {**asdict(self), "seconds": self.seconds}
+        return {"schema": SCHEMA, **asdict(self), "seconds": self.seconds}
 
 
 def take(sweep: Sweep) -> Preview:

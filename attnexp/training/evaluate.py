@@ -14,7 +14,10 @@ from attnexp.runs.weights import load_weights
 from attnexp.training import device
 from attnexp.training.loop import Examples, evaluate
 
-SETTINGS = ("data.path", "data.limit_test", "train.device", "train.threads")
+SETTINGS = (
+    *("data.path", "data.text", "data.label", "data.limit_test"),
+    *("train.device", "train.threads"),
+)
 """What may be set for a measurement; everything else belongs to the model."""
 
 
@@ -36,7 +39,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
-        test = encode.load_test(config.data, store.load_vocabulary(run))
+        test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
         dataset = encode.load(config.data)
         if dataset.fingerprint != result.data["fingerprint"]:
@@ -45,7 +48,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    model = build_model(config).to(where)
+    model = build_model(config, len(result.classes)).to(where)
     load_weights(run, model)
     if config.train.fast:
         take_fast_path(model)

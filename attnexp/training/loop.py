@@ -1,9 +1,9 @@
 """The loop: K's training in PyTorch, whole and in sight.
 
-Binary cross-entropy, dense Adam with Keras's epsilon, shuffled batches with the short last one
+Cross-entropy, dense Adam with Keras's epsilon, shuffled batches with the short last one
 kept, validation after every epoch.
 
-Shapes: B batch, T tokens, n examples.
+Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,), of more (n, C).
 """
 
 import math
@@ -30,7 +30,7 @@ from attnexp.training.metrics import measure
 from attnexp.training.state import State
 
 Logits = NDArray[np.float32]
-"""(n,): a prediction for each review."""
+"""(n,) or (n, C): a prediction for each review."""
 
 LOOK_EVERY = 100
 """Steps between two looks for what is not finite. One takes a millisecond."""
@@ -44,7 +44,7 @@ class Examples:
     """A split on its device."""
 
     ids: Tensor  # (n, T) int32
-    labels: Tensor  # (n,) float32, 0 or 1
+    labels: Tensor  # (n,) float32, 0 to C - 1
 
     @classmethod
     def of(cls, encoded: Encoded, device: torch.device) -> "Examples":
@@ -135,7 +135,7 @@ def _epoch(
         batch = train[rows]
         with autocast(train.device, config.precision):
             logits = model(batch.ids).float()
-        loss = F.binary_cross_entropy_with_logits(logits, batch.labels)
+        loss = loss_of(logits, batch.labels)
         state.optimizer.zero_grad()
         loss.backward()
         tally.add(loss, logits, batch.labels)
@@ -144,6 +144,13 @@ def _epoch(
         state.optimizer.step()
         tally.seconds = time.perf_counter() - begun
     return _measured(model, train, val, config, state.epoch, tally.mean(), begun)
+
+
+def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy in nats, of the sigmoid of logits (B,) or the softmax of (B, C)."""
+    if logits.ndim == 1:
+        return F.binary_cross_entropy_with_logits(logits, labels)
+    return F.cross_entropy(logits, labels.long())
 
 
 def _measured(
@@ -228,18 +235,17 @@ def evaluate(
 def predict(
     model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
 ) -> Logits:
-    """The logit of every example, dropout off."""
+    """The logits of every example, dropout off."""
     # On CPU a larger batch is slower: its scores no longer fit the cache.
     size = 1024 if examples.device.type == "cuda" else 32
     model.eval()
-    logits = torch.empty(len(examples), device=examples.device)
+    logits = list[Tensor]()
     begins = range(0, len(examples), size)
     with torch.inference_mode(), autocast(examples.device, precision):
         for begin in progress.track(begins, total=len(begins), label=label):
             interrupt.check()
-            rows = slice(begin, begin + size)
-            logits[rows] = model(examples.ids[rows]).float()
-    predicted: Logits = logits.cpu().numpy()
+            logits.append(model(examples.ids[begin : begin + size]).float())
+        predicted: Logits = torch.cat(logits).cpu().numpy()
     return predicted
 
 

@@ -1,6 +1,7 @@
 """What logits are worth: accuracy, and how far their probabilities can be believed.
 
-Shapes: n examples.
+Shapes: n examples, C classes. Logits of two classes are (n,), the log-odds of the second: softmax
+over (0, x) is sigmoid of x. Those of more are (n, C).
 """
 
 from typing import Any
@@ -14,26 +15,41 @@ BINS = 15
 """Of the calibration error, as in Guo et al. 2017, section 2."""
 
 
-def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
-    """Every figure of a set of predictions. logits, labels: (n,); labels 0 or 1.
+def most_probable(logits: Any) -> Any:
+    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
+    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
+    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
-    loss: mean negative log-likelihood in nats. accuracy: probability 0.5 counts as negative.
-    brier: mean squared distance between probability and label (Brier 1950). ece: expected
-    calibration error of the predicted class over 15 bins of equal width. A logit that is no number
-    makes all of them NaN.
+
+def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
+    """Every figure of a set of predictions. logits: (n,) or (n, C). labels: (n,), 0 to C - 1.
+
+    loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
+    label; of more than two classes the sum over them, as in Brier 1950, which for two would be
+    twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
+    width (Guo et al. 2017). A logit that is no number makes all of them NaN.
     """
-    x, positive = np.asarray(logits, np.float64), np.asarray(labels) > 0
+    x, y = np.asarray(logits, np.float64), np.asarray(labels)
     if not np.isfinite(x).all():
         nan = float("nan")
         return Evaluation(loss=nan, accuracy=nan, brier=nan, ece=nan, n=len(x))
-    loss = np.logaddexp(0, np.where(positive, -x, x))  # -log p(label), without overflow
-    right = (x > 0) == positive
-    probability = np.exp(-np.logaddexp(0, -x))
+    right = most_probable(x) == y
+    if x.ndim == 1:
+        loss = np.logaddexp(0, np.where(y > 0, -x, x))  # -log p(label), without overflow
+        probability = np.exp(-np.logaddexp(0, -x))
+        brier = np.square(probability - y)
+        confidence = np.maximum(probability, 1 - probability)
+    else:
+        log_p = x - np.logaddexp.reduce(x, axis=1, keepdims=True)
+        truth = np.arange(x.shape[1]) == y[:, None]
+        loss = -log_p[truth]
+        brier = np.square(np.exp(log_p) - truth).sum(axis=1)
+        confidence = np.exp(log_p.max(axis=1))
     return Evaluation(
         loss=float(loss.mean()),
         accuracy=float(right.mean()),
-        brier=float(np.square(probability - positive).mean()),
-        ece=_calibration_error(np.maximum(probability, 1 - probability), right),
+        brier=float(brier.mean()),
+        ece=_calibration_error(confidence, right),
         n=len(x),
     )
 

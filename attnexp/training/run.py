@@ -76,7 +76,7 @@ class OpenRun:
         """The model before training. Dropout goes on with torch's own stream from here."""
         vectors = self.inputs.vectors
         torch.manual_seed(named_seed(self.config.seed_of("order"), "dropout"))
-        model = build_model(self.config)
+        model = build_model(self.config, len(self.inputs.dataset.classes))
         if vectors is not None:
             assert isinstance(model, Classifier)  # a baseline takes no vectors
             self.say(
@@ -179,9 +179,10 @@ class OpenRun:
         save_weights(self.path, self.weights)
         config, dataset, vectors = self.config, self.inputs.dataset, self.inputs.vectors
         store.save_vocabulary(self.path, dataset.words)
-        truth = {predictions.VAL_LABELS: self.val.truth.astype(np.uint8)}
+        label = np.min_scalar_type(len(dataset.classes) - 1)
+        truth = {predictions.VAL_LABELS: self.val.truth.astype(label)}
         if config.train.protocol is Protocol.holdout:
-            truth[predictions.TEST_LABELS] = self.test.truth.astype(np.uint8)
+            truth[predictions.TEST_LABELS] = self.test.truth.astype(label)
         predictions.save(self.path, {**self.predicted, **truth})
         result = RunResult(
             schema=SCHEMA,
@@ -190,17 +191,18 @@ class OpenRun:
             seed=config.seed,
             config=to_dict(config),
             data={
-                "name": str(config.data.name),
+                "name": config.data.title,
                 "source": dataset.source,
                 "fingerprint": dataset.fingerprint,
                 "n_train": len(self.train),
                 "n_val": len(self.val),
                 "n_test": len(self.test),
+                "classes": list(dataset.classes),
                 "quality": dataset.quality,
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            **of_model(config),
+            **of_model(config, len(dataset.classes)),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.runs.arrays import under
+from attnexp.training.metrics import most_probable
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,11 +36,11 @@ class Tally:
         )
 
     def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """loss: mean over the batch. logits, labels: (B,). Probability 0.5 counts as negative."""
+        """loss: mean over the batch. logits: (B,) or (B, C). labels: (B,)."""
         self.num_steps += 1
         self.num_examples += len(labels)
         self.loss_sum += loss.detach() * len(labels)
-        self.num_right += ((logits > 0) == (labels > 0)).sum()
+        self.num_right += (most_probable(logits) == labels).sum()
 
     def mean(self) -> tuple[float, float]:
         """Loss and accuracy over all examples added so far."""

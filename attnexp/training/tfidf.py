@@ -3,7 +3,7 @@
 It reads the same ids as the models, so the same words and the same `max_len` tokens of a review.
 Fitting has one optimum and draws nothing at random: there is no seed.
 
-Shapes: n reviews, B batch, T tokens, V vocabulary.
+Shapes: n reviews, B batch, T tokens, V vocabulary, C classes.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,38 +22,41 @@ if TYPE_CHECKING:
 
 
 class TfidfModel(Baseline):
-    """The logit of a review is its TF-IDF vector, of length 1, times `coef`, plus `intercept`."""
+    """The logits of a review are its TF-IDF vector, of length 1, times `coef`, plus `intercept`."""
 
     idf: Tensor
 
-    def __init__(self, vocab_size: int) -> None:
+    def __init__(self, vocab_size: int, num_classes: int = 2) -> None:
         """Knows no word before `fit`.
 
         idf: (V,), ln((1 + n) / (1 + reviews with the word)) + 1; 0 for a word that no training
         review has, and for padding and the start of a review, which are no words. It is counted;
-        coef (V,) and intercept (1,) are learned.
+        coef (V,) and intercept (1,) are learned; of more than two classes (V, C) and (C,).
         """
         super().__init__()
         self.register_buffer("idf", torch.zeros(vocab_size, dtype=torch.float64))
-        self.coef = nn.Parameter(torch.zeros(vocab_size, dtype=torch.float64))
-        self.intercept = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        self.num_classes = num_classes
+        more = [num_classes] if num_classes > 2 else []
+        self.coef = nn.Parameter(torch.zeros(vocab_size, *more, dtype=torch.float64))
+        self.intercept = nn.Parameter(torch.zeros(*more or [1], dtype=torch.float64))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B,). A review without words is left to the intercept."""
+        """(B, T) -> (B,) or (B, C). A review without words is left to the intercept."""
         ids = ids.long().sort().values  # sums come out the same in every order of the words
         apart = ids + len(self.idf) * torch.arange(len(ids), device=ids.device)[:, None]
         _, run, sizes = torch.unique_consecutive(apart, return_inverse=True, return_counts=True)
         x = self.idf[ids]
         # A word's entry is count * idf. Its square, shared among its tokens, is count * idf^2 each.
-        length = (sizes[run] * x**2).sum(-1).sqrt()
-        product = torch.einsum("bt,bt->b", x, self.coef[ids])
+        length = (sizes[run] * x**2).sum(-1, keepdim=True).sqrt()
+        coef = self.coef.reshape(len(self.idf), -1)  # (V, 1) or (V, C)
+        product = torch.einsum("bt,btc->bc", x, coef[ids])
         logits: Tensor = product / length.clamp(min=1) + self.intercept  # no idf is in (0, 1)
-        return logits
+        return logits.squeeze(-1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.
 
-        Raises `UserError` without scikit-learn, or where all labels are one.
+        Raises `UserError` without scikit-learn, or where no review has one of the labels.
         """
         try:
             from sklearn.feature_extraction.text import TfidfTransformer
@@ -63,11 +66,10 @@ class TfidfModel(Baseline):
                 f"The TF-IDF baseline needs scikit-learn, which does not load here ({error}). "
                 f"Install it: pip install 'attnexp[baseline]'."
             ) from error
-        kinds = labels.unique()
-        if len(kinds) < 2:
+        if missing := set(range(self.num_classes)).difference(labels.tolist()):
             raise UserError(
-                f"The TF-IDF baseline has nothing to tell apart: all {len(labels)} training "
-                f"reviews have label {kinds[0]:g}. Give it both, or raise data.limit_train."
+                f"The TF-IDF baseline must see every class, but of {len(labels)} training reviews "
+                f"none has label {min(missing)}. Raise data.limit_train, or add such reviews."
             )
         counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
         transformer = TfidfTransformer()
@@ -78,7 +80,7 @@ class TfidfModel(Baseline):
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
         with torch.no_grad():
             self.idf.copy_(torch.from_numpy(idf))
-            self.coef.copy_(torch.from_numpy(regression.coef_[0]))
+            self.coef.copy_(torch.from_numpy(regression.coef_.T).reshape(self.coef.shape))
             self.intercept.copy_(torch.from_numpy(regression.intercept_))
 
 

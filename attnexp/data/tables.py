@@ -1,0 +1,199 @@
+"""Texts and labels in tables: csv, tsv, JSON lines and parquet, plain or compressed."""
+
+import csv
+import io
+import json
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnexp.data.corpus import as_user_error, in_rows
+from attnexp.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
+"""The name of a file that holds a table."""
+ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
+"""What libraries write beside tables."""
+
+TEXT = ("text", "sentence", "review", "question", "content")
+LABEL = ("label", "labels", "topic", "class", "category", "sentiment")
+"""Common names of the two columns; the first wins over the others."""
+
+QUOTES = (
+    "A text that holds a delimiter, a quote or a line break stands in quotes, and its quotes are "
+    "doubled. Mend it, or save the table as JSON lines or parquet."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """n texts and their labels."""
+
+    texts: list[str]
+    labels: list[Any]
+    columns: tuple[str, str]
+    """What they were called."""
+
+
+def kind_of(file: Path) -> str | None:
+    """Such as csv, for train.csv and train.csv.gz; None for what is no table."""
+    match = TABLE.fullmatch(file.name)
+    return match["kind"].lower() if match and not ABOUT.fullmatch(file.name) else None
+
+
+def read_files(files: Sequence[Path], text: str | None, label: str | None) -> Labelled:
+    """The rows of all files, in their order. text, label: columns; None to find them.
+
+    Raises `UserError` for a file, column or row that is not as it should be.
+    """
+    parts = []
+    for file in files:
+        with as_user_error(file):
+            parts.append(_read_file(file, text, label))
+    texts, labels = (chain(*(getattr(part, of) for part in parts)) for of in ("texts", "labels"))
+    return Labelled([*texts], [*labels], parts[0].columns)
+
+
+def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
+    kind = kind_of(file)
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(file) as opened:
+            return labelled(opened.read(), str(file), text, label)
+    if kind in ("csv", "tsv"):
+        header, rows = _read_csv(file, "," if kind == "csv" else "\t")
+        return _pick(
+            header, lambda name: [row[header.index(name)] for row in rows], str(file), text, label
+        )
+    objects = _read_json(file)
+    names = [*dict.fromkeys(chain.from_iterable(objects))]
+    return _pick(names, lambda name: [one.get(name) for one in objects], str(file), text, label)
+
+
+def labelled(table: "pa.Table", where: str, text: str | None, label: str | None) -> Labelled:
+    """The two columns of a table. Raises `UserError` where they are not to be had."""
+
+    def values(name: str) -> list[Any]:
+        found = table[name].to_pylist()
+        names = _class_names(table, name)
+        return [names[i] if i in range(len(names)) else None for i in found] if names else found
+
+    return _pick(table.column_names, values, where, text, label)
+
+
+def _class_names(table: "pa.Table", column: str) -> list[str] | None:
+    """What the labels of a column stand for, as `datasets` writes it into its tables."""
+    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    try:
+        names: list[str] = about["info"]["features"][column]["names"]
+    except (KeyError, TypeError):
+        return None
+    return names
+
+
+def _pick(
+    names: list[str],
+    values: Callable[[str], list[Any]],
+    where: str,
+    text: str | None,
+    label: str | None,
+) -> Labelled:
+    label = label or _found(LABEL, [name for name in names if name != text])
+    text = text or _found(TEXT, [name for name in names if name != label])
+    if len(names) == 2 and (text or label):  # the one leaves the other
+        label = label or next((name for name in names if name != text), None)
+        text = text or next((name for name in names if name != label), None)
+    for key, name in (("text", text), ("label", label)):
+        if name is None or name not in names:
+            what = f"no column {name}" if name else f"no column that is plainly the {key}"
+            raise UserError(
+                f"{where} has {what}; its columns are {', '.join(names) or 'none'}. Name it: "
+                f"data.{key}=COLUMN."
+            )
+        if names.count(name) > 1:
+            raise UserError(f"{where} has more than one column {name}. Leave one.")
+    assert text is not None
+    assert label is not None
+    texts = values(text)
+    if wrong := [row for row, one in enumerate(texts) if not isinstance(one, str)]:
+        raise UserError(
+            f"{where}: column {text} holds no text in {in_rows(wrong)}: {texts[wrong[0]]!r:.40}. "
+            f"Remove such rows, save them as text, or name another column: data.text=COLUMN."
+        )
+    return Labelled(texts, values(label), (text, label))
+
+
+def _found(common: Sequence[str], names: Iterable[str]) -> str | None:
+    """The column with a common name, if that is plain."""
+    known = [name for name in names if name.lower() in common]
+    first = [name for name in known if name.lower() == common[0]]
+    return first[0] if first else known[0] if len(known) == 1 else None
+
+
+def _content(file: Path) -> bytes:
+    """Uncompressed, and UTF-8."""
+    import pyarrow as pa
+
+    with pa.input_stream(str(file), compression="detect") as stream:
+        content: bytes = stream.read()
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(f"Line {line} of {file} is not UTF-8 text. Save it as UTF-8.") from None
+    return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def _read_csv(file: Path, delimiter: str) -> tuple[list[str], list[list[str]]]:
+    """The header, and the rows below it."""
+    csv.field_size_limit(2**31 - 1)  # else a long text is refused
+    lines = io.StringIO(_content(file).decode(), newline="")
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        rows = [row for row in reader if row]
+    except csv.Error as error:
+        raise UserError(
+            f"Line {reader.line_num} of {file} cannot be read: {error}. {QUOTES}"
+        ) from None
+    header = rows.pop(0) if rows else []
+    if wrong := [i for i, row in enumerate(rows) if len(row) != len(header)]:
+        first = rows[wrong[0]]
+        raise UserError(
+            f"{file}: its header names {len(header)} columns, unlike {in_rows(wrong)}; the first "
+            f"has {len(first)}: {reprlib.repr(delimiter.join(first))}. {QUOTES}"
+        )
+    return header, rows
+
+
+def _read_json(file: Path) -> list[dict[str, Any]]:
+    """An object a line, or one list of them."""
+    content = _content(file)
+    if content.lstrip().startswith(b"["):
+        rows: list[Any] = json.loads(content)
+    else:
+        rows = [_object(line) for line in content.split(b"\n") if line.strip()]
+    if wrong := [row for row, one in enumerate(rows) if not isinstance(one, dict)]:
+        raise UserError(
+            f'{file}: no JSON object such as {{"text": "fine", "label": 1}} in {in_rows(wrong)}. '
+            f"Write one a line, as UTF-8."
+        )
+    return rows
+
+
+def _object(line: bytes) -> Any:
+    """None for what is none, and for halves of a character, which no UTF-8 can hold."""
+    try:
+        found = json.loads(line)
+        if b"\\u" in line:
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,110 @@
+"""What the commands do, for Python and its notebooks. Folders and files are strings or paths."""
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console
+
+from attnexp.config.compose import compose
+from attnexp.report import comparison, formats
+from attnexp.report import judge as judging
+from attnexp.report.comparison import Comparison
+from attnexp.report.judge import Judged
+from attnexp.runs import manifest
+from attnexp.runs.identity import replicate
+from attnexp.training.run import train_run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["compare", "compose", "judge", "load_runs", "train_run"]
+
+T = TypeVar("T")
+Place = str | PathLike[str]
+Words = str | Sequence[str]
+
+
+class Shown(list[T]):
+    """A list that a notebook, or `print`, shows as the command line prints it."""
+
+    def __init__(self, found: Iterable[T], show: Callable[[Sequence[T], Console], None]) -> None:
+        super().__init__(found)
+        self._show = show
+
+    def __repr__(self) -> str:
+        return self._printed().export_text()
+
+    def _repr_html_(self) -> str:
+        return self._printed().export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _printed(self) -> Console:
+        console = Console(
+            file=io.StringIO(), record=True, width=80, highlight=False, force_jupyter=False
+        )
+        self._show(self, console)
+        return console
+
+
+def load_runs(folder: Place, *more: Place) -> "DataFrame":
+    """Finished runs of studies, or of any folders: a row for each run and epoch.
+
+    Columns: `variant` as tables name it, `seed`, `data`, `protocol`, `run` (its folder), and what
+    the epoch showed, as in `metrics.jsonl`. Raises `UserError` where there is no finished run.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "variant": label,
+            "seed": replicate(run.result.config),
+            "data": run.result.data["name"],
+            "protocol": run.result.config["train"]["protocol"],
+            "run": str(run.path),
+            **asdict(row),
+        }
+        for runs in comparison.arenas(manifest.load_runs([Path(one) for one in (folder, *more)]))
+        for label, group in comparison.by_variant(runs).items()
+        for run in group
+        for row in run.result.epochs
+    )
+
+
+def compare(folder: Place, *more: Place, margin: float = 0.25) -> Shown[Comparison]:
+    """What `attnexp report` says of folders: a comparison for each data set and protocol.
+
+    margin: in points of accuracy. Raises `UserError` where there is no finished run.
+    """
+    found = manifest.load_runs([Path(one) for one in (folder, *more)])
+    return Shown(comparison.compare(found, margin=margin / 100), formats.show)
+
+
+def judge(
+    results: "Place | DataFrame",
+    *,
+    baseline: str | None = None,
+    metric: Words = (),
+    higher: Words = (),
+    lower: Words = (),
+    margin: Words = (),
+) -> Shown[Judged]:
+    """What `attnexp judge` says of a file, or a frame with such columns: an item for each metric.
+
+    The options are the command's, as `lower="loss"` or `margin=["loss=0.01", "0.5"]`. Raises
+    `UserError`.
+    """
+    judged = judging.judge_results(
+        judging.read(results, _each(metric)),
+        baseline=baseline,
+        higher=_each(higher),
+        lower=_each(lower),
+        margins=_each(margin),
+    )
+    return Shown(judged, judging.show)
+
+
+def _each(words: Words) -> Sequence[str]:
+    return [words] if isinstance(words, str) else words

@@ -1,0 +1,95 @@
+"""A page on this machine on which to type a text, move its words and watch models read it."""
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from attnexp.errors import UserError
+from attnexp.progress import note
+from attnexp.report import html, insight
+from attnexp.report.comparison import by_variant
+from attnexp.report.insight import Insight
+from attnexp.runs import store
+from attnexp.runs.result import Run
+
+HOST = "127.0.0.1"
+"""Nobody but this machine."""
+
+
+def serve(run_dirs: Sequence[Path], port: int) -> None:
+    """Show the page for finished runs, side by side, until Ctrl-C.
+
+    Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
+    """
+    try:
+        from nicegui import ui
+    except ImportError as error:
+        raise UserError(
+            "attnexp explore needs NiceGUI. Install it: pip install 'attnexp[explore]'"
+        ) from error
+    runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
+    models = [
+        (run, label, insight.reader(run))
+        for label, group in by_variant(runs).items()
+        for run in group
+    ]
+    names = (f"f{i}" for i in count())
+
+    def shown(text: str) -> list[str]:
+        """HTML for each model."""
+        return [
+            html.render("inside.html", inside=html.inside(run, label, look, names))
+            for run, label, read in models
+            for look in [Insight(reading=read(text), table=None, missing=[])]
+        ]
+
+    def page() -> None:
+        ui.add_head_html(html.render("style.html"))
+        box = ui.input("Text", value=insight.SENTENCE, on_change=lambda: show())
+        box.props("debounce=300 outlined").classes("w-full")
+        ui.label("Click a word to have it change places with the next.")
+        row = ui.row()
+        with ui.element("section").classes("grid w-full"):
+            columns = [ui.html(sanitize=False) for _ in models]
+
+        def swap(words: list[str], place: int) -> None:
+            words[place : place + 2] = reversed(words[place : place + 2])
+            box.value = " ".join(words)
+
+        def show() -> None:
+            words = box.value.split()
+            row.clear()
+            with row:
+                for place, word in enumerate(words):
+                    button = ui.button(word, on_click=lambda _, place=place: swap(words, place))
+                    button.props("flat dense no-caps")
+            for column, content in zip(columns, shown(box.value), strict=True):
+                column.content = content
+
+        show()
+
+    ui.page("/", title="attnexp explore")(page)
+    _expect_free(port)
+    note(f"http://{HOST}:{port} (Ctrl-C ends it)")
+    with suppress(KeyboardInterrupt):
+        ui.run(
+            host=HOST,
+            port=port,
+            dark=None,
+            reload=False,
+            show=False,
+            show_welcome_message=False,
+            uvicorn_logging_level="warning",
+        )
+
+
+def _expect_free(port: int) -> None:
+    """Raise `UserError` where somebody listens: the server itself would only log it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise UserError(f"Port {port}: {error.strerror}. Give another with --port.") from error

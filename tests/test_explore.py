@@ -1,0 +1,99 @@
+"""The page to play with: words change places, every head is there, and nobody else is asked."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
+
+import pytest
+from conftest import PROGRAM, Command
+from test_html import stored
+
+from attnexp.runs import store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    """Two runs, without and with positions."""
+    runs = [stored(tmp_path / kind, f"position={kind}") for kind in ("none", "learned")]
+    for run in runs:
+        store.save(run.path, run.result)
+    return [str(run.path) for run in runs]
+
+
+@pytest.fixture
+def address(folders: list[str]) -> Iterator[str]:
+    """Where the page is; Ctrl-C ends it."""
+    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [PROGRAM, "explore", *folders, "--port", str(port)]
+    around = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}  # NiceGUI heeds it
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=around) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        yield said.split()[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == ""
+
+
+def test_words_change_places_and_only_positions_notice(browser: "Browser", address: str) -> None:
+    from playwright.sync_api import expect
+
+    tab = browser.new_page()
+    complaints: list[str] = []
+    asked: set[str] = set()
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("request", lambda request: asked.add(request.url))
+    for _ in range(100):
+        try:
+            tab.goto(address)
+            break
+        except Exception:  # it does not listen yet
+            tab.wait_for_timeout(100)
+    expect(tab.locator("section svg")).to_have_count(2 * (1 + 8))
+    none, learned = tab.locator("section p").all()
+    before = none.inner_text(), learned.inner_text()
+    assert "probability 0." in before[0]
+    tab.get_by_role("button", name="superb").click()
+    expect(tab.get_by_label("Text")).to_have_value("the cast was but superb the plot was dreadful")
+    expect(learned).not_to_have_text(before[1])
+    assert none.inner_text() == before[0]
+    tab.get_by_label("Text").fill("<i>frabjous</i>")
+    expect(tab.locator("section")).to_contain_text("frabjous?")
+    assert complaints == []
+    assert {url for url in asked if not url.startswith(("data:", f"{address}/"))} == set()
+    with urlopen(address) as page:
+        assert set(re.findall(r"https?://[^\"' <]*", page.read().decode())) <= {address}
+    tab.close()
+
+
+def test_what_cannot_be_shown_is_told(attnexp: Command, folders: list[str]) -> None:
+    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for words, told in [([folders[0], "--port", port], "--port"), (["nowhere"], "nowhere")]:
+            done = attnexp("explore", *words)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert told in done.stderr
+            assert "Traceback" not in done.stderr
+
+
+def test_without_nicegui_it_says_how_to_get_it(folders: list[str]) -> None:
+    program = "import sys; sys.modules['nicegui'] = None; from attnexp.cli import main; main()"
+    words = [sys.executable, "-c", program, "explore", *folders]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'attnexp[explore]'" in done.stderr

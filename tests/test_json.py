@@ -1,0 +1,120 @@
+"""Every document that the commands print is what docs/json.md says, field by field."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from test_damage import attnexp
+from test_figures import blog
+from test_interaction import MORE, stored
+from test_judge import answers, write
+
+from attnexp.config.compose import compose
+from attnexp.report import formats
+from attnexp.report.comparison import Sequential, compare
+from attnexp.runs import store
+from attnexp.statistics.sequential import decide, design
+from attnexp.training.run import train_run
+
+PAGE = (ROOT / "docs" / "json.md").read_text()
+PLAIN = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+         "object": (dict,), "list": (list,)}  # fmt: skip
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """The type of every field, by heading."""
+    found: dict[str, dict[str, str]] = {}
+    for part in re.split(r"^##+ ", PAGE, flags=re.MULTILINE)[1:]:
+        heading, _, text = part.partition("\n")
+        rows = re.findall(r"^\| (`.*?`) \| (.*?) \| .+ \|$", text, flags=re.MULTILINE)
+        found[heading] = {
+            name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)
+        }
+    return found
+
+
+SECTIONS = sections()
+
+
+def check(value: Any, kind: str, where: str) -> None:
+    """That a value is of a type of the page."""
+    if kind.endswith(" or null"):
+        if value is not None:
+            check(value, kind.removesuffix(" or null"), where)
+    elif match := re.fullmatch(r"\[(.+)\]\(#(.+)\)", kind):
+        assert match[2] == match[1].lower().replace(" ", "-")
+        fields = SECTIONS[match[1]]
+        assert value.keys() == fields.keys(), where
+        for name, each in fields.items():
+            check(value[name], each, f"{where}.{name}")
+    elif kind.startswith("list of "):
+        assert isinstance(value, list), where
+        for one in value:
+            check(one, kind.removeprefix("list of "), f"{where}[]")
+    elif kind.startswith("object of "):
+        assert isinstance(value, dict), where
+        for name, one in value.items():
+            check(one, kind.removeprefix("object of "), f"{where}.{name}")
+    else:
+        assert type(value) in PLAIN[kind], f"{where} is {value!r}, not {kind}"
+
+
+def documented(document: Any, heading: str) -> None:
+    anchor = heading.lower().replace(" ", "-")
+    check(document, f"[{heading}](#{anchor})", heading)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> Any:
+    capsys.readouterr()
+    assert attnexp(*words, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_documents_are_as_the_page_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "train.threads=1"]
+    document = printed(capsys, "train", *smoke)
+    documented(document, "attnexp train")
+    run_dir = document["folder"]
+    assert store.load(Path(run_dir)).run_id == document["run_id"]
+    train_run(compose(smoke, "position=learned"))
+    two = ["sweep", *smoke, "position=none,learned"]
+    for words, heading in [
+        ([*two, "seed=0,1", "--dry-run"], "attnexp sweep --dry-run"),
+        (two, "attnexp sweep, attnexp report"),
+        (["report", "outputs"], "attnexp sweep, attnexp report"),
+        (["evaluate", run_dir], "attnexp evaluate"),
+        (["predict", run_dir, "the plot was superb"], "attnexp predict"),
+        (["config", "--cost"], "attnexp config --cost"),
+        (["data"], "attnexp data"),
+        (["claims", "C01"], "attnexp claims"),
+        (["doctor"], "attnexp doctor"),
+        (["doctor", "outputs"], "attnexp doctor DIR"),
+        (["judge", write(tmp_path / "answers.csv", answers())], "attnexp judge"),
+    ]:
+        documented(printed(capsys, *words), heading)
+
+
+def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
+    (crossed,) = compare(stored(tmp_path, more=MORE))
+    (held,) = compare(blog())
+    assert crossed.interactions
+    assert held.agreement
+    plan = design(6)
+    study = Sequential(
+        design=plan, point="peak", baseline="no_pe", finished_before=0,
+        decisions=decide({"pe": MORE, "late": []}, plan),
+    )  # fmt: skip
+    document = json.loads(formats.as_json([crossed, replace(held, sequential=[study])]))
+    documented(document, "attnexp sweep, attnexp report")
+
+
+def test_every_field_has_a_meaning() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    assert all(len(re.split(r" \| ", row.strip("| "))) == 3 for row in rows)

@@ -1,0 +1,78 @@
+"""What Python and notebooks get: the page that shows it, and what they see."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import ROOT, Command
+
+import attnexp
+from attnexp import compare, compose, judge, load_runs
+from attnexp.errors import UserError
+
+(TEN_LINES,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "notebook.md").read_text(), re.S)
+IN_JUPYTER = """
+import builtins
+class ZMQInteractiveShell: ...
+builtins.get_ipython = ZMQInteractiveShell
+"""
+SHOW = """
+assert table._repr_html_().startswith("<pre>") and "epoch" in frame
+"""
+
+
+def test_the_page_works_in_a_notebook(tmp_path: Path) -> None:
+    """Its lines, run where `rich` believes to be in one, train, compare and print no bar."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IN_JUPYTER + TEN_LINES],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in done.stderr.splitlines()} == {"epoch"}
+    assert "\x1b" not in done.stderr
+    assert re.search(r"position=sinusoidal against position=none, final: \w+: ", done.stdout)
+
+
+def test_to_import_the_package_loads_nothing_heavy() -> None:
+    program = "import sys, attnexp; dir(attnexp); assert not {'torch', 'rich'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        attnexp.trian  # type: ignore[attr-defined]  # noqa: B018
+    assert all(callable(getattr(attnexp, name)) for name in attnexp.__all__)
+
+
+def test_words_and_lists_of_words_compose_alike() -> None:
+    words = ["position=rotary", "seed=3"]
+    assert compose(*words) == compose(words) == compose(words[0], words[1:])
+
+
+RESULTS = pd.DataFrame(
+    {"variant": ["a"] * 6 + ["b"] * 6, "seed": [*range(6)] * 2, "loss": [2.0] * 6 + [1.5, 1] * 3}
+)
+
+
+def test_what_is_shown_is_what_the_command_prints(attnexp: Command, tmp_path: Path) -> None:
+    RESULTS.to_csv(tmp_path / "results.csv", index=False)
+    for given in (RESULTS, tmp_path / "results.csv", str(tmp_path / "results.csv")):
+        judged = judge(given, lower="loss", margin=["0.01"])
+        assert judged[0].judgements["b"].verdict == "helps"
+        printed = attnexp("judge", "results.csv", "--lower", "loss", "--margin", "0.01").stdout
+        assert repr(judged) == printed
+        html = judged._repr_html_()
+        assert "helps" in html
+        assert "<script" not in html
+
+
+def test_wrong_places_are_told(tmp_path: Path) -> None:
+    for ask in (load_runs, compare):
+        with pytest.raises(UserError, match="There is no folder"):
+            ask(tmp_path / "nowhere")
+        with pytest.raises(UserError, match="no finished run"):
+            ask(str(tmp_path))
+    with pytest.raises(UserError, match="The frame lacks variant, seed"):
+        judge(pd.DataFrame({"loss": [1.0]}))
+    with pytest.raises(UserError, match="The frame holds no result"):
+        judge(RESULTS[:0])
