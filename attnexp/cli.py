@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from attnexp import completion
 from attnexp.config.schema import OnError
 from attnexp.errors import RunFailed, UserError
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 class _Commands(TyperGroup):
     """Turns what can go wrong into one message and an exit code."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, which takes `--quiet` as all do: `attnexp train -q` is `attnexp -q train`."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.params += [
+                p for p in self.params if p.name == "quiet" if p not in command.params
+            ]
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         words = [*ctx.args]  # which are taken from it
         try:
@@ -39,8 +49,8 @@ class _Commands(TyperGroup):
             _stop(str(error), code=2)
         except RunFailed as error:
             _stop(str(error), code=1)
-        except BrokenPipeError:  # the reader of our output left: `attnexp report ... | head`
-            raise SystemExit(0) from None
+        except BrokenPipeError:
+            raise  # to `main`
         except OSError as error:
             where = error.filename or "while writing"
             _stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
@@ -68,8 +78,21 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _quiet(asked: bool) -> None:
+    if asked:
+        from attnexp.progress import console
+
+        console.quiet = True
+
+
 @app.callback()
 def _options_of_all(
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", callback=_quiet, expose_value=False, help="Results and errors only."
+        ),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show it and leave."),
@@ -80,7 +103,26 @@ def _options_of_all(
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OVERRIDES", help="Settings, as key=value.", show_default=False),
+    typer.Argument(
+        metavar="OVERRIDES",
+        help="Settings, as key=value.",
+        show_default=False,
+        autocompletion=completion.settings,
+    ),
+]
+RunDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN_DIR", help="A finished run's folder.", autocompletion=completion.runs
+    ),
+]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR",
+        help="Studies, or any folders with runs.",
+        autocompletion=completion.studies,
+    ),
 ]
 Margin = Annotated[
     float,
@@ -112,6 +154,15 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     latex = "latex"
+
+
+class Tracker(StrEnum):
+    """What `export` writes for."""
+
+    tensorboard = "tensorboard"
+    trackio = "trackio"
+    mlflow = "mlflow"
+    wandb = "wandb"
 
 
 @app.command()
@@ -232,9 +283,7 @@ def sweep(
 
 @app.command()
 def report(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Studies, or any folders with runs.")
-    ],
+    folders: Folders,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
     html: Annotated[
         Path | None,
@@ -249,7 +298,11 @@ def report(
     ] = None,
     run: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN_DIR", help="Whose attention to show; a page takes two."),
+        typer.Option(
+            metavar="RUN_DIR",
+            help="Whose attention to show; a page takes two.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="Of which text to show it, on a page or picture.")
@@ -384,7 +437,7 @@ def judge(
 
 @app.command()
 def evaluate(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    run_dir: RunDir,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -423,7 +476,7 @@ def evaluate(
 
 @app.command()
 def predict(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run's folder.")],
+    run_dir: RunDir,
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="If none, each line of stdin.", show_default=False),
@@ -456,9 +509,73 @@ def predict(
 
 
 @app.command()
+def export(
+    folders: Folders,
+    to: Annotated[Tracker, typer.Option(help="The tracker, as it is installed here.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where; outputs/TRACKER if not given."),
+    ] = None,
+) -> None:
+    """Write finished runs into a tracker's folder, with settings, epochs and test figures.
+
+    Nothing is sent. Exported again, a run replaces what it was.
+
+    Example: attnexp export outputs/blog --to tensorboard
+    """
+    from attnexp.report import export
+    from attnexp.runs.manifest import load_runs
+
+    into = into or Path("outputs", to)
+    num_runs = export.export(load_runs(folders), to, into)
+    look = export.TRACKERS[to].look.format(into=into)
+    _out(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
+
+
+@app.command()
+def publish(
+    run_dir: RunDir,
+    repo: Annotated[str, typer.Argument(metavar="USER/NAME", help="Of the Hugging Face hub.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files and print the card.")
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Visible to you alone, where it is new.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send without asking.")] = False,
+) -> None:
+    """Put a finished run on the Hugging Face hub: model, settings, words, figures and a card.
+
+    Anyone can download it and run `attnexp predict`. $HF_ENDPOINT may name another hub.
+
+    Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
+    """
+    from attnexp.progress import note
+    from attnexp.report import publish
+
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UserError("Nobody is here to ask. Look with --dry-run, then send with --yes.")
+    files = publish.bundle(run_dir, repo)
+    if dry_run:
+        for name, content in files.items():
+            _out(f"{len(content):>12,} {name}")
+        _out(f"\n{files[publish.CARD].decode()}", end="")
+        return
+    if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
+        note("Nothing was sent.")
+        return
+    _out(publish.send(files, repo, private=private))
+
+
+@app.command()
 def explore(
     run_dirs: Annotated[
-        list[Path], typer.Argument(metavar="RUN_DIR", help="Finished runs, shown side by side.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN_DIR",
+            help="Finished runs, shown side by side.",
+            autocompletion=completion.runs,
+        ),
     ],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Where to listen.")] = 8080,
 ) -> None:
@@ -543,7 +660,13 @@ def data(
 @app.command()
 def claims(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Such as C04.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ID",
+            help="Such as C04.",
+            show_default=False,
+            autocompletion=completion.claims,
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
@@ -622,8 +745,14 @@ def main() -> None:
         _stop("the folder that you are in was deleted. Change to another: cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
+    if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
+        completion.join_words_of_bash(os.environ)
     try:
         app(prog_name="attnexp")
+    except SystemExit as stop:  # rich and Typer exit with 1 where the reader of our output left
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise SystemExit(0) from None
+        raise
     finally:
         _flush()
 
@@ -641,6 +770,7 @@ def _flush() -> None:
 def _stop(message: str, code: int) -> NoReturn:
     from attnexp.progress import console
 
+    console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
     console.print(message, markup=False, soft_wrap=True)
@@ -673,12 +803,8 @@ def _as_setting(error: TyperException, words: list[str]) -> str:
 def _console() -> "Console":
     from rich.console import Console
 
-    class Output(Console):
-        def on_broken_pipe(self) -> None:
-            raise  # as any other output does; rich itself would exit with 1
-
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Output(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
 
 
 def _out(text: str, end: str = "\n") -> None:

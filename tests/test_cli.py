@@ -5,9 +5,11 @@ import io
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,11 +155,22 @@ def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
         ("position=none", "1", False),
         ("position=sinusoidal", "1", False),
     ]
-    assert planned["seconds"] == sum(run["seconds"] or 0 for run in planned["runs"]) > 0
+    runs = sum(run["seconds"] or 0 for run in planned["runs"])
+    assert planned["seconds"] == planned["start_up"] + runs > runs > 0
     shown = attnexp(*words)
     assert "4 runs, 1 finished before, 3 to do: about" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert len(list(tmp_path.rglob("result.json"))) == 1
+
+
+@pytest.mark.slow
+def test_a_dry_run_is_right_within_a_factor_of_two(attnexp: Command) -> None:
+    words = ["sweep", "data=contrast", "position=none,sinusoidal", "seed=0,1", "executor.workers=2"]
+    line = " ".join(attnexp(*words, "--dry-run").stdout.split())
+    (said,) = re.findall(r", (\d+) s with 2 at a time", line)
+    began = time.monotonic()
+    assert attnexp(*words).returncode == 0
+    assert 0.5 < (time.monotonic() - began) / int(said) < 2
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(

@@ -20,6 +20,7 @@ ROOMS = [
     {"training"},
     {"sweeps", "report"},
     {"claims"},
+    {"completion"},
     {"cli", "notebook"},
     {"__main__"},
 ]

@@ -33,6 +33,8 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("attnexp config --groups | head -1", 0, ""),
         ("attnexp config --groups | true", 0, ""),
         ("attnexp data | true", 0, ""),
+        ("attnexp --help | true", 0, ""),
+        ("attnexp report -q nowhere", 2, "There is no folder nowhere"),
         ("mkdir gone; cd gone; rmdir ../gone; attnexp config", 2, "was deleted"),
         ("attnexp report nowhere 2>&-", 2, ""),
     ],
@@ -44,6 +46,13 @@ def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, told: str) ->
     assert (done.returncode, bool(done.stderr)) == (code, bool(told)), done.stderr
     assert told in done.stderr
     assert done.stderr.count("\n") <= 2
+
+
+def test_quiet_leaves_results_alone(tmp_path: Path) -> None:
+    quiet, loud = (shell(f"attnexp train {' '.join(SMOKE)} {option}", tmp_path)
+                   for option in ("-q", ""))  # fmt: skip
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, loud.stdout, "")
+    assert loud.stderr
 
 
 def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
+from attnexp.config.keys import owners
 from attnexp.config.options import conf_dir, groups, is_file, read
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import (
@@ -401,31 +402,17 @@ def _spec(key: str, kind: str | None, seams: Any) -> type[Piece]:
     return pieces.spec(kind, seams[seam])
 
 
-@lru_cache
-def _owners() -> dict[str, list[str]]:
-    """The settings of pieces, each with the choices that have it."""
-    found: dict[str, list[str]] = {}
-    for group, options in groups().items():
-        if group.split(".")[0] in PLACES:
-            for option in options:
-                kind = read(group, option)["kind"]
-                frame: Any = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
-                for f in fields(pieces.spec(kind, frame)):
-                    found.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
-    return found
-
-
 def _unknown(key: str, known: Any) -> UserError:
     """For a key that nothing has which was chosen. known: the tree of what was."""
     section, _, _ = key.rpartition(".")
-    owners = _owners().get(key, [])
-    if owners:
+    having = owners().get(key, [])
+    if having:
         here = OmegaConf.select(OmegaConf.create(known), section) or {}
         names = ", ".join(str(name) for name in here if name != "kind") or "no settings"
         return NotChosen(
-            key, f"'{key}' belongs to {', '.join(owners)}. What is chosen as {section} has {names}."
+            key, f"'{key}' belongs to {', '.join(having)}. What is chosen as {section} has {names}."
         )
-    keys = [*flatten(known), *_owners()]
+    keys = [*flatten(known), *owners()]
     last = f".{key.rpartition('.')[2]}"
     near = did_you_mean(key, [k for k in keys if k.endswith(last)]) or did_you_mean(
         key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)]

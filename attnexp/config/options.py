@@ -5,10 +5,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from attnexp.errors import UserError
 
 
@@ -40,6 +36,10 @@ def is_file(option: str) -> bool:
 
 def read(group: str, option: str) -> Any:
     """What the file of an option holds, as plain text. Raises `UserError` without such a file."""
+    from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
     path = Path(option).expanduser() if is_file(option) else file(group, option)
     try:
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)

@@ -49,11 +49,11 @@ def unreachable(name: str) -> str | None:
     """Why data set `name` cannot be had from the hub now; None where it can."""
     from huggingface_hub import HfApi, utils
 
-    _quiet(utils)
+    quiet(utils)
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
     except Exception as error:  # of two libraries, with no base in common
-        return f"cannot be reached ({_said(error)})"
+        return f"cannot be reached ({said(error)})"
     return None
 
 
@@ -66,7 +66,7 @@ def download(name: str, *, remedy: str) -> Path:
     from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.errors import HfHubHTTPError
 
-    _quiet(utils)
+    quiet(utils)
     wanted = f"data set {name} at {ENDPOINT}"
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
@@ -81,7 +81,7 @@ def download(name: str, *, remedy: str) -> Path:
                 f"for access on its page, then log in with `hf auth login` or set HF_TOKEN."
             )
         else:
-            reason = f"The {wanted} cannot be fetched ({_said(error)}), and the cache lacks it."
+            reason = f"The {wanted} cannot be fetched ({said(error)}), and the cache lacks it."
         raise UserError(f"{reason}\n{remedy}") from None
 
 
@@ -97,7 +97,7 @@ def tables(
     import datasets
     from huggingface_hub import utils
 
-    _quiet(datasets.utils, utils)
+    quiet(datasets.utils, utils)
     with TemporaryDirectory() as scratch:
         try:
             found = datasets.load_dataset(
@@ -105,7 +105,7 @@ def tables(
             )
         except Exception as error:  # each file format has its own
             raise UserError(
-                f"The data set in {folder} cannot be read ({_said(error)}). If it has several "
+                f"The data set in {folder} cannot be read ({said(error)}). If it has several "
                 f"configurations, choose one: data.config=NAME. If its files are damaged, delete "
                 f"{folder.parents[1]}, to download it again."
             ) from None
@@ -123,7 +123,7 @@ def saved_tables(
         found = datasets.load_from_disk(str(folder), keep_in_memory=True)
     except Exception as error:
         raise UserError(
-            f"The data set in {folder} cannot be read ({_said(error)}). Save it again."
+            f"The data set in {folder} cannot be read ({said(error)}). Save it again."
         ) from None
     return _two(found if isinstance(found, dict) else {train: found}, folder, train, test)
 
@@ -143,14 +143,16 @@ def _two(found: Any, folder: Path, train: str, test: str | None) -> dict[str, "p
     return {split: found[name].with_format("arrow")[:] for split, name in names.items()}
 
 
-def _quiet(*libraries: Any) -> None:
-    """What goes wrong is told once, by us; and a bar is for someone who watches."""
+def quiet(*libraries: Any) -> None:
+    """Let a library say nothing: what goes wrong is told once, by us; and a bar is for someone who
+    watches."""
     for utils in libraries:
         utils.logging.set_verbosity(utils.logging.CRITICAL)
-        if not progress.console.is_terminal:
+        if progress.console.quiet or not progress.console.is_terminal:
             utils.disable_progress_bars()
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What an error of a library says, in a line."""
     cause = error.__cause__ or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"

@@ -51,18 +51,26 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
     """GitHub tables, and the verdicts as a list."""
     blocks = []
     for comparison in comparisons:
-        for table in tables(comparison):
-            lines = [
-                *(f"**{table.title}**", "", _row(table.columns)),
-                _row(["---", *["---:"] * (len(table.columns) - 1)]),
-                *(_row(row) for row in table.rows),
-            ]
-            notes = [f"{note}  " for note in table.notes]
-            blocks.append("\n".join([*lines, "", *notes]).rstrip())
-        found = [f"- {where}: **{line}**" for where, _, line in verdicts(comparison)]
-        if found:
-            blocks.append("\n".join(found))
+        blocks += [markdown_table(table) for table in tables(comparison)]
+        if found := markdown_verdicts(comparison):
+            blocks.append(found)
     return "\n\n".join(blocks) + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    """One, under its title and with its notes."""
+    lines = [
+        *(f"**{table.title}**", "", _row(table.columns)),
+        _row(["---", *["---:"] * (len(table.columns) - 1)]),
+        *(_row(row) for row in table.rows),
+    ]
+    notes = [f"{note}  " for note in table.notes]
+    return "\n".join([*lines, "", *notes]).rstrip()
+
+
+def markdown_verdicts(comparison: Comparison) -> str:
+    """A list; empty where nothing is compared."""
+    return "\n".join(f"- {where}: **{line}**" for where, _, line in verdicts(comparison))
 
 
 def latex(comparisons: Sequence[Comparison]) -> str:

@@ -1,5 +1,6 @@
 """What a sweep would do: its runs, and about how long they would take."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +22,10 @@ SCHEMA = 1
 
 MOST_READ = 20
 """Finished runs of a variant that say how long another would take."""
+
+START_UPS = 3
+"""What a sweep takes besides its runs, in imports of torch (about two seconds): one for its
+processes, which start side by side, and as long again to plan, and to report."""
 
 MOST_SPANS = 8
 """Stretches of seeds that are named."""
@@ -50,11 +55,18 @@ class Preview:
     """Why runs that finished once are to be done, by change of the code."""
     at_most: bool
     """Seeds are added until every variant is decided, which may be before all these runs."""
+    start_up: float
+    """Seconds before the first run and after the last."""
 
     @property
     def seconds(self) -> float:
-        """Of computing, one run after another."""
-        return sum(run.seconds or 0 for run in self.runs)
+        """One run after another; 0 where nothing can be said."""
+        return self.seconds_with(1)
+
+    def seconds_with(self, slots: int) -> float:
+        """With as many runs at a time."""
+        runs = sum(run.seconds or 0 for run in self.runs)
+        return self.start_up + runs / slots if runs else 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain containers and numbers."""
@@ -65,28 +77,36 @@ def take(sweep: Sweep) -> Preview:
     """Look at a sweep's data and at what has finished; try a few steps of each new variant."""
     entries = survey(sweep)
     missing = [entry for entry in entries if not entry.before]
-    expected = _expected(sweep, missing, entries) if missing else {}
+    at_a_time = slots(sweep, missing) if missing else None
+    start_up, expected = 0.0, dict[int, float | None]()
+    if missing:
+        began = time.perf_counter()
+        import torch  # noqa: F401 — a sweep that has finished does not need it
+
+        start_up = START_UPS * (time.perf_counter() - began)
+        expected = _expected(sweep, missing, entries, alone=at_a_time == 1)
     return Preview(
         runs=[_planned(entry, expected.get(entry.job.variant)) for entry in entries],
         executor=str(sweep.executor.kind),
-        slots=slots(sweep, missing) if missing else None,
+        slots=at_a_time,
         made_again=made_again(sweep, entries),
         at_most=sweep.declaration is not None,
+        start_up=start_up,
     )
 
 
 def _expected(
-    sweep: Sweep, missing: Sequence[Entry], entries: Sequence[Entry]
+    sweep: Sweep, missing: Sequence[Entry], entries: Sequence[Entry], *, alone: bool
 ) -> dict[int, float | None]:
     """Seconds of a run, by the number of its variant."""
-    from attnexp.sweeps import estimate  # which needs torch; a sweep that has finished does not
+    from attnexp.sweeps import estimate
 
     firsts = {entry.job.variant: entry for entry in reversed(missing)}
     expected = {}
     for variant, first in firsts.items():
         before = (entry for entry in entries if entry.before and entry.job.variant == variant)
         finished = [store.load(entry.path) for entry in islice(before, MOST_READ)]
-        job = for_executor(first.job, sweep.executor, alone=False)
+        job = for_executor(first.job, sweep.executor, alone=alone)
         expected[variant] = estimate.seconds(job.config, finished)
     return expected
 
@@ -112,7 +132,9 @@ def show(preview: Preview, console: Console) -> None:
     if preview.seconds:
         line += f": about {duration(preview.seconds)} one after another"
         if preview.slots and preview.slots > 1:
-            line += f", {duration(preview.seconds / preview.slots)} with {preview.slots} at a time"
+            line += (
+                f", {duration(preview.seconds_with(preview.slots))} with {preview.slots} at a time"
+            )
     console.print(Text(f"{line} (executor={preview.executor})."))
 
 
