@@ -69,7 +69,7 @@ def test_what_is_sent_is_all_that_reads_texts(
     for name, content in files.items():
         (there / name).write_bytes(content)
     here, read = (next(predict.readings(path, ["the plot"])) for path in (run_dir, there))
-    assert read.positive == here.positive
+    assert read.probabilities == here.probabilities
 
 
 @pytest.mark.parametrize(
