@@ -17,8 +17,9 @@ from attnexp.model.classifier import build_classifier
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
-PLACES = {"out", "data.path", "model.vectors"}
-"""Files: their content counts, not where it lies."""
+PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",
+          "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
+"""Where content is: it counts, not where it lies."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """They change a result by rounding alone."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from conftest import Command
 from pyarrow import parquet
+from test_sources import write_folder
 
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
@@ -328,6 +329,16 @@ def test_files_that_are_no_splits_are_told(
     with pytest.raises(UserError) as caught:
         read(tmp_path, **settings)
     assert all(part in str(caught.value) for part in [str(tmp_path), *parts]), caught.value
+
+
+@pytest.mark.parametrize(
+    "settings", [{"text": "a"}, {"label": "a"}, {"train_split": "a"}, {"test_split": "a"}]
+)
+def test_what_leaves_nothing_to_choose_is_told(tmp_path: Path, settings: dict[str, str]) -> None:
+    write_folder(tmp_path)
+    ((key, _),) = settings.items()
+    with pytest.raises(UserError, match=f"data.{key}=a would do nothing: aclImdb folder"):
+        read(tmp_path, **settings)
 
 
 def test_labels_of_test_that_train_has_not_are_told(tmp_path: Path) -> None:

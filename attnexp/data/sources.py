@@ -93,7 +93,7 @@ def _in_folder(path: Path, data: DataConfig) -> Source:
     for folder in (path, path / "aclImdb"):
         if acl_imdb.is_acl_imdb(folder):
             key = acl_imdb.key_of_folder(folder)
-            return _source("aclImdb folder", folder, key, acl_imdb.read_folder)
+            return _as_published("aclImdb folder", folder, key, acl_imdb.read_folder, data)
     if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
         held = sorted(file for file in path.rglob("*") if file.is_file())
         return _source(
@@ -160,13 +160,25 @@ def _in_file(path: Path, data: DataConfig) -> Source:
     with path.open("rb") as file:
         start = file.read(2)
     if start == b"\x1f\x8b":
-        return _source("aclImdb archive", path, _digest(path), acl_imdb.read_archive)
+        return _as_published("aclImdb archive", path, _digest(path), acl_imdb.read_archive, data)
     if start == b"PK":
-        return _source("Keras's word ranks in", path, _digest(path), _read_keras)
+        return _as_published("Keras's word ranks in", path, _digest(path), _read_keras, data)
     raise UserError(
         f"{path} is in no known format ({path.stat().st_size} bytes, beginning with {start!r}). "
         f"Give {FORMATS}."
     )
+
+
+def _as_published(
+    kind: str, path: Path, key: str, read: Callable[[Path], Corpus], data: DataConfig
+) -> Source:
+    """IMDB in a form that leaves nothing to choose."""
+    for name in ("text", "label", "train_split", "test_split"):
+        if (given := getattr(data, name)) not in (None, "train"):
+            raise UserError(
+                f"data.{name}={given} would do nothing: {kind} {path} has no choice of it."
+            )
+    return _source(kind, path, key, read)
 
 
 def _of_files(
