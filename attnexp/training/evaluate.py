@@ -19,6 +19,8 @@ SETTINGS = (
     *("train.device", "train.threads"),
 )
 """What may be set for a measurement; everything else belongs to the model."""
+AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
+"""How a run turned its reviews into ids, which holds for others too."""
 
 
 def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, Evaluation]:
@@ -35,7 +37,8 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     stored_threads = result.provenance["threads"]
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
-        result.config["data"] |= {"name": "files", "order_fraction": None, "limit_test": None}
+        kept = {key: result.config["data"][key] for key in AS_IDS}
+        result.config["data"] = {"name": "files", **kept}
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
     if elsewhere:
