@@ -94,7 +94,7 @@ def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) 
     assert mcnemar.only_variant - mcnemar.only_baseline == pytest.approx(60 * difference)
     reading = insight.look(runs[0]).reading
     assert reading is not None
-    said = f"the model finds it {reading.label} with probability {reading.confidence:.2f}."
+    said = f"The model finds it {reading.label} with probability {reading.confidence:.4f}."
     assert said in Parsed(page(runs, runs[0])).text
 
 

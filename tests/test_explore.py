@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
+import torch
 from conftest import PROGRAM, Command
 from test_html import stored
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def folders(tmp_path: Path) -> list[str]:
     """Two runs, without and with positions."""
-    runs = [stored(tmp_path / kind, f"position={kind}") for kind in ("none", "learned")]
+    torch.manual_seed(0)
+    words = {"none": [], "learned": ["position.scale=5"]}
+    runs = [stored(tmp_path / kind, f"position={kind}", *more) for kind, more in words.items()]
     for run in runs:
         store.save(run.path, run.result)
     return [str(run.path) for run in runs]
@@ -48,6 +51,7 @@ def address(folders: list[str]) -> Iterator[str]:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_words_change_places_and_only_positions_notice(browser: "Browser", address: str) -> None:
     from playwright.sync_api import expect
 
@@ -63,10 +67,11 @@ def test_words_change_places_and_only_positions_notice(browser: "Browser", addre
             break
         except Exception:  # it does not listen yet
             tab.wait_for_timeout(100)
+    expect.set_options(timeout=30_000)
     expect(tab.locator("section svg")).to_have_count(2 * (1 + 8))
     none, learned = tab.locator("section p").all()
     before = none.inner_text(), learned.inner_text()
-    assert "probability 0." in before[0]
+    assert "with probability 0." in before[0]
     tab.get_by_role("button", name="superb").click()
     expect(tab.get_by_label("Text")).to_have_value("the cast was but superb the plot was dreadful")
     expect(learned).not_to_have_text(before[1])

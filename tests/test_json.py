@@ -84,6 +84,8 @@ def test_documents_are_as_the_page_says(
     run_dir = document["folder"]
     assert store.load(Path(run_dir)).run_id == document["run_id"]
     train_run(compose(smoke, "position=learned"))
+    reviews = tmp_path / "reviews.csv"
+    reviews.write_text("text,label\n" + "".join(f"good {i},1\nbad {i},0\n" for i in range(10)))
     two = ["sweep", *smoke, "position=none,learned"]
     for words, heading in [
         ([*two, "seed=0,1", "--dry-run"], "attnexp sweep --dry-run"),
@@ -92,7 +94,7 @@ def test_documents_are_as_the_page_says(
         (["evaluate", run_dir], "attnexp evaluate"),
         (["predict", run_dir, "the plot was superb"], "attnexp predict"),
         (["config", "--cost"], "attnexp config --cost"),
-        (["data"], "attnexp data"),
+        (["data", "prepare", "data=files", f"data.path={reviews}"], "attnexp data"),
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
