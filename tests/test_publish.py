@@ -47,6 +47,7 @@ def test_a_dry_run_shows_files_and_card(attnexp: Command, run_dir: Path) -> None
     assert result["dataset"]["name"] == "contrast"
     assert f"| accuracy | {100 * result['metrics'][0]['value']:.2f} % |" in text
     assert "on 64 texts of the test set" in text
+    assert "into negative, positive." in text
     assert "## In the study mine: sinusoidal\n" in text
     assert "sinusoidal against none, final: **inconclusive: " in text
     (command,) = [line for line in text.splitlines() if line.startswith("attnexp train ")]

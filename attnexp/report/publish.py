@@ -50,9 +50,9 @@ def card(run: Run, repo: str) -> str:
         "",
         f"# {repo.partition('/')[2]}",
         "",
-        f"A text classifier ({default_label(config)}; {result.parameters:,} parameters), trained "
-        f"and measured with attnexp on {result.data['n_train']:,} texts of {result.data['name']}. "
-        f"{chosen}",
+        f"Sorts texts into {', '.join(result.classes)}. {default_label(config)}, "
+        f"{result.parameters:,} parameters, trained on {result.data['n_train']:,} texts and "
+        f"measured with attnexp. {chosen}",
         "",
         f"| on {test.n:,} texts of the test set | one run, seed {result.seed} |",
         "|---|---:|",
