@@ -640,6 +640,14 @@ def test_a_data_set_of_any_format_and_a_new_commit_has_a_new_key(tmp_path: Path)
     assert len(keys) == 2
 
 
+def test_a_data_set_without_splits_is_split_and_found_again_in_the_cache(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{'yn'[i % 2]}\n" for i in range(20))
+    with serve(Hub("some/reviews", {"all.csv": f"text,label\n{rows}".encode()})) as served:
+        answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")
+    assert [len(answer[split][0]) for split in HALVES] == [16, 4]
+    assert ask_hub(tmp_path / "home", CLOSED, "some/reviews") == answer
+
+
 def test_a_configuration_its_splits_and_columns_are_chosen(tmp_path: Path) -> None:
     card = """---
 configs:
