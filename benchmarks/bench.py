@@ -45,7 +45,7 @@ TORCH = [sys.executable, str(HERE / "_torch_worker.py")]
 OURS, KERAS = "ours", "K's script, Keras on TensorFlow"
 BOTH, EACH = "one process on all cores", "a process a core"
 
-TAB = ("_ATTNEXP_COMPLETE=complete_bash", "COMP_WORDS=attnexp train posi", "COMP_CWORD=2")
+TAB = ("_ATTNEXP_COMPLETE=complete_bash", "COMP_WORDS=attnexp\ntrain\nposi", "COMP_CWORD=2")
 """What bash tells a program that completes."""
 
 NUM_OPERATIONS = 10
