@@ -45,6 +45,9 @@ TORCH = [sys.executable, str(HERE / "_torch_worker.py")]
 OURS, KERAS = "ours", "K's script, Keras on TensorFlow"
 BOTH, EACH = "one process on all cores", "a process a core"
 
+TAB = ("_ATTNEXP_COMPLETE=complete_bash", "COMP_WORDS=attnexp\ntrain\nposi", "COMP_CWORD=2")
+"""What bash tells a program that completes."""
+
 NUM_OPERATIONS = 10
 """That are shown by name."""
 
@@ -190,6 +193,7 @@ def start(bench: Bench) -> Tables:
         '`python -c "import torch"`': process(sys.executable, "-c", "import torch"),
         "`attnexp train`, to the first step": first_step,
         "`attnexp --help`": process(ATTNEXP, "--help"),
+        "TAB after `attnexp train posi`": process("env", *TAB, ATTNEXP),
         "`attnexp config`": process(ATTNEXP, "config"),
         "`python -c pass`": process(sys.executable, "-c", "pass"),
     }

@@ -1,6 +1,5 @@
 """TAB: what a shell is offered, and that it need not wait."""
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -78,23 +77,7 @@ assert not {"torch", "hydra", "numpy", "scipy"} & set(sys.modules)
 """
 
 
-def press_tab() -> None:
+def test_tab_waits_for_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM_OF_TAB], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "model.heads=" in done.stdout
-
-
-def test_tab_waits_for_nothing_heavy() -> None:
-    press_tab()
-
-
-@pytest.mark.slow  # run alone: other tests at the same time would be measured too
-def test_tab_comes_at_once() -> None:
-    """In 0.3 s of one core."""
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        press_tab()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.3
