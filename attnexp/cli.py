@@ -381,7 +381,7 @@ def report(
 
 @app.command()
 def judge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, or .json; see below.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, or .json; see above.")],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),
@@ -407,8 +407,9 @@ def judge(
 ) -> None:
     """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
 
-    A row is one run, with variant, seed and metrics; or one answer, with variant, seed, example and
-    correct, or prediction and label: then accuracy is judged, and McNemar's test shown.
+    A row is a run: variant, seed and its metrics.
+
+    Or an answer: variant, seed, example, and correct or both prediction and label.
 
     Example: attnexp judge results.csv
 

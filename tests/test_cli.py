@@ -346,7 +346,7 @@ def test_imdb_smoke_through_the_environment(attnexp_json: Json, monkeypatch: Any
 
 
 def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json, attnexp: Command) -> None:
-    found = attnexp_json("claims", "c13", "C01", "C20")
+    found = attnexp_json("claims", "c13", "C01", "C20")["claims"]
     assert [(row["id"], row["verdict"]) for row in found] == [
         ("C13", "holds"),
         ("C01", "holds"),

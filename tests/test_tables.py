@@ -295,6 +295,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"],
     ),
+    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["test", "is empty"]),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["every review is labelled 0", "Two"]),
     "no gzip": ("a.csv.gz", GOOD, ["damaged"]),
     "gzip cut off": ("a.csv.gz", gzip.compress(GOOD.encode())[:-9], ["damaged"]),

@@ -71,10 +71,11 @@ def corpus(
         splits = _drawn(splits["train"], test_share)
     for split in SPLITS:
         if len(held := np.unique(splits[split].labels)) < 2:
-            raise UserError(
-                f"{split} in {where}: every review is labelled {classes[held[0]]}. Two classes or "
-                f"more are needed."
+            # copies of a text stay together, so there may be nothing to draw for test
+            all_of_it = (
+                f"every review is labelled {classes[held[0]]}" if len(held) else "it is empty"
             )
+            raise UserError(f"{split} in {where}: {all_of_it}. Two classes or more are needed.")
     if alone := set(np.unique(splits["test"].labels)) - set(np.unique(splits["train"].labels)):
         raise UserError(
             f"{where}: no review of train is labelled {_some(classes[i] for i in sorted(alone))}, "
