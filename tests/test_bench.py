@@ -37,7 +37,7 @@ def results(*, others: float = 0.0) -> dict[str, Any]:
     return {
         "training": {
             "started": "2026-11-21T15:00:00+00:00", "commit": "0123456789", "threads": 2,
-            "cpu": "a processor", "torch": "2.13.0", "data": "2 reviews", "load": 0.1,
+            "cpu": "a processor", "torch": "2.13.0", "data": "2 reviews", "reviews": 2, "load": 0.1,
             "others": others,
             "tables": {
                 "together": {"ours": row(4, 4, 4), "peer": row(2, 4, 6)},
