@@ -105,7 +105,7 @@ def test_a_killed_sweep_goes_on(
         assert len(found) == 2
         assert found.items() <= undisturbed.items()
         logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
-        counts["went on"] += logs.count("goes on from")
+        counts["went on"] += logs.count("\ngoes on from")
         await_empty(slurm)
         assert results(folder) == found
     print(dict(counts))
