@@ -250,6 +250,7 @@ def sweep(folder: Path, words: list[str]) -> subprocess.Popen[str]:
 
 
 def outcomes(folder: Path) -> dict[str, object]:
+    """Figures by run."""
     found = dict[str, object]()
     for file in folder.rglob(store.RESULT):
         result = store.load(file.parent)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import PROGRAM
 from slurm_node import MAX_MINUTES, NoSlurm, await_empty, slurm_node
-from test_loop import figures
+from test_faults import outcomes
 
 from attnexp.runs import store
 
@@ -44,7 +44,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("local")
     code, told = outcome(sweep(folder, EIGHT, dict(os.environ)))
     assert code == 0, told
-    return results(folder)
+    return outcomes(folder)
 
 
 def sweep(folder: Path, words: list[str], environment: Environment) -> subprocess.Popen[str]:
@@ -62,21 +62,12 @@ def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, told
 
 
-def results(folder: Path) -> dict[str, object]:
-    """Figures by run."""
-    found = dict[str, object]()
-    for file in folder.rglob(store.RESULT):
-        result = store.load(file.parent)
-        found[file.parent.name] = figures(result.epochs), result.test
-    return found
-
-
 def test_slurm_gives_the_figures_of_processes_here(
     tmp_path: Path, slurm: Environment, undisturbed: dict[str, object]
 ) -> None:
     code, told = outcome(sweep(tmp_path, [*EIGHT, *SLURM], slurm))
     assert code == 0, told
-    assert results(tmp_path) == undisturbed
+    assert outcomes(tmp_path) == undisturbed
     assert "are PENDING: Resources" in told
 
 
@@ -96,18 +87,18 @@ def test_a_killed_sweep_goes_on(
         if number is signal.SIGTERM:
             await_empty(slurm)
         counts[f"{number.name} {code}"] += 1
-        counts["finished before"] += len(results(folder))
+        counts["finished before"] += len(outcomes(folder))
         began = time.monotonic()
         code, told = outcome(sweep(folder, [*TWO, *SLURM], slurm))
         assert code == 0, told
         seconds = max(seconds, time.monotonic() - began)
-        found = results(folder)
+        found = outcomes(folder)
         assert len(found) == 2
         assert found.items() <= undisturbed.items()
         logs = "".join(file.read_text() for file in folder.rglob(store.LOG))
         counts["went on"] += logs.count("\ngoes on from")
         await_empty(slurm)
-        assert results(folder) == found
+        assert outcomes(folder) == found
     print(dict(counts))
 
 
