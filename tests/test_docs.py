@@ -1,11 +1,17 @@
 """What README.md and docs/ say is what the commands in them say now."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from test_extending import BLOCKS
+from typer.main import get_command
+
+from attnexp.cli import app
+from attnexp.sweeps.plan import plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,6 +41,35 @@ def test_every_link_leads_somewhere() -> None:
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+COMMANDS = {
+    line: page.name
+    for page in PAGES
+    for block in re.findall(
+        r"```sh\n(.*?)```|((?:^    [^\n]+\n)+)", page.read_text(), re.DOTALL | re.M
+    )
+    for line in "".join(block).splitlines()
+    if line.split()[:1] == ["attnexp"]
+}
+
+
+def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the options and settings that are written, be there the data or not; the page of
+    pieces of one's own has what some name."""
+    files = {"python": "decay.py", "yaml": "mine.yaml"}
+    for language, text in BLOCKS:
+        if language in files:
+            (tmp_path / files[language]).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for line in COMMANDS:
+        _, name, *words = shlex.split(line, comments=True)
+        given = commands[name].make_context(name, words).params
+        if name in ("train", "sweep", "config"):
+            plan(given["overrides"] or [])
+    assert len(COMMANDS) > 40
 
 
 def test_the_first_page_is_short() -> None:
