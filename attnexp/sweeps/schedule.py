@@ -21,6 +21,7 @@ from attnexp.sweeps.executors.choose import for_executor, local_slots, open_exec
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
+from attnexp.training import interrupt
 from attnexp.training.inputs import read_inputs
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -177,7 +178,8 @@ def _work_off(
             entry.status, running[id(entry.job)] = Status.running, entry
         observe(entries, executor)
         if starting:
-            with _sigint_blocked():
+            # Half started, a process would print a traceback of its own.
+            with interrupt.deferred(), _sigint_blocked():
                 executor.start([entry.job for entry in starting])
         if not running:
             time.sleep(SECONDS_BETWEEN_LOOKS)
