@@ -30,7 +30,7 @@ TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",
     "attnexp/training/metrics.py": "metrics",
-    "attnexp/statistics/*.py": "stats verdict agreement interaction",
+    "attnexp/statistics/*.py": "stats verdict agreement interaction sequential",
     "attnexp/data/encode.py": "encode quality",
 }
 """Files to mutate, with the tests of which one must fail."""
@@ -50,17 +50,17 @@ def main() -> None:
         copy_tree(Path(folder))
         os.chdir(folder)
         os.environ |= {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
-        commands = {
-            str(path): command(path, tests)
-            for pattern, tests in TESTS.items()
+        tests = {
+            str(path): names
+            for pattern, names in TESTS.items()
             for path in sorted(Path().glob(pattern))
             if args.only in str(path)
         }
-        for one in sorted(set(commands.values())):
-            subprocess.run(shlex.split(one), check=True, stdout=subprocess.DEVNULL)
-        mutants = sorted(find([*commands]), key=str)
+        for names in set(tests.values()):  # which must pass on code that is right
+            subprocess.run(command("", names), check=True, stdout=subprocess.DEVNULL)
+        mutants = sorted(find([*tests]), key=str)
         chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
-        survivors = [diff for one in chosen if (diff := survives(one, commands))]
+        survivors = [diff for one in chosen if (diff := survives(one, tests))]
     told = f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
     kept = ROOT / "outputs/mutants.txt"
     kept.parent.mkdir(exist_ok=True)
@@ -80,13 +80,10 @@ def copy_tree(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
-def command(path: Path, tests: str) -> str:
-    """The tests of a file, those of its own name first, up to the first that fails."""
-    files = [f"tests/test_{name}.py" for name in tests.split()]
-    files.sort(key=lambda file: file != f"tests/test_{path.stem}.py")
-    return shlex.join(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
-    )
+def command(first: str, names: str) -> list[str]:
+    """Some tests, those of one name first, up to the first that fails."""
+    files = [f"tests/test_{name}.py" for name in sorted(names.split(), key=first.__ne__)]
+    return [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
 
 
 def find(paths: list[str]) -> list[MutationSpec]:
@@ -96,10 +93,11 @@ def find(paths: list[str]) -> list[MutationSpec]:
         return [item.mutations[0] for item in found.work_items]
 
 
-def survives(mutant: MutationSpec, commands: dict[str, str]) -> str:
+def survives(mutant: MutationSpec, tests: dict[str, str]) -> str:
     """The diff of a mutant that no test fails; empty where one does."""
     started = time.monotonic()
-    result = mutate_and_test([mutant], commands[str(mutant.module_path)], TIMEOUT)
+    path = mutant.module_path
+    result = mutate_and_test([mutant], shlex.join(command(path.stem, tests[str(path)])), TIMEOUT)
     outcome = "survived" if result.test_outcome is TestOutcome.SURVIVED else "died"
     where = f"{mutant.module_path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
     print(f"{outcome:9s}{time.monotonic() - started:5.0f} s  {where}", flush=True)
