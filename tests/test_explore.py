@@ -13,7 +13,8 @@ from urllib.request import urlopen
 
 import pytest
 import torch
-from conftest import PROGRAM, Command
+from conftest import Command
+from forked import PROGRAM
 from test_html import stored
 
 from attnexp.runs import store

@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forked import PROGRAM
 from test_loop import SMALL, examples, figures, shuffle
 from torch import nn
 
@@ -188,7 +188,7 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_same_command_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    words = [str(Path(sys.executable).parent / "attnexp"), "train", "experiment=smoke",
+    words = [PROGRAM, "train", "experiment=smoke",
              "train.epochs=40", "data.limit_train=640"]  # fmt: skip
     process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
