@@ -277,7 +277,7 @@ def assert_learns(config: RunConfig) -> None:
 
 
 SWITCH = [False, True]
-IN_LAYERS = {
+IN_LAYERS: dict[str, list[Any]] = {
     "model.layers": [1, 2],
     "model.norm": ["none", "pre", "post"],
     "model.output_projection": SWITCH,
@@ -286,7 +286,7 @@ IN_LAYERS = {
 }
 """What models without attention lack."""
 PLACES = ["model", "position", "mask", "model.pooling", "model.score", "model.before"]
-AXES: dict[str, list[Any]] = {place: groups()[place] for place in PLACES} | IN_LAYERS
+AXES = IN_LAYERS | {place: groups()[place] for place in PLACES}
 AXES |= {"model.scale_embedding": SWITCH, "mask.padding": SWITCH}
 AXES["model"] = [model for model in AXES["model"] if model != "tfidf"]
 PAIRS = [
@@ -336,9 +336,9 @@ def test_every_pair_of_options_builds_and_learns() -> None:
                 raise
             built.update(itertools.combinations(sorted(chosen.items()), 2))
             break
-    for axes in itertools.combinations(sorted(AXES), 2):
+    for both in itertools.combinations(sorted(AXES), 2):
         wanted, found = (
-            {choice for pair in pairs if (pair[0][0], pair[1][0]) == axes for choice in pair}
+            {choice for pair in pairs if (pair[0][0], pair[1][0]) == both for choice in pair}
             for pairs in (PAIRS, built)
         )
         assert found == wanted
