@@ -1,9 +1,10 @@
 """Write the parts of README.md and docs/ that a command makes: `make docs`.
 
-A part stands between two comments. The first says how it is made, by a function below or by a
-command, whose output is then shown as it looks in a terminal of 80 columns:
+A part stands between two comments. The first says how it is made, by a function below, with what
+it is given, or by a command, whose output is then shown as it looks in a terminal of 80 columns:
 
     <!-- made by: settings -->
+    <!-- made by: differences blog -->
     <!-- made by: $ attnexp report outputs/published/blog -->
     ...
     <!-- end -->
@@ -16,7 +17,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,8 +29,11 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece, default, in_words
 from attnexp.config.schema import RunConfig, walk
 from attnexp.errors import UserError
+from attnexp.report.comparison import compare
+from attnexp.runs import manifest
 
 ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "outputs" / "published"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PART = re.compile(r"(<!-- made by: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -64,8 +68,12 @@ def made(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
-    maker = {"pieces": pieces, "settings": settings, "claims": claims}[how]
-    return "\n" + "\n".join(maker()) + "\n\n"
+    name, *given = how.split()
+    maker: Callable[..., Iterator[str]] = {
+        **{"pieces": pieces, "settings": settings, "claims": claims},
+        **{"published": published, "differences": differences},
+    }[name]
+    return "\n" + "\n".join(maker(*given)) + "\n\n"
 
 
 def shown(command: str) -> str:
@@ -170,6 +178,39 @@ def composed(words: str) -> RunConfig:
         return compose([*words.split(), *needs.get(words, "").split()])
     except UserError:  # what hides nothing by itself
         return compose([*words.split(), "mask.padding=true"])
+
+
+def published() -> Iterator[str]:
+    """Every study that is published: on what, how often, and the commit that made its runs, with
+    `+` where that was changed."""
+    yield "| study | data | protocol | variants | runs | commit |"
+    yield "|---|---|---|---:|---:|---|"
+    for folder in sorted(file.parent for file in PUBLISHED.glob(f"*/{manifest.FILE}")):
+        runs = manifest.load_runs([folder])
+        first = runs[0].result
+        hashes = {str(run.result.provenance["commit"]) for run in runs}
+        commits = ", ".join(sorted(f"{one[:7]}{one[40:]}" for one in hashes))
+        yield (
+            f"| `{folder.name}` | {first.data['name']} | {first.config['train']['protocol']} | "
+            f"{len({run.label for run in runs})} | {len(runs)} | {commits} |"
+        )
+
+
+def differences(study: str) -> Iterator[str]:
+    """Accuracy of each variant of a published study minus the baseline's, at every point."""
+    (comparison,) = compare(manifest.load_runs([PUBLISHED / study]))
+    yield f"| against {comparison.variants[0].label} | at | n | difference, points | p | verdict |"
+    yield "|---|---|---:|---:|---:|---|"
+    for label, found in comparison.differences.items():
+        for point, difference in found.items():
+            pair = difference.figures["accuracy"]
+            mean, ends = 100 * pair.difference.mean, (pair.low, pair.high)
+            interval = ", ".join(f"{100 * end:+.2f}" for end in ends if end is not None)
+            judged = difference.judgement
+            yield (
+                f"| {label} | {point} | {pair.difference.n} | {mean:+.2f} [{interval}] | "
+                f"{judged.p_holm:.3f} | {judged.verdict} |"
+            )
 
 
 def claims() -> Iterator[str]:
