@@ -40,6 +40,14 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
          "position=sinusoidal position.combine=concat")  # fmt: skip
 """Settings that change what a model costs."""
 
+ANSWERS = (
+    ("blog", "final", "K's run (`study=blog`), after five epochs, as he measured"),
+    ("blog", "peak", "the same, at the epoch that is best on the test set"),
+    ("blog_scaled", "final", "scores divided by √d_k (`study=blog_scaled`), after five epochs"),
+    ("blog_holdout", "chosen", "the same, stopped by held-out data (`study=blog_holdout`)"),
+)
+"""What the first page tells: published studies, where in their runs, and in words."""
+
 
 def main(words: list[str]) -> int:
     """Write the pages anew; with names, only the parts of them. `--print NAME` prints one."""
@@ -64,7 +72,7 @@ def made(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
-    maker = {"pieces": pieces, "settings": settings, "claims": claims}[how]
+    maker = {"answers": answers, "pieces": pieces, "settings": settings, "claims": claims}[how]
     return "\n" + "\n".join(maker()) + "\n\n"
 
 
@@ -76,6 +84,21 @@ def shown(command: str) -> str:
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": bin},
     )  # fmt: skip
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def answers() -> Iterator[str]:
+    """What positional encoding gives, by how one looks."""
+    yield "| positional encoding, against none | seeds | accuracy, points | verdict |"
+    yield "|---|---:|---:|---|"
+    for study, point, words in ANSWERS:
+        report = json.loads(shown(f"attnexp report outputs/published/{study} --json"))
+        found = report["comparisons"][0]["differences"]["pe"][point]
+        pair = found["figures"]["accuracy"]
+        mean, low, high = (100 * x for x in (pair["difference"]["mean"], pair["low"], pair["high"]))
+        yield (
+            f"| {words} | {pair['difference']['n']} | {mean:+.2f} [{low:+.2f}, {high:+.2f}] | "
+            f"{found['judgement']['verdict']} |"
+        )
 
 
 def pieces() -> Iterator[str]:
