@@ -361,7 +361,7 @@ def report(
             note(f"Page: {html}")
         if figure is not None:
             what = show or Show.curves
-            pictures.write(figure, what, chosen or found, compared[0], sentence=sentence)
+            pictures.write(figure, what, found, compared[0], chosen=chosen, sentence=sentence)
             note(f"Picture: {figure}")
     else:
         match Format.json if as_json else format:
@@ -442,12 +442,12 @@ def evaluate(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a finished run's model again on its test set, or on other reviews.
+    """Measure a finished run's model again on its test set, or on other texts.
 
     Settings understood: data.path, data.text, data.label, data.limit_test,
     train.device, train.threads.
 
-    Example: attnexp evaluate outputs/runs/RUN data.path=my_reviews/
+    Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
     from dataclasses import asdict
 

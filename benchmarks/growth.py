@@ -134,9 +134,7 @@ def make_up(sweep: Sweep) -> None:
         manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
         for e in entries
     ]
-    made = manifest.Manifest(
-        name=sweep.name, variants=sweep.variants, commands=[sweep.command], runs=runs
-    )
+    made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
     manifest.record(sweep.directory, made)
 
 

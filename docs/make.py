@@ -1,9 +1,10 @@
 """Write the parts of README.md and docs/ that a command makes: `make docs`.
 
-A part stands between two comments. The first says how it is made, by a function below or by a
-command, whose output is then shown as it looks in a terminal of 80 columns:
+A part stands between two comments. The first says how it is made, by a function below, with what
+it is given, or by a command, whose output is then shown as it looks in a terminal of 80 columns:
 
     <!-- made by: settings -->
+    <!-- made by: differences blog -->
     <!-- made by: $ attnexp report outputs/published/blog -->
     ...
     <!-- end -->
@@ -16,7 +17,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,8 +29,11 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece, default, in_words
 from attnexp.config.schema import RunConfig, walk
 from attnexp.errors import UserError
+from attnexp.report.comparison import Comparison, Difference, compare
+from attnexp.runs import manifest
 
 ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "outputs" / "published"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PART = re.compile(r"(<!-- made by: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -39,6 +43,14 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
          "model.feed_forward=128", "model.layers=2", "model.hidden=20",
          "position=sinusoidal position.combine=concat")  # fmt: skip
 """Settings that change what a model costs."""
+
+ANSWERS = (
+    ("blog", "final", "K's run (`study=blog`), after five epochs, as he measured"),
+    ("blog", "peak", "the same, at the epoch that is best on the test set"),
+    ("blog_scaled", "final", "scores divided by √d_k (`study=blog_scaled`), after five epochs"),
+    ("blog_holdout", "chosen", "the same, stopped by held-out data (`study=blog_holdout`)"),
+)
+"""What the first page tells: published studies, where in their runs, and in words."""
 
 
 def main(words: list[str]) -> int:
@@ -64,8 +76,10 @@ def made(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
-    maker = {"pieces": pieces, "settings": settings, "claims": claims}[how]
-    return "\n" + "\n".join(maker()) + "\n\n"
+    name, *given = how.split()
+    makers = (answers, differences, published, pieces, settings, claims)
+    maker: Callable[..., Iterator[str]] = {one.__name__: one for one in makers}[name]
+    return "\n" + "\n".join(maker(*given)) + "\n\n"
 
 
 def shown(command: str) -> str:
@@ -76,6 +90,55 @@ def shown(command: str) -> str:
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": bin},
     )  # fmt: skip
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def answers() -> Iterator[str]:
+    """What positional encoding gives, by how one looks."""
+    yield "| positional encoding, against none | n | accuracy, points | verdict |"
+    yield "|---|---:|---:|---|"
+    for study, point, words in ANSWERS:
+        yield f"| {words} | {_told(_compared(study).differences['pe'][point])} |"
+
+
+def differences(study: str) -> Iterator[str]:
+    """Accuracy of each variant of a published study minus the baseline's, at every point."""
+    comparison = _compared(study)
+    yield f"| against {comparison.variants[0].label} | at | n | accuracy, points | verdict |"
+    yield "|---|---|---:|---:|---|"
+    for label, found in comparison.differences.items():
+        for point, difference in found.items():
+            yield f"| {label} | {point} | {_told(difference)} |"
+
+
+def _compared(study: str) -> Comparison:
+    (comparison,) = compare(manifest.load_runs([PUBLISHED / study]))
+    return comparison
+
+
+def _told(difference: Difference) -> str:
+    """Seeds, mean with its 95 % interval, verdict: three cells."""
+    pair = difference.figures["accuracy"]
+    assert pair.low is not None  # there are two seeds or more
+    assert pair.high is not None
+    mean, low, high = (100 * x for x in (pair.difference.mean, pair.low, pair.high))
+    verdict = difference.judgement.verdict
+    return f"{pair.difference.n} | {mean:+.2f} [{low:+.2f}, {high:+.2f}] | {verdict}"
+
+
+def published() -> Iterator[str]:
+    """Every study that is published: on what, how often, and the commit that made its runs, with
+    `+` where that was changed."""
+    yield "| study | data | protocol | variants | runs | commit |"
+    yield "|---|---|---|---:|---:|---|"
+    for folder in sorted(file.parent for file in PUBLISHED.glob(f"*/{manifest.FILE}")):
+        runs = manifest.load_runs([folder])
+        first = runs[0].result
+        hashes = {str(run.result.provenance["commit"]) for run in runs}
+        commits = ", ".join(sorted(f"{one[:7]}{one[40:]}" for one in hashes))
+        yield (
+            f"| `{folder.name}` | {first.data['name']} | {first.config['train']['protocol']} | "
+            f"{len({run.label for run in runs})} | {len(runs)} | {commits} |"
+        )
 
 
 def pieces() -> Iterator[str]:

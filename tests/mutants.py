@@ -8,20 +8,25 @@ an equivalent, or lacks a test.
 """
 
 import argparse
+import difflib
+import importlib
 import os
-import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from cosmic_ray.commands import init
-from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.mutating import use_mutation
+from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome
+from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
 MODEL = """classifier attention fast block positions masks mixers pooling scores window
@@ -29,11 +34,14 @@ cost size settings"""
 TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",
-    "attnexp/training/metrics.py": "metrics",
+    "attnexp/training/metrics.py": "metrics classes",
     "attnexp/statistics/*.py": "stats verdict agreement interaction sequential",
     "attnexp/data/encode.py": "encode quality",
 }
 """Files to mutate, with the tests of which one must fail."""
+
+HEAVY = ("torch", "scipy.stats", "hypothesis", "datasets")
+"""Imported once, not by every try of the tests."""
 
 TIMEOUT = 600.0
 """Seconds; tests that take longer have failed."""
@@ -49,15 +57,19 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         copy_tree(Path(folder))
         os.chdir(folder)
-        os.environ |= {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        os.environ |= {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        sys.path.insert(0, folder)
+        for name in HEAVY:
+            importlib.import_module(name)
         tests = {
             str(path): names
             for pattern, names in TESTS.items()
             for path in sorted(Path().glob(pattern))
             if args.only in str(path)
         }
-        for names in set(tests.values()):  # which must pass on code that is right
-            subprocess.run(command("", names), check=True, stdout=subprocess.DEVNULL)
+        for names in set(tests.values()):
+            if not passes("", names):
+                sys.exit(f"These fail on code that is right: {names}.")
         mutants = sorted(find([*tests]), key=str)
         chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
         survivors = [diff for one in chosen if (diff := survives(one, tests))]
@@ -80,10 +92,27 @@ def copy_tree(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
-def command(first: str, names: str) -> list[str]:
-    """Some tests, those of one name first, up to the first that fails."""
+def passes(first: str, names: str) -> bool:
+    """Whether tests pass, those of one name first, in a process that was imported for already."""
     files = [f"tests/test_{name}.py" for name in sorted(names.split(), key=first.__ne__)]
-    return [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
+    process = get_context("fork").Process(target=_test, args=(files,))
+    process.start()
+    process.join(TIMEOUT)
+    if process.is_alive():
+        assert process.pid is not None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+    return process.exitcode == 0
+
+
+def _test(files: list[str]) -> None:
+    os.setsid()  # so that one signal ends what the tests start, too
+    sys.dont_write_bytecode = True  # two versions within a second would look alike
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    told = "ignore::pytest.PytestAssertRewriteWarning"  # of what is imported already
+    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", told, *files]))
 
 
 def find(paths: list[str]) -> list[MutationSpec]:
@@ -96,12 +125,15 @@ def find(paths: list[str]) -> list[MutationSpec]:
 def survives(mutant: MutationSpec, tests: dict[str, str]) -> str:
     """The diff of a mutant that no test fails; empty where one does."""
     started = time.monotonic()
-    path = mutant.module_path
-    result = mutate_and_test([mutant], shlex.join(command(path.stem, tests[str(path)])), TIMEOUT)
-    outcome = "survived" if result.test_outcome is TestOutcome.SURVIVED else "died"
-    where = f"{mutant.module_path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
+    path = Path(mutant.module_path)
+    operator = get_operator(mutant.operator_name)(**mutant.operator_args)
+    with use_mutation(path, operator, mutant.occurrence) as (right, wrong):
+        survived = passes(path.stem, tests[str(path)])
+    where = f"{path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
+    outcome = "survived" if survived else "died"
     print(f"{outcome:9s}{time.monotonic() - started:5.0f} s  {where}", flush=True)
-    return f"{where}\n{result.diff}" if outcome == "survived" else ""
+    diff = difflib.unified_diff(right.splitlines(), wrong.splitlines(), lineterm="", n=1)
+    return "\n".join([where, *diff]) if survived else ""
 
 
 if __name__ == "__main__":

@@ -34,9 +34,7 @@ def save(root: Path, runs: list[Run], study: str = "blog") -> None:
         store.save(folder, replace(run.result, run_id=entry.run_id))
         planned.append(entry)
     variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
-    made = manifest.Manifest(
-        name=study, variants=variants, commands=["attnexp sweep"], runs=planned
-    )
+    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
     manifest.record(root / study, made)
 
 

@@ -204,7 +204,7 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
     assert "not encoded yet" in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
     assert prepared.returncode == 0, prepared.stderr
-    assert "2 + 2 reviews, keras tokens" in prepared.stdout
+    assert "2 + 2 texts, keras tokens" in prepared.stdout
     assert attnexp("data", *words).stdout == prepared.stdout
     (cached,) = (tmp_path / "cache").iterdir()
     cached.write_bytes(b"damaged")

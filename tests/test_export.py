@@ -37,7 +37,7 @@ def runs(tmp_path: Path) -> list[Run]:
     entries = [manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.path.name)
                for run in found]  # fmt: skip
     variants: dict[str, dict[str, str]] = {run.label: {} for run in found}
-    study = manifest.Manifest(name="blog", variants=variants, commands=["attnexp"], runs=entries)
+    study = manifest.Manifest(variants=variants, commands=["attnexp"], runs=entries)
     manifest.record(tmp_path / "outputs/blog", study)
     return found
 

@@ -37,6 +37,8 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(attnexp: Command, tmp_pa
     assert "decay:Decay" in page
     (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
+    asked_for = ["--figure", "map.svg", "--show", "attention", "--run", str(run_dir)]
+    assert attnexp("report", "outputs/runs", *asked_for).returncode == 0
     (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
     assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0
     assert attnexp("report", "results/mine").returncode == 0

@@ -47,7 +47,7 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
                 found.append(replace(run, study=folder))
     planned = [Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
                for run in found]  # fmt: skip
-    made = Manifest(name="mine", variants=levels, commands=["attnexp sweep"], runs=planned)
+    made = Manifest(variants=levels, commands=["attnexp sweep"], runs=planned)
     manifest.record(folder, made)
     return found
 
@@ -130,12 +130,12 @@ def test_every_level_but_the_baselines_has_one_judged_together() -> None:
         for position in ("none", "pe")
         for mask in ("full", "causal", "window")
     }
-    crossings = [*Manifest(name="m", variants=levels).crossings()]
+    crossings = [*Manifest(variants=levels).crossings()]
     assert crossings == [
         ("pe_causal", "none_causal", "pe_full", "none_full"),
         ("pe_window", "none_window", "pe_full", "none_full"),
     ]
-    assert [*Manifest(name="m", variants={"a": {}, "b": {}}).crossings()] == []
+    assert [*Manifest(variants={"a": {}, "b": {}}).crossings()] == []
 
 
 # From the study's file to the report

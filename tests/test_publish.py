@@ -28,7 +28,7 @@ def run_dir(tmp_path: Path) -> Path:
         path, _ = train_run(compose(words), overrides=words)
         runs.append(manifest.Entry(variant=variant, seed="0", run_id=path.name))
     variants: dict[str, dict[str, str]] = {run.variant: {} for run in runs}
-    study = manifest.Manifest(name="mine", variants=variants, commands=["attnexp"], runs=runs)
+    study = manifest.Manifest(variants=variants, commands=["attnexp"], runs=runs)
     manifest.record(tmp_path / "mine", study)
     return path
 

@@ -160,7 +160,7 @@ def test_reviews_of_one_class_are_refused(tmp_path: Path, split: str) -> None:
     config = write(tmp_path)
     table = pa.table({"text": TEST, "label": [1] * len(TEST)})
     parquet.write_table(table, tmp_path / f"{split}-0.parquet")
-    assert f"{split} in {tmp_path}: every review is labelled positive" in told(config)
+    assert f"{split} in {tmp_path}: every text is labelled positive" in told(config)
 
 
 @pytest.mark.parametrize("column", ["text", "label"])

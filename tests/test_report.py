@@ -205,6 +205,8 @@ def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_firs
     ]
     (alone,) = only(runs[2::3]).variants
     assert alone.label == "imdb attention none"
+    (of_files,) = only([result("", 0, [0.8], "data=files", "data.path=my/trec.csv")]).variants
+    assert of_files.label == "trec.csv attention none"
 
 
 def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said() -> None:

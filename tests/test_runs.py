@@ -142,7 +142,6 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
 def planned(*runs: tuple[str, str], command: str = "attnexp sweep") -> manifest.Manifest:
     """runs: variant and id."""
     return manifest.Manifest(
-        name="mine",
         variants={variant: {} for variant, _ in runs},
         commands=[command],
         runs=[manifest.Entry(variant=v, seed="0", run_id=run_id) for v, run_id in runs],

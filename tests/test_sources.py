@@ -286,8 +286,8 @@ def test_a_damaged_array_in_keras_file_is_named(tmp_path: Path, content: bytes) 
         ({"x_test": objects([[1], [[1], [2]]])}, ["x_test", "row 1"]),
         ({"x_test": np.array(3)}, ["x_test", "is not an array"]),
         ({"x_test": np.array([0.5, 1.0])}, ["x_test", "row 0"]),
-        ({"y_test": np.array([0])}, ["test", "2 reviews but 1 labels"]),
-        ({"y_test": np.array([0, 2])}, ["no review of train is labelled 2"]),
+        ({"y_test": np.array([0])}, ["test", "2 texts but 1 labels"]),
+        ({"y_test": np.array([0, 2])}, ["no text of train is labelled 2"]),
         ({"y_test": np.array([[0], [1]])}, ["test", "rows 0, 1", "[0]"]),
     ],
 )
@@ -461,7 +461,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         lambda tmp: parquet_with(
             tmp, text=pa.array([], pa.string()), label=pa.array([], pa.int64())
         ),
-        ["test in", "no reviews"],
+        ["test in", "no texts"],
     ),
     "no test folder": (
         lambda tmp: inside(
@@ -483,7 +483,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         lambda tmp: (
             inside(tmp, "a.tar.gz", lambda path: tarfile.open(path, "w:gz").close()) / "a.tar.gz"
         ),
-        ["train in", "a.tar.gz", "no reviews"],
+        ["train in", "a.tar.gz", "no texts"],
     ),
 }
 

@@ -269,7 +269,7 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "nothing": ("a.csv", "", ["no column that is plainly the text", "none"]),
-    "a header alone": ("a.csv", "text,label\n", ["holds no reviews"]),
+    "a header alone": ("a.csv", "text,label\n", ["holds no texts"]),
     "no label": ("a.csv", "text,a,b\nx,1,2\n", ["plainly the label", "text, a, b", "data.label="]),
     "nothing known": ("a.csv", "a,b\nx,1\n", ["plainly the text", "a, b", "data.text="]),
     "two labels": ("a.csv", "text,topic,class\nx,1,2\n", ["plainly the label", "data.label="]),
@@ -345,7 +345,7 @@ def test_what_leaves_nothing_to_choose_is_told(tmp_path: Path, settings: dict[st
 def test_labels_of_test_that_train_has_not_are_told(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", "x"), ("b", "y")])
     write_csv(tmp_path / "test.csv", [("a", "x"), ("b", "z")])
-    with pytest.raises(UserError, match="no review of train is labelled z"):
+    with pytest.raises(UserError, match="no text of train is labelled z"):
         read(tmp_path)
 
 

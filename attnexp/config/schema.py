@@ -74,7 +74,7 @@ WHERE_HIDDEN = When(
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
 class DataConfig:
-    """Which reviews, and how a review becomes `max_len` token ids."""
+    """Which texts, and how a text becomes `max_len` token ids."""
 
     name: DataName = DataName.imdb
     """Chosen as data=NAME."""
@@ -93,17 +93,17 @@ class DataConfig:
     test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
     """That share: stratified by class, the same every time, equal texts on one side."""
     max_len: int = setting(80, ">= 1")
-    """Tokens of a review."""
+    """Tokens of a text."""
     vocab_size: int = setting(20_000, ">= 4")
     """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
     truncate: Side = Side.pre
-    """Where a longer review is cut: pre keeps its end."""
+    """Where a longer text is cut: pre keeps its end."""
     pad: Side = Side.pre
     """Where a shorter one is filled up."""
     tokenizer: Tokenizer = Tokenizer.keras
     """Keras's rules, or torchtext's basic_english."""
     limit_train: int | None = setting(None, ">= 1")
-    """Train on this many reviews, drawn once (the same for every seed), stratified by class."""
+    """Train on this many texts, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
     """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
@@ -185,7 +185,7 @@ class TrainConfig:
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
-    """How often training goes over its reviews."""
+    """How often training goes over its texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
     """Reviews of a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
@@ -213,7 +213,7 @@ class SeedsConfig:
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """Weights at the start."""
     order: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """What happens while training: order of the reviews, dropout."""
+    """What happens while training: order of the texts, dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
     """Which part of train is held out."""
 
@@ -246,7 +246,7 @@ class RunConfig:
 
     @property
     def num_epochs(self) -> int:
-        """How often training goes over its reviews; a baseline is fitted in one go."""
+        """How often training goes over its texts; a baseline is fitted in one go."""
         return self.train.epochs if self.is_network else 1
 
     def seed_of(self, source: str) -> int:

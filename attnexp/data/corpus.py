@@ -29,7 +29,7 @@ MAX_CLASSES = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Split:
-    """One half of a data set: n reviews and their labels."""
+    """One half of a data set: n texts and their labels."""
 
     reviews: list[str] | Ragged
     """Texts; or, from Keras's file, word ranks."""
@@ -57,7 +57,7 @@ def corpus(
     counts: Mapping[str, int] | None = None,
     test_share: float | None = None,
 ) -> Corpus:
-    """Both splits, checked, from (reviews, labels) by name. Raises `UserError` where they fail.
+    """Both splits, checked, from (texts, labels) by name. Raises `UserError` where they fail.
 
     counts: what reading found to question, by the names of `quality`. test_share: how much of train
     is drawn for test, where that is not among the halves.
@@ -72,13 +72,11 @@ def corpus(
     for split in SPLITS:
         if len(held := np.unique(splits[split].labels)) < 2:
             # copies of a text stay together, so there may be nothing to draw for test
-            all_of_it = (
-                f"every review is labelled {classes[held[0]]}" if len(held) else "it is empty"
-            )
+            all_of_it = f"every text is labelled {classes[held[0]]}" if len(held) else "it is empty"
             raise UserError(f"{split} in {where}: {all_of_it}. Two classes or more are needed.")
     if alone := set(np.unique(splits["test"].labels)) - set(np.unique(splits["train"].labels)):
         raise UserError(
-            f"{where}: no review of train is labelled {_some(classes[i] for i in sorted(alone))}, "
+            f"{where}: no text of train is labelled {_some(classes[i] for i in sorted(alone))}, "
             f"as some of test are. Both need the same labels."
         )
     return Corpus(
@@ -103,10 +101,10 @@ def _without_marks(reviews: list[str] | Ragged) -> int:
 def _check(reviews: list[str] | Ragged, labels: list[Any], where: str) -> None:
     """What every format must hold; `UserError` if it does not."""
     if not reviews:
-        raise UserError(f"{where} holds no reviews.")
+        raise UserError(f"{where} holds no texts.")
     if len(reviews) != len(labels):
         raise UserError(
-            f"{where} holds {len(reviews)} reviews but {len(labels)} labels. Fetch it again."
+            f"{where} holds {len(reviews)} texts but {len(labels)} labels. Fetch it again."
         )
     wrong = [
         row

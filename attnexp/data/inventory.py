@@ -61,7 +61,7 @@ def show(inventory: dict[str, Any], console: Console) -> None:
         console.print(f"  {file['file']}  {size}, {file['made']}", soft_wrap=True)
         if "classes" in file:
             console.print(
-                f"    {file['n_train']:,} + {file['n_test']:,} reviews, {file['tokenizer']} "
+                f"    {file['n_train']:,} + {file['n_test']:,} texts, {file['tokenizer']} "
                 f"tokens, fingerprint {file['fingerprint']}\n    from {file['source']}",
                 soft_wrap=True,
             )

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from attnexp.data.text import Ragged
 
-TEST_IN_TRAIN = "test reviews that are in train too"
+TEST_IN_TRAIN = "test texts that are in train too"
 BOTH_LABELS = "texts with both labels"
-WITHOUT_WORDS = "reviews without a word"
+WITHOUT_WORDS = "texts without a word"
 MISSING_FILES = "review files missing by their numbers"
 REPEATED_FILES = "review files that are there again (the last is read)"
-BYTE_ORDER_MARKS = "byte order marks before a review (left out)"
+BYTE_ORDER_MARKS = "byte order marks before a text (left out)"
 
 Quality = dict[str, int]
 """How often each of these was found; what was not found is not in it."""

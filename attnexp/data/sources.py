@@ -1,4 +1,4 @@
-"""Where reviews come from: files on disk, the Hugging Face cache, the Hugging Face hub.
+"""Where texts come from: files on disk, the Hugging Face cache, the Hugging Face hub.
 
 `find` says where a data set is and what its bytes are; `Source.read` reads it.
 """
@@ -48,7 +48,7 @@ class Source:
     key: str
     """SHA-256, in hex, of what identifies the bytes: it changes when the data change."""
     read: Callable[[], Corpus]
-    """Raises `UserError` if the data turn out damaged or are not reviews labelled 0 and 1."""
+    """Raises `UserError` if the data turn out damaged or are not labelled texts."""
 
 
 def find(data: DataConfig) -> Source:

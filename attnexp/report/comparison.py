@@ -78,7 +78,7 @@ class Difference:
     figures: dict[str, Paired]
     """By name, as in FIGURES. Of loss, brier, ece and gap less is better."""
     mcnemar: dict[str, McNemar]
-    """By seed: who was right where the other was wrong, review by review."""
+    """By seed: who was right where the other was wrong, text by text."""
     judgement: Judgement
     """On accuracy, with Holm over the variants at this point."""
 
@@ -376,7 +376,7 @@ def _mcnemar(
     groups: dict[str, list[Run]], points: tuple[Point, ...], damaged: dict[str, None]
 ) -> dict[str, dict[str, dict[str, McNemar]]]:
     """By variant but the first, point and seed, wherever both runs still have their predictions of
-    the same reviews. Seed by seed, so that every file is read once.
+    the same texts. Seed by seed, so that every file is read once.
 
     damaged: takes a line for each run that has other ones.
     """
@@ -389,30 +389,37 @@ def _mcnemar(
     }
     for seed, run in baseline.items():
         paired_with = {k: v[seed] for k, v in zip(labels, others, strict=True) if seed in v}
-        right = _right(run, points, damaged) if paired_with else {}
+        right = _right(run, damaged) if paired_with else {}
         for label, other in paired_with.items():
-            for name, right_too in (_right(other, points, damaged) if right else {}).items():
+            for name, right_too in (_right(other, damaged) if right else {}).items():
                 if len(right[name]) == len(right_too):
                     found[label][name][seed] = mcnemar(right_too, right[name])
     return found
 
 
-def _right(
-    run: Run, points: tuple[Point, ...], damaged: dict[str, None]
-) -> dict[str, NDArray[np.bool_]]:
-    """By point, which reviews the run has right; empty where it no longer has its predictions."""
+def _right(run: Run, damaged: dict[str, None]) -> dict[str, NDArray[np.bool_]]:
+    """`correct`, but empty where the run no longer has its predictions, or other ones."""
     if not (run.path / predictions.FILE).exists():
         return {}
     try:
-        stored = predictions.load(run)
+        return correct(run)
     except UserError as error:
         damaged[str(error)] = None
         return {}
+
+
+def correct(run: Run) -> dict[str, NDArray[np.bool_]]:
+    """By point, which texts the run has right: (n,). Raises `UserError` without its predictions."""
+    stored = predictions.load(run)
     found = {}
-    for point in points:
+    for point in POINTS[_protocol(run.result)]:
         on_test = point.prediction == predictions.TEST
-        labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
-        found[point.name] = most_probable(stored[point.prediction]) == labels
+        if (bits := stored.get(predictions.CORRECT + point.name)) is not None:
+            n = run.result.data["n_test" if on_test else "n_val"]
+            found[point.name] = np.unpackbits(bits, count=n).astype(bool)
+        else:
+            labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
+            found[point.name] = most_probable(stored[point.prediction]) == labels
     return found
 
 

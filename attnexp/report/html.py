@@ -471,7 +471,7 @@ def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     found = {
         "runs": [str(len(runs))],
         "data": _distinct(d.get("source") for d in data),
-        "reviews": sizes,
+        "texts": sizes,
         "fingerprint": _distinct(d["fingerprint"] for d in data),
         "started": [" to ".join(dict.fromkeys([started[0], started[-1]]))] if started else [],
         "training time": [duration(sum(result.wall_seconds for result in results))],

@@ -31,15 +31,16 @@ def write(
     runs: Sequence[Run],
     comparison: Comparison,
     *,
+    chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
 ) -> None:
     """Write the file, whole or not at all. Raises `UserError` where that cannot be done.
 
-    show: one of `SHOWN`. runs: where one model is shown, those of which the first with attention,
-    rather one with a table of positions. sentence: what it reads.
+    show: one of `SHOWN`. chosen: where one model is shown, whose; where empty, one of
+    `html.choose(runs)`, rather one with a table of positions. sentence: what it reads.
     """
     kind = kind_of(path)
-    pictures, title = SHOWN[show](comparison, runs, sentence)
+    pictures, title = SHOWN[show](comparison, chosen or html.choose(runs), sentence)
     drawn = figures.stand_alone(pictures, kind, title=title)
     try:
         with atomic_write(path) as file:
@@ -111,7 +112,7 @@ def _positions(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Dr
 
 
 def _look(runs: Sequence[Run], sentence: str) -> tuple[Run, insight.Insight]:
-    run = max(html.choose(runs), key=insight.has_table, default=None)
+    run = max(runs, key=insight.has_table, default=None)
     if run is None:
         raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
     return run, insight.look(run, sentence)

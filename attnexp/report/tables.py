@@ -241,7 +241,7 @@ def _unequal(comparison: Comparison) -> list[str]:
         return []
     return [
         f"Sizes differ from {baseline.label}'s by up to {100 * parameters:.1f} % of its parameters "
-        f"and {100 * flops:.1f} % of its FLOPs a review: a difference may be one of size."
+        f"and {100 * flops:.1f} % of its FLOPs a text: a difference may be one of size."
     ]
 
 
@@ -258,7 +258,8 @@ def beside_accuracy(comparison: Comparison) -> Table:
         columns=["variant", "at", *FIGURE_NAMES.values()],
         rows=rows,
         notes=[
-            "NLL: negative log-likelihood in nats. Brier: mean squared error of the probability.",
+            "NLL: negative log-likelihood in nats. Brier: mean squared error of the probability, "
+            "of more than two classes their sum.",
             "ECE: expected calibration error, 15 bins, in points. gap: accuracy on train, measured "
             "after the epoch, minus accuracy, in points.",
         ],

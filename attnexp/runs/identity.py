@@ -8,7 +8,7 @@ from typing import Any
 
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import RunConfig, flatten, to_dict, walk
+from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict, walk
 from attnexp.errors import RunFailed
 from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
@@ -107,8 +107,9 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 def default_label(config: dict[str, Any]) -> str:
     """What a run is called that stands alone: `imdb attention none`."""
+    data = DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
     pieces = (name_of(config[key]["kind"]) for key in ("model", "position") if key in config)
-    return " ".join([config["data"]["name"], *pieces])
+    return " ".join([data.title, *pieces])
 
 
 def replicate(config: dict[str, Any]) -> str:

@@ -40,7 +40,6 @@ class Entry:
 class Manifest:
     """Everything that `study.json` holds, besides its schema."""
 
-    name: str
     variants: dict[str, dict[str, str]]
     """By label, the baseline first: its level of each of two crossed factors, or nothing."""
     commands: list[str] = field(default_factory=list)
@@ -85,6 +84,7 @@ def load(folder: Path) -> Manifest | None:
         tree = json.loads(file.read_text())
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
+        tree.pop("name", None)  # which the folder has, and once stood here too
         declared = tree.get("declaration")
         found = Manifest(
             **{
@@ -108,7 +108,7 @@ def load(folder: Path) -> Manifest | None:
 def _check(found: Manifest) -> None:
     """Raise where it is not what `record` writes."""
     levels = [level for variant in found.variants.values() for level in variant.values()]
-    texts = [found.name, *found.variants, *levels, *found.commands]
+    texts = [*found.variants, *levels, *found.commands]
     texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
     if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
         raise TypeError("it lacks runs, commands or their names")
@@ -179,7 +179,6 @@ def _merge(old: Manifest, new: Manifest) -> Manifest:
     variants = new.variants | {k: v for k, v in old.variants.items() if k not in new.variants}
     order = list(variants)
     return Manifest(
-        name=new.name,
         variants=variants,
         commands=list(dict.fromkeys([*old.commands, *new.commands])),
         runs=sorted(runs, key=lambda entry: order.index(entry.variant)),

@@ -1,4 +1,4 @@
-"""What a run's models said of every review: enough to compare two runs review by review."""
+"""What a run's models said of every text: enough to compare two runs text by text."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +17,10 @@ epoch, and on the test set. Under `protocol: blog` there is no third, for the tw
 
 VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """(n,), 0 to C - 1: the truth in the same order."""
+
+CORRECT = "correct."
+"""Before the name of a point, in the published copy of a run, which has neither logits nor labels:
+(n / 8,), a bit a text, which is 1 where the most probable class is the true one."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:

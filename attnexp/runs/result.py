@@ -27,7 +27,7 @@ class EpochRow:
     train_accuracy: float
     """Likewise a running mean (C29)."""
     train_loss_after: float | None
-    """Measured on the same reviews after the epoch, dropout off; None unless asked for."""
+    """Measured on the same texts after the epoch, dropout off; None unless asked for."""
     train_accuracy_after: float | None
     val_loss: float
     val_accuracy: float

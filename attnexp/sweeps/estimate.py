@@ -27,7 +27,7 @@ def seconds(config: RunConfig, finished: Sequence[RunResult]) -> float | None:
 
 
 def trial(config: RunConfig) -> float | None:
-    """Train on a few reviews and scale up; the first epoch of two only warms up."""
+    """Train on a few texts and scale up; the first epoch of two only warms up."""
     if not config.is_network:
         return None
     where = device.prepare(config.train)

@@ -147,7 +147,6 @@ def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
     manifest.record(
         sweep.directory,
         manifest.Manifest(
-            name=sweep.name,
             variants=sweep.variants,
             commands=[sweep.command],
             runs=sorted(runs, key=lambda run: order.index(run.variant)),

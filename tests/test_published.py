@@ -1,0 +1,110 @@
+"""What is published of a study gives the tables of the whole, and all that is published is well."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from samples import but, result
+
+from attnexp.report.comparison import compare
+from attnexp.report.doctor import examine
+from attnexp.runs import manifest, predictions, store
+
+PUBLISHED = ROOT / "outputs" / "published"
+
+
+def publish(home: Path, *folders: Path) -> subprocess.CompletedProcess[str]:
+    """As in a checkout that is `home`."""
+    program = home / "docs" / "publish.py"
+    program.parent.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "docs" / "publish.py", program)
+    return subprocess.run(
+        [sys.executable, program, *folders],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+
+
+def finish(root: Path, study: str, code: str, *words: str, num_classes: int = 2) -> Path:
+    """A study of two variants and seeds on 25,000 texts, as if it had been run under `root`."""
+    rng = np.random.default_rng(0)
+    planned = []
+    for seed in range(2):
+        for label, position in (("no_pe", "none"), ("pe", "sinusoidal")):
+            run = result(label, seed, [0.8, 0.7], f"position={position}", *words)
+            folder = store.run_dir(root, f"{study}{label}{seed}-{code}")
+            folder.mkdir(parents=True)
+            shape = (25_000,) if num_classes == 2 else (25_000, num_classes)
+            names = predictions.BEST, predictions.FINAL, predictions.TEST
+            logits = {name: rng.normal(size=shape).astype(np.float32) for name in names}
+            labels = rng.integers(num_classes, size=25_000).astype(np.uint8)
+            truth = dict.fromkeys((predictions.VAL_LABELS, predictions.TEST_LABELS), labels)
+            predictions.save(folder, {**logits, **truth})
+            (folder / "model.safetensors").write_bytes(bytes(10_000_000))
+            made = but(run, run_id=folder.name, files=store.digests(folder)).result
+            store.save(folder, made)
+            planned.append(manifest.Entry(variant=label, seed=str(seed), run_id=folder.name))
+    variants: dict[str, dict[str, str]] = {"no_pe": {}, "pe": {}}
+    made_by = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
+    manifest.record(root / study, made_by)
+    return root / study
+
+
+def named(root: Path) -> set[str]:
+    """Ids of the runs that the studies under `root` say they are made of."""
+    studies = filter(None, map(manifest.load, root.iterdir()))
+    return {entry.run_id for study in studies for entry in study.runs}
+
+
+@pytest.mark.parametrize(
+    ("words", "num_classes"), [((), 2), ((), 3), (("train=holdout",), 2)], ids=str
+)
+def test_what_is_published_gives_the_same_tables(
+    tmp_path: Path, words: tuple[str, ...], num_classes: int
+) -> None:
+    study = finish(tmp_path / "made", "mine", "1", *words, num_classes=num_classes)
+    done = publish(tmp_path, study)
+    assert (done.returncode, done.stderr) == (0, "")
+    root = tmp_path / "outputs" / "published"
+    (whole,), (copy,) = (compare(manifest.load_runs([f])) for f in (study, root / "mine"))
+    assert copy.to_json() == whole.to_json()
+    assert copy.differences["pe"]["final"].mcnemar.keys() == {"0", "1"}
+    assert examine(root)["troubles"] == []
+    assert sum(file.stat().st_size for file in root.rglob("*.*")) < 4 * 15_000
+    for run in manifest.load_runs([root / "mine"]):
+        source = store.load(store.run_dir(study.parent, run.result.run_id))
+        provenance = {**source.provenance, "files": source.files}
+        assert run.result == replace(source, provenance=provenance, files=run.result.files)
+
+
+def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:
+    """And so do its runs, but for those that another study has."""
+    root = tmp_path / "outputs" / "published"
+    old, other = finish(tmp_path / "made", "mine", "1"), finish(tmp_path / "made", "other", "1")
+    assert publish(tmp_path, old, other).returncode == 0
+    shutil.rmtree(old)
+    new = finish(tmp_path / "made", "mine", "2")
+    shutil.rmtree(next((tmp_path / "made" / store.RUNS).glob("mine*-2")))  # it has yet to be made
+    assert "3 of 4 runs" in publish(tmp_path, new).stdout
+    there = {path.name for path in (root / store.RUNS).iterdir()}
+    assert len(there) == 3 + 4
+    assert there == named(root)
+
+
+def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:
+    done = publish(tmp_path, tmp_path / "nowhere")
+    assert (done.returncode, done.stderr) == (2, f"{tmp_path / 'nowhere'} holds no study.\n")
+
+
+def test_all_that_is_published_is_whole_named_and_small() -> None:
+    found = examine(PUBLISHED)
+    assert found["troubles"] == []
+    assert named(PUBLISHED) == {path.name for path in (PUBLISHED / store.RUNS).iterdir()}
+    assert found["runs"] == len(named(PUBLISHED)) > 0
+    assert sum(file.stat().st_size for file in PUBLISHED.rglob("*")) < 4e6
