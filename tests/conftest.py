@@ -25,6 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +44,19 @@ def attnexp(tmp_path: Path) -> Command:
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "COLUMNS": "80", **environment}
         return forked.run(forked.attnexp, *words, cwd=tmp_path, environment=environment)
+
+    return run
+
+
+@pytest.fixture
+def refused(attnexp: Command) -> Refused:
+    """What a command says that must be wrong: one message, no result, and exit code 2."""
+
+    def run(*words: str, **environment: str) -> str:
+        done = attnexp(*words, **environment)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert "Traceback" not in done.stderr
+        return " ".join(done.stderr.split())
 
     return run
 
