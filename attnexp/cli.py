@@ -1,66 +1,18 @@
 """The command line: one function a command, no logic. Imports inside: help comes at once."""
 
-import io
-import json
-import os
-import signal
 import sys
-import textwrap
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
-from typer.exceptions import TyperException
 
 from attnexp import completion
 from attnexp.config.schema import OnError
-from attnexp.errors import RunFailed, UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from attnexp.report.comparison import Comparison
-    from attnexp.runs.result import Run
-
-
-class _Commands(TyperGroup):
-    """Turns what can go wrong into one message and an exit code."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, which takes `--quiet` as all do: `attnexp train -q` is `attnexp -q train`."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            command.params += [
-                p for p in self.params if p.name == "quiet" if p not in command.params
-            ]
-        return command
-
-    def invoke(self, ctx: Any) -> Any:
-        words = [*ctx.args]  # which are taken from it
-        try:
-            return super().invoke(ctx)
-        except TyperException as error:
-            if hint := _as_setting(error, words):
-                _stop(hint, code=2)
-            raise
-        except UserError as error:
-            _stop(str(error), code=2)
-        except RunFailed as error:
-            _stop(str(error), code=1)
-        except BrokenPipeError:
-            raise  # to `main`
-        except OSError as error:
-            where = error.filename or "while writing"
-            _stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
-        except KeyboardInterrupt as stop:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not break the exit
-            _stop(str(stop) or "the same command, given again, goes on.", code=130)
-
+from attnexp.errors import UserError
+from attnexp.shell import Commands, console, emit, run_app, stop
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,7 +26,7 @@ def _version(asked: bool) -> None:
     if asked:
         from attnexp import __version__
 
-        _out(f"attnexp {__version__}\n", end="")
+        emit(f"attnexp {__version__}")
         raise typer.Exit
 
 
@@ -83,6 +35,13 @@ def _quiet(asked: bool) -> None:
         from attnexp.progress import console
 
         console.quiet = True
+
+
+def _share(points: float) -> float:
+    """Points of accuracy as a share."""
+    if not 0 < points < 100:
+        raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {points}.")
+    return points / 100
 
 
 @app.callback()
@@ -126,43 +85,11 @@ Folders = Annotated[
 ]
 Margin = Annotated[
     float,
-    typer.Option(metavar="POINTS", help="Accuracies nearer than this count as equivalent."),
+    typer.Option(
+        metavar="POINTS", help="Accuracies nearer than this count as equivalent.", callback=_share
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-
-
-class Until(StrEnum):
-    """When `sweep` has seeds enough, where it is not told how many."""
-
-    decided = "decided"
-
-
-class Show(StrEnum):
-    """What the picture of `report` shows."""
-
-    curves = "curves"
-    forest = "forest"
-    attention = "attention"
-    positions = "positions"
-
-
-class Format(StrEnum):
-    """How `report` prints."""
-
-    table = "table"
-    markdown = "markdown"
-    csv = "csv"
-    json = "json"
-    latex = "latex"
-
-
-class Tracker(StrEnum):
-    """What `export` writes for."""
-
-    tensorboard = "tensorboard"
-    trackio = "trackio"
-    mlflow = "mlflow"
-    wandb = "wandb"
 
 
 @app.command()
@@ -186,15 +113,17 @@ def train(
     from attnexp.config.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.report import formats
+    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
     run_dir, result = train_run(config, overrides=words, again=again)
     if as_json:
-        _print_json({**result.to_json(), "folder": str(run_dir)})
+        emit({**result.to_json(), "folder": str(run_dir)})
     else:
-        _show([Run(path=run_dir, result=result)])
-        _out(f"\nResults: {run_dir}")
+        formats.show(compare([Run(path=run_dir, result=result)]), console())
+        emit(f"\nResults: {run_dir}")
 
 
 @app.command()
@@ -211,7 +140,7 @@ def sweep(
     ] = OnError.proceed,
     margin: Margin = 0.25,
     until: Annotated[
-        Until | None, typer.Option(help="Add seeds till every variant is decided.")
+        Literal["decided"] | None, typer.Option(help="Add seeds till every variant is decided.")
     ] = None,
     max_seeds: Annotated[
         int | None,
@@ -244,16 +173,17 @@ def sweep(
         from attnexp.sweeps.sequential import plan_until_decided
 
         planned = plan_until_decided(
-            words, zipped=zipped, max_seeds=max_seeds or 64, margin=_share(margin), metric=metric
+            words, zipped=zipped, max_seeds=max_seeds or 64, margin=margin, metric=metric
         )
     if dry_run:
         from attnexp.sweeps import preview
 
         shown = preview.take(planned)
-        _print_json(shown.to_json()) if as_json else preview.show(shown, _console())
+        emit(shown.to_json()) if as_json else preview.show(shown, console())
         return
 
     from attnexp.report import formats
+    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import carry_out
@@ -271,20 +201,22 @@ def sweep(
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
     if as_json:
-        _out(formats.as_json(_compare(finished, margin)))
+        emit(formats.as_json(compare(finished, margin=margin)))
     elif finished:
-        _show(finished, margin)
-        _out(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
+        formats.show(compare(finished, margin=margin), console())
+        emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:
         lines = [f"{failure.job}: {failure.reason}" for failure in failures]
-        _stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)
+        stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)
 
 
 @app.command()
 def report(
     folders: Folders,
-    format: Annotated[Format, typer.Option(help="What to print.")] = Format.table,
+    format: Annotated[
+        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="What to print.")
+    ] = "table",
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
@@ -294,7 +226,8 @@ def report(
         typer.Option(metavar="FILE", help="Write one picture: FILE.svg, .pdf or .png."),
     ] = None,
     show: Annotated[
-        Show | None, typer.Option(help="With --figure: what; accuracy by epoch if not given.")
+        Literal["curves", "forest", "attention", "positions"] | None,
+        typer.Option(help="With --figure: what; accuracy by epoch if not given."),
     ] = None,
     run: Annotated[
         list[Path] | None,
@@ -322,11 +255,12 @@ def report(
     """
     from attnexp.progress import note
     from attnexp.report import formats, insight, pictures, predict
+    from attnexp.report.comparison import compare
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
     runs = run or []
-    if runs and html is None and show not in (Show.attention, Show.positions):
+    if runs and html is None and show not in ("attention", "positions"):
         raise UserError(
             f"--run {runs[0]} chooses whose attention a page or picture shows; give --html FILE, "
             f"or --figure FILE with --show attention or positions."
@@ -335,7 +269,7 @@ def report(
         raise UserError(
             f"A page shows two runs side by side, a picture one; got {len(runs)} with --run."
         )
-    if text is not None and html is None and show is not Show.attention:
+    if text is not None and html is None and show != "attention":
         raise UserError(
             "--text is what attention is shown of; give --html FILE, or --figure FILE with --show "
             "attention."
@@ -349,7 +283,7 @@ def report(
         pictures.kind_of(figure)  # before anything is read
     left_out: list[str] = []
     found = load_runs(folders, left_out.append)
-    compared = _compare(found, margin)
+    compared = compare(found, margin=margin)
     left_out += [reason for comparison in compared for reason in comparison.damaged]
     if html is not None or figure is not None:
         from attnexp.report.html import write
@@ -360,23 +294,16 @@ def report(
             write(html, found, compared, chosen=chosen, sentence=sentence)
             note(f"Page: {html}")
         if figure is not None:
-            what = show or Show.curves
-            pictures.write(figure, what, found, compared[0], chosen=chosen, sentence=sentence)
+            pictures.write(
+                figure, show or "curves", found, compared[0], chosen=chosen, sentence=sentence
+            )
             note(f"Picture: {figure}")
+    elif format == "table" and not as_json:
+        formats.show(compared, console())
     else:
-        match Format.json if as_json else format:
-            case Format.table:
-                formats.show(compared, _console())
-            case Format.markdown:
-                _out(formats.markdown(compared), end="")
-            case Format.latex:
-                _out(formats.latex(compared), end="")
-            case Format.csv:
-                _out(formats.as_csv(compared), end="")
-            case Format.json:
-                _out(formats.as_json(compared))
+        emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
     if left_out:
-        _stop("\n".join(["not all of it could be read, and this was left out:", *left_out]), code=1)
+        stop("\n".join(["not all of it could be read, and this was left out:", *left_out]), code=1)
 
 
 @app.command()
@@ -431,9 +358,9 @@ def judge(
         judge_html.write(html, judged)
         note(f"Page: {html}")
     elif as_json:
-        _print_json(to_json(judged))
+        emit(to_json(judged))
     else:
-        show(judged, _console())
+        show(judged, console())
 
 
 @app.command()
@@ -455,24 +382,24 @@ def evaluate(
 
     stored, measured = evaluate_run(run_dir, overrides or [])
     if as_json:
-        _print_json({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
+        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, figures in (("stored", stored), ("measured", measured)):
-            _out(
+            emit(
                 f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
                 f"n {figures.n:,}"
             )
     if overrides:
         return
     if stored != measured:
-        _stop(
+        stop(
             f"stored and measured differ: accuracy {stored.accuracy} and {measured.accuracy}, loss "
             f"{stored.loss} and {measured.loss}. Another processor or torch rounds differently; "
             f"beyond that, code or data are not those of the run.",
             code=1,
         )
     if not as_json:
-        _out("The same to the last bit.")
+        emit("The same to the last bit.")
 
 
 @app.command()
@@ -502,17 +429,19 @@ def predict(
     found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
     if as_json:
         texts = [predict.to_json(reading, head) for reading in found]
-        _print_json({"schema": predict.SCHEMA, "texts": texts})
+        emit({"schema": predict.SCHEMA, "texts": texts})
     else:
-        console = _console()
         for reading in found:
-            predict.show(reading, head, console)
+            predict.show(reading, head, console())
 
 
 @app.command()
 def export(
     folders: Folders,
-    to: Annotated[Tracker, typer.Option(help="The tracker, as it is installed here.")],
+    to: Annotated[
+        Literal["tensorboard", "trackio", "mlflow", "wandb"],
+        typer.Option(help="The tracker, as it is installed here."),
+    ],
     into: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where; outputs/TRACKER if not given."),
@@ -530,7 +459,7 @@ def export(
     into = into or Path("outputs", to)
     num_runs = export.export(load_runs(folders), to, into)
     look = export.TRACKERS[to].look.format(into=into)
-    _out(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
+    emit(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
 
 
 @app.command()
@@ -559,13 +488,13 @@ def publish(
     files = publish.bundle(run_dir, repo)
     if dry_run:
         for name, content in files.items():
-            _out(f"{len(content):>12,} {name}")
-        _out(f"\n{files[publish.CARD].decode()}", end="")
+            emit(f"{len(content):>12,} {name}")
+        emit(f"\n{files[publish.CARD].decode().rstrip()}")
         return
     if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
         note("Nothing was sent.")
         return
-    _out(publish.send(files, repo, private=private))
+    emit(publish.send(files, repo, private=private))
 
 
 @app.command()
@@ -614,7 +543,7 @@ def config(
 
     if groups:
         shown: dict[str, Any] = options.describe()
-        text = _options(shown)
+        text = options.in_words(shown)
     elif cost:
         from attnexp.model.cost import of_model
 
@@ -623,10 +552,7 @@ def config(
     else:
         shown = to_dict(compose(overrides or []))
         text = yaml.safe_dump(shown, sort_keys=False).rstrip()
-    if as_json:
-        _print_json(shown)
-    else:
-        _out(text)
+    emit(shown if as_json else text)
 
 
 @app.command()
@@ -652,10 +578,7 @@ def data(
     if prepare:
         encode.load(settings)
     shown = inventory.take(settings)
-    if as_json:
-        _print_json(shown)
-    else:
-        inventory.show(shown, _console())
+    emit(shown) if as_json else inventory.show(shown, console())
 
 
 @app.command()
@@ -690,10 +613,7 @@ def claims(
 
     chosen = run.choose(ids or [], everything=everything)
     found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
-    if as_json:
-        _print_json(run.to_json(found))
-    else:
-        run.show(found, _console())
+    emit(run.to_json(found)) if as_json else run.show(found, console())
     if figures is not None:
         from attnexp.claims.figures import draw
         from attnexp.progress import note
@@ -702,7 +622,7 @@ def claims(
             note(f"Picture: {path}")
     refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
     if refuted:
-        _stop(f"refuted: {', '.join(refuted)}", code=1)
+        stop(f"refuted: {', '.join(refuted)}", code=1)
 
 
 @app.command()
@@ -720,130 +640,14 @@ def doctor(
 
     if folder is None:
         around = doctor.look_around()
-        _print_json(around) if as_json else doctor.show(around, _console())
+        emit(around) if as_json else doctor.show(around, console())
         return
     found = doctor.examine(folder)
-    _print_json(found) if as_json else doctor.show_tree(found, _console())
+    emit(found) if as_json else doctor.show_tree(found, console())
     if found["troubles"]:
-        _stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)
+        stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)
 
 
 def main() -> None:
     """The console script."""
-    # Threads of GNU OpenMP spin for milliseconds while they wait, which on cores shared with other
-    # work makes a run many times slower. A short spin costs an idle machine little. It is read when
-    # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is lost
-    if sys.stderr is None:  # 2>&-
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    if sys.stdout is None:  # >&-
-        _stop("the standard output is closed. Send it somewhere: > FILE, or > /dev/null.", code=2)
-    try:
-        # Pieces of one's own lie beside the caller, as with `python -m`; last, so they hide none.
-        sys.path.append(os.getcwd())
-    except FileNotFoundError:
-        _stop("the folder that you are in was deleted. Change to another: cd.", code=2)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
-        sys.stdout.reconfigure(errors="replace")
-    if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
-        completion.join_words_of_bash(os.environ)
-    try:
-        app(prog_name="attnexp")
-    except SystemExit as stop:  # rich and Typer exit with 1 where the reader of our output left
-        if isinstance(stop.__context__, BrokenPipeError):
-            raise SystemExit(0) from None
-        raise
-    finally:
-        _flush()
-
-
-def _flush() -> None:
-    """Hand over what is left of the output. Python itself would do so after our last word."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whose reader has what it wanted
-            _stop(f"{error.strerror}: the standard output. Send it elsewhere.", code=2)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    from attnexp.progress import console
-
-    console.quiet = False
-    style = "bold yellow" if code == 130 else "bold red"
-    console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
-    console.print(message, markup=False, soft_wrap=True)
-    raise SystemExit(code)
-
-
-def _as_setting(error: TyperException, words: list[str]) -> str:
-    """What to write for `--seed 3`, where that is no option but a setting; else empty."""
-    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
-    if (
-        not option
-        or context is None
-        or all(param.name != "overrides" for param in context.command.params)
-    ):
-        return ""
-    from attnexp.config.compose import compose
-    from attnexp.config.options import groups
-    from attnexp.config.schema import walk
-
-    key = option.lstrip("-")
-    if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:
-        return ""
-    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == option)
-    _, equals, value = words[place].partition("=")
-    if not equals:
-        value = next(iter(words[place + 1 :]), "VALUE")
-    return f"{option} is no option. Settings are words, without dashes: {key}={value}"
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
-
-
-def _out(text: str, end: str = "\n") -> None:
-    sys.stdout.write(text + end)
-
-
-def _options(groups: dict[str, dict[str, str]]) -> str:
-    """Options with what they are, wrapped to 80 columns."""
-    lines = []
-    for group, options in groups.items():
-        lines.append(group)
-        for option, about in options.items():
-            margin = f"  {option:20s}"
-            lines += textwrap.wrap(
-                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin)
-            )
-    return "\n".join(lines)
-
-
-def _print_json(tree: Any) -> None:
-    _out(json.dumps(tree, indent=1))
-
-
-def _compare(found: "list[Run]", margin: float = 0.25) -> "list[Comparison]":
-    """margin: in points."""
-    from attnexp.report.comparison import compare
-
-    return compare(found, margin=_share(margin))
-
-
-def _share(margin: float) -> float:
-    """Points of accuracy as a share."""
-    if not 0 < margin < 100:
-        raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {margin}.")
-    return margin / 100
-
-
-def _show(found: "list[Run]", margin: float = 0.25) -> None:
-    from attnexp.report import formats
-
-    formats.show(_compare(found, margin), _console())
+    run_app(app)

@@ -209,7 +209,7 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
     part, run, study = found["troubles"]
     assert part["what"] == "unfinished, at its start"
     assert part["command"] == f"attnexp train seed=3 out={root}"
-    assert run["what"] == f"{WEIGHTS} is missing"
+    assert run["what"] == f"{runs[1] / WEIGHTS} is missing."
     assert (study["what"], study["command"]) == ("1 of 2 runs are missing", "the sweep")
     with store.claim(runs[0].with_name("0-a")):
         assert len(doctor.examine(root)["troubles"]) == 2

@@ -21,6 +21,7 @@ ROOMS = [
     {"sweeps", "report"},
     {"claims"},
     {"completion"},
+    {"shell"},
     {"cli", "notebook"},
     {"__main__"},
 ]

@@ -1,5 +1,6 @@
 """Pictures as files: they stand alone, on white and on black, and are the same every time."""
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,7 +10,6 @@ from samples import only
 from test_figures import blog, made
 from test_html import contrast_ratio
 
-from attnexp.cli import Show
 from attnexp.errors import UserError
 from attnexp.report import figures, pictures
 
@@ -61,8 +61,9 @@ def test_any_name_of_a_variant_stands_in_the_key(tmp_path: Path) -> None:
         assert f"{name}, n = 3" in said
 
 
-def test_the_command_offers_what_can_be_drawn() -> None:
-    assert {*Show} == pictures.SHOWN.keys()
+def test_the_command_offers_what_can_be_drawn(attnexp: Command) -> None:
+    refused = attnexp("report", ".", "--show", "nothing").stderr
+    assert set(re.findall(r"'(\w+)'", refused)) == {"nothing", *pictures.SHOWN}
 
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:

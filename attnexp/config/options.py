@@ -1,6 +1,7 @@
 """What there is to choose: the YAML files of `conf/`, by the place that each is chosen for."""
 
 import re
+import textwrap
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,19 @@ def describe() -> dict[str, dict[str, str]]:
         group: {option: _first_sentence(file(group, option)) for option in options}
         for group, options in groups().items()
     }
+
+
+def in_words(described: dict[str, dict[str, str]]) -> str:
+    """What `describe` gave, wrapped to 80 columns."""
+    lines = []
+    for group, options in described.items():
+        lines.append(group)
+        for option, about in options.items():
+            margin = f"  {option:20s}"
+            lines += textwrap.wrap(
+                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin)
+            )
+    return "\n".join(lines)
 
 
 @cache

@@ -19,7 +19,7 @@ from attnexp.data import hub, inventory, sources
 from attnexp.data.cache import cache_dir
 from attnexp.errors import UserError
 from attnexp.runs import checkpoint, manifest, store
-from attnexp.runs.result import digest
+from attnexp.runs.result import Run
 
 SCHEMA = 1
 
@@ -138,19 +138,11 @@ def _of_run(folder: Path) -> list[Trouble]:
     if folder.suffix == ".part":
         return [_trouble(folder, _how_far(folder), again=False)] if not _is_busy(folder) else []
     try:
-        result = store.load(folder)
+        run = Run(path=folder, result=store.load(folder))
+        for name in run.result.files:
+            run.read(name)
     except UserError as error:
         return [_trouble(folder, str(error).partition(" `attnexp")[0], again=True)]
-    for name, expected in result.files.items():
-        try:
-            content = (folder / name).read_bytes()
-        except FileNotFoundError:
-            return [_trouble(folder, f"{name} is missing", again=True)]
-        except OSError as error:
-            return [_trouble(folder, f"{name} cannot be read: {error.strerror}", again=True)]
-        if digest(content) != expected:
-            what = f"{name} is damaged: it is not what the run wrote, by its checksum"
-            return [_trouble(folder, what, again=True)]
     return []
 
 

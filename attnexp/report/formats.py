@@ -137,6 +137,10 @@ def as_json(comparisons: Sequence[Comparison]) -> str:
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
 
+TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
+"""What makes a text, by the name of the format."""
+
+
 def _figures(variant: Variant) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for epoch in variant.epochs:

@@ -69,13 +69,6 @@ class Arena:
     forest: Figure | None
     curves: list[Figure]
     by_seed: list[Figure]
-    epochs: list[tables.Table]
-    agreement: list[tables.Table]
-    accuracy: tables.Table
-    beside: tables.Table
-    statistics: list[tables.Table]
-    interactions: list[tables.Table]
-    sequential: list[tables.Table]
     config: str
     """The baseline's, as YAML."""
     differing: list[tuple[str, list[str]]]
@@ -205,8 +198,7 @@ def _page(
         insides=insides,
         sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
-        without_pairs=tables.without_pairs,
-        in_words=tables.in_words,
+        tables=tables,
         downloads=[link(file, beside) for file in files],
         beside=beside,
     )
@@ -266,13 +258,6 @@ def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iter
         forest=_forest(comparison, names),
         curves=list(_curves(comparison, names)),
         by_seed=list(_by_seed(comparison, names)),
-        epochs=tables.epochs(comparison),
-        agreement=tables.agreement(comparison),
-        accuracy=tables.summary(comparison),
-        beside=tables.beside_accuracy(comparison),
-        statistics=tables.statistics(comparison),
-        interactions=tables.interactions(comparison),
-        sequential=tables.sequential(comparison),
         config=_yaml(baseline),
         differing=[
             (label, _differing(config, baseline))

@@ -48,21 +48,8 @@ POINTS = {
 def figures(result: RunResult, point: str) -> dict[str, float]:
     """The figures of one run at a point; no `gap` where train was not measured again."""
     row = result.final if point == "final" else result.best
-    if point == "chosen":
-        test = result.test
-        found = {
-            "accuracy": test.accuracy,
-            "loss": test.loss,
-            "brier": test.brier,
-            "ece": test.ece,
-        }
-    else:
-        found = {
-            "accuracy": row.val_accuracy,
-            "loss": row.val_loss,
-            "brier": row.val_brier,
-            "ece": row.val_ece,
-        }
+    measured, prefix = (result.test, "") if point == "chosen" else (row, "val_")
+    found = {name: getattr(measured, prefix + name) for name in FIGURES if name != "gap"}
     if row.train_accuracy_after is not None:
         found["gap"] = row.train_accuracy_after - found["accuracy"]
     return found

@@ -174,7 +174,9 @@ class Run:
         try:
             content = file.read_bytes()
         except FileNotFoundError:
-            raise UserError(f"{file} is missing. Run it again: attnexp train --again.") from None
+            raise UserError(
+                f"{file} is missing. `attnexp doctor {self.path}` says how to make it again."
+            ) from None
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}.") from error
         if digest(content) != self.result.files.get(name):
