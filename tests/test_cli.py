@@ -51,7 +51,8 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     attnexp: Command, tmp_path: Path
 ) -> None:
     """Interrupted in the middle, and with no room for the weights."""
-    words = ["train", "data=contrast", "train.epochs=2"]
+    words = ["train", "data=contrast", "data.limit_train=2000", "data.limit_test=256"]
+    words += ["train.epochs=2"]
     assert attnexp(*words).returncode == 0
     (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
     before = contents(run_dir)
@@ -251,7 +252,8 @@ def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     attnexp: Command, tmp_path: Path
 ) -> None:
-    words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3", "executor.workers=1"]
+    words = ["sweep", "data=contrast", "data.limit_train=1000", "data.limit_test=256"]
+    words += ["seed=range(2)", "train.epochs=3", "executor.workers=1"]
     process = subprocess.Popen(
         [PROGRAM, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
