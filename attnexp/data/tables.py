@@ -157,8 +157,8 @@ def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
     numbers are written with a comma: its header tells."""
     csv.field_size_limit(2**31 - 1)  # else a long text is refused
     content = _content(file).decode()
-    first = content.partition("\n")[0]
-    comma = ";" if ";" in first and "," not in first else ","
+    names = content.partition("\n")[0]
+    comma = ";" if ";" in names and "," not in names else ","
     delimiter = "\t" if kind == "tsv" else comma
     lines = io.StringIO(content, newline="")
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
