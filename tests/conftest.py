@@ -26,6 +26,7 @@ needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB besid
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
+Json = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,7 @@ def refused(attnexp: Command) -> Refused:
 
 
 @pytest.fixture
-def attnexp_json(attnexp: Command) -> Callable[..., Any]:
+def attnexp_json(attnexp: Command) -> Json:
     """Likewise with `--json`, which must succeed and print nothing but JSON."""
 
     def run(*words: str) -> Any:

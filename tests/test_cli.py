@@ -10,17 +10,13 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from conftest import Command, Refused
+from conftest import Command, Json, Refused
 from forked import PROGRAM
+from test_quality import write
 
-Json = Callable[..., Any]
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
 
@@ -182,18 +178,14 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
-    reviews = pa.table({"text": ["the plot was superb", "the cast was dull"], "label": [1, 0]})
-    for split in ("train", "test"):
-        pq.write_table(reviews, tmp_path / f"{split}-0.parquet")
+    write(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
     other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
     assert other["measured"]["n"] == 2
     assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
 
 
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
-    table = pa.table({"text": ["good", "bad"], "label": [1, 0]})
-    for split in ("train", "test"):
-        pq.write_table(table, tmp_path / f"{split}-0.parquet")
+    write(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
     assert "not encoded yet" in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)

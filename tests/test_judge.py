@@ -4,19 +4,16 @@ import base64
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import Command, Refused
+from conftest import Command, Json, Refused
 from samples import only, result
 from test_html import Parsed
 
 from attnexp.report.judge import judge_results, read
-
-Json = Callable[..., Any]
 
 ACCURACIES = {
     "none": [0.79, 0.80, 0.78, 0.79, 0.80, 0.81, 0.79],

@@ -4,13 +4,11 @@ import json
 import os
 import pty
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command, Refused
+from conftest import Command, Json, Refused
 from forked import PROGRAM
 from test_html import stored
 
@@ -19,7 +17,6 @@ from attnexp.report import insight
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 
-Json = Callable[..., Any]
 TEXT = "The plot was superb, frabjous!"
 
 
