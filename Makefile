@@ -25,7 +25,7 @@ ablation: setup  ## With and without positional encoding (DATA=contrast or imdb,
 
 # One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 .venv/executors: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[slurm,ray]'

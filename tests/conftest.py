@@ -25,6 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Refused = Callable[..., str]
+Json = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,20 @@ def attnexp(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def attnexp_json(attnexp: Command) -> Callable[..., Any]:
+def refused(attnexp: Command) -> Refused:
+    """What a command says that must be wrong: one message, no result, and exit code 2."""
+
+    def run(*words: str, **environment: str) -> str:
+        done = attnexp(*words, **environment)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert "Traceback" not in done.stderr
+        return " ".join(done.stderr.split())
+
+    return run
+
+
+@pytest.fixture
+def attnexp_json(attnexp: Command) -> Json:
     """Likewise with `--json`, which must succeed and print nothing but JSON."""
 
     def run(*words: str) -> Any:

@@ -10,17 +10,13 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from conftest import Command
+from conftest import Command, Json, Refused
 from forked import PROGRAM
+from test_quality import write
 
-Json = Callable[..., Any]
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
 
@@ -51,7 +47,8 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     attnexp: Command, tmp_path: Path
 ) -> None:
     """Interrupted in the middle, and with no room for the weights."""
-    words = ["train", "data=contrast", "train.epochs=2"]
+    words = ["train", "data=contrast", "data.limit_train=2000", "data.limit_test=256"]
+    words += ["train.epochs=2"]
     assert attnexp(*words).returncode == 0
     (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
     before = contents(run_dir)
@@ -74,12 +71,7 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
 
 
 def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) -> None:
-    trained = attnexp_json("train", *SMOKE)
-    assert {"schema", "run_id", "code", "seed", "config", "data", "parameters", "flops_per_example",
-            "epochs", "best", "final", "test", "wall_seconds", "peak_rss_bytes",
-            "provenance"} <= trained.keys()  # fmt: skip
-    assert {"version", "commit", "python", "torch", "platform", "device", "threads", "argv",
-            "started", "path", "products", "resumed"} == trained["provenance"].keys()  # fmt: skip
+    assert len(attnexp_json("train", *SMOKE)["epochs"]) == 2
     swept = attnexp_json(
         "sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "executor.workers=1"
     )
@@ -129,7 +121,9 @@ def test_report_formats(attnexp: Command, tmp_path: Path) -> None:
     assert ascii_only.stdout.isascii()
 
 
-def test_report_writes_one_page_or_says_why_not(attnexp: Command, tmp_path: Path) -> None:
+def test_report_writes_one_page_or_says_why_not(
+    attnexp: Command, refused: Refused, tmp_path: Path
+) -> None:
     attnexp("train", *SMOKE, "position=sinusoidal")
     done = attnexp("report", "outputs", "--html", "page.html")
     assert (done.returncode, done.stdout) == (0, "")
@@ -141,10 +135,7 @@ def test_report_writes_one_page_or_says_why_not(attnexp: Command, tmp_path: Path
         (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
         (["--margin", "0"], "--margin is in points"),
     ):
-        wrong = attnexp("report", "outputs", *words)
-        assert (wrong.returncode, wrong.stdout) == (2, ""), wrong.stderr
-        assert told in wrong.stderr
-        assert "Traceback" not in wrong.stderr
+        assert told in refused("report", "outputs", *words)
     assert not (tmp_path / "other.html").exists()
 
 
@@ -179,7 +170,7 @@ def test_a_dry_run_is_right_within_a_factor_of_two(attnexp: Command) -> None:
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
-    attnexp: Command, attnexp_json: Json, tmp_path: Path
+    attnexp: Command, attnexp_json: Json, refused: Refused, tmp_path: Path
 ) -> None:
     attnexp("train", *SMOKE, "position=sinusoidal")
     (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
@@ -187,19 +178,14 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
-    reviews = pa.table({"text": ["the plot was superb", "the cast was dull"], "label": [1, 0]})
-    for split in ("train", "test"):
-        pq.write_table(reviews, tmp_path / f"{split}-0.parquet")
+    write(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
     other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
     assert other["measured"]["n"] == 2
-    wrong = attnexp("evaluate", str(run_dir), "model.heads=4")
-    assert (wrong.returncode, "takes only data.path" in wrong.stderr) == (2, True)
+    assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
 
 
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
-    table = pa.table({"text": ["good", "bad"], "label": [1, 0]})
-    for split in ("train", "test"):
-        pq.write_table(table, tmp_path / f"{split}-0.parquet")
+    write(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
     assert "not encoded yet" in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
@@ -212,39 +198,32 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
 
 
 WRONG = {
-    "modle.heads=4": "Did you mean 'model.heads'?",
-    "data.path=EMPTY": "in no known format",
-    "-m seed=1,2": "attnexp sweep seed=1,2",
-    "--jsno": "--json",
-    "--seed 3": "without dashes: seed=3",
-    "data=contrast --model.heads=4": "without dashes: model.heads=4",
-    "--position": "without dashes: position=VALUE",
-    "data=contrast out=EMPTY": "out=DIR",
-    "data=contrast data.limit_train=9999": "data.limit_train=9999",
-    "data=imdb": "Or do without IMDB: data=contrast",
+    "train modle.heads=4": "Did you mean 'model.heads'?",
+    "train data.path=EMPTY": "in no known format",
+    "train -m seed=1,2": "attnexp sweep seed=1,2",
+    "train --jsno": "--json",
+    "train --seed 3": "without dashes: seed=3",
+    "train data=contrast --model.heads=4": "without dashes: model.heads=4",
+    "train --position": "without dashes: position=VALUE",
+    "train data=contrast out=EMPTY": "out=DIR",
+    "train data=contrast data.limit_train=9999": "data.limit_train=9999",
+    "train data=imdb": "Or do without IMDB: data=contrast",
+    "sweep data=contrast --max-seeds 9": "--max-seeds and --metric belong to --until decided",
+    "report /nowhere": "/nowhere",
+    "evaluate /nowhere": "/nowhere",
+    "predict /nowhere text": "/nowhere",
+    "claims C99": "no claim C99",
 }
 """One of each kind; the tests of each room have them all."""
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message_and_exit_code_2(
-    attnexp: Command, tmp_path: Path, words: str
+    refused: Refused, tmp_path: Path, words: str
 ) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    done = attnexp("train", *words.replace("EMPTY", str(tmp_path / "empty")).split())
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert WRONG[words] in done.stderr
+    assert WRONG[words] in refused(*words.replace("EMPTY", str(tmp_path / "empty")).split())
     assert not list(tmp_path.rglob("result.json"))
-
-
-@pytest.mark.parametrize("command", ["report", "evaluate"])
-def test_a_folder_that_is_not_there_is_told(attnexp: Command, command: str) -> None:
-    done = attnexp(command, "/nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "/nowhere" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
@@ -265,7 +244,8 @@ def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     attnexp: Command, tmp_path: Path
 ) -> None:
-    words = ["sweep", "data=contrast", "seed=range(2)", "train.epochs=3", "executor.workers=1"]
+    words = ["sweep", "data=contrast", "data.limit_train=1000", "data.limit_test=256"]
+    words += ["seed=range(2)", "train.epochs=3", "executor.workers=1"]
     process = subprocess.Popen(
         [PROGRAM, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -321,7 +301,7 @@ def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
     assert "best so far: position=" in text
 
 
-def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json, attnexp: Command) -> None:
+def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json) -> None:
     found = attnexp_json("claims", "c13", "C01", "C20")["claims"]
     assert [(row["id"], row["verdict"]) for row in found] == [
         ("C13", "holds"),
@@ -329,8 +309,6 @@ def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json, attnexp: Command
         ("C20", "not run"),
     ]
     assert "attnexp sweep study=blog" in found[2]["measured"]
-    unknown = attnexp("claims", "C99")
-    assert (unknown.returncode, "no claim C99" in unknown.stderr) == (2, True)
 
 
 def test_claims_draw_their_pictures(attnexp: Command, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Command
 from forked import PROGRAM
 
 from attnexp.config.compose import compose
@@ -253,22 +253,23 @@ def test_a_process_that_has_imported_other_code_says_so(
             assert "edited" in code.reached(frozenset({"edited"}))
 
 
-def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(package: Path) -> None:
-    def attnexp(*words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [PROGRAM, *words], cwd=package.parent, env=environment(package),
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done
-
+def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(
+    attnexp: Command, package: Path
+) -> None:
     words = ["sweep", *SMOKE, "position=none,sinusoidal", "executor.workers=1"]
-    attnexp(*words, "seed=0,1")
+    assert attnexp(*words, "seed=0,1").returncode == 0
     edit(package, "positions.py", "10_000", "100")
-    again = attnexp(*words, "seed=0")
+
+    def by_the_copy(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *words, *more], cwd=package.parent, env=environment(package),
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+
+    again = by_the_copy("seed=0")
     assert "model/positions.py changed since 1 run was made." in again.stderr
     assert again.stderr.count("finished before") == 1
-    planned = attnexp(*words, "seed=0,1", "--dry-run").stdout
+    planned = by_the_copy("seed=0,1", "--dry-run").stdout
     assert "model/positions.py changed since 1 run was made." in planned
     assert "4 runs, 3 finished before, 1 to do" in planned
     report = attnexp("report", "outputs/sweep_position").stdout

@@ -1,8 +1,6 @@
 """Executors for real: submitit's local one, Ray on this machine, and sweeps that share a folder."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -183,14 +181,3 @@ def test_sweeps_on_one_folder_share_the_work(
     assert losses(tmp_path) == undisturbed
     trained = sum(line.count(": final") for line in told)
     assert trained == 12, told
-
-
-@pytest.mark.slow
-def test_ctrl_c_on_processes_stops_all_and_says_how_to_go_on(tmp_path: Path) -> None:
-    sweep = endless(tmp_path)
-    os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    _, told = sweep.communicate(timeout=60)
-    assert sweep.returncode == 130
-    assert "0 of 2 runs are done" in told
-    assert "Traceback" not in told
-    assert not list(tmp_path.rglob("result.json"))

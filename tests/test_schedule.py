@@ -50,12 +50,14 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int) -> None:
-    """Let the run of one seed raise."""
+def fail_with(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int, lr: float = 1e-3
+) -> None:
+    """Let the run of one seed and learning rate raise."""
     real = train.work_through
 
     def work_through(run: OpenRun) -> RunResult:
-        if run.config.seed == seed:
+        if (run.config.seed, run.config.train.lr) == (seed, lr):
             raise error
         return real(run)
 

@@ -429,10 +429,6 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         lambda tmp: parquet_with(tmp, first=["a"], second=["b"], label=[0]),
         [TEST_SHARD, "plainly the text", "first, second, label", "data.text=COLUMN"],
     ),
-    "no columns": (
-        lambda tmp: parquet_with(tmp, y=[0]),
-        ["no column that is plainly the text", "are y", "data.text=COLUMN"],
-    ),
     "text of numbers": (
         lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
         [TEST_SHARD, "text holds no text in rows 0, 1: 1", "data.text=COLUMN"],

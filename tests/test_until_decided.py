@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import Command, Refused
 from rich.console import Console
 from samples import only, result
 from test_cli import on_a_terminal
+from test_schedule import fail_with, results
 
 from attnexp import progress
 from attnexp.errors import RunFailed, UserError
@@ -28,8 +29,6 @@ from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, carry_out
 from attnexp.sweeps.sequential import Standing, carry_out_until_decided, plan_until_decided
 from attnexp.sweeps.watch import Watch
-from attnexp.training import run as train
-from attnexp.training.run import OpenRun
 
 STUDY = """
 baseline: slow
@@ -51,10 +50,6 @@ def sweep(tmp_path: Path, *words: str, max_seeds: int = 8, margin: float = 0.002
     (tmp_path / "mine.yaml").write_text(STUDY)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
     return plan_until_decided([*start, *words], max_seeds=max_seeds, margin=margin)
-
-
-def results(entries: list[Entry]) -> list[Run]:
-    return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 
 def seeds(entries: list[Entry]) -> dict[str, list[int]]:
@@ -112,26 +107,17 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
 def test_failed_runs_and_killed_sweeps_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = train.work_through
-
-    def stop_at(seed: int, error: BaseException) -> None:
-        def work_through(run: OpenRun) -> Any:
-            if run.config.seed == seed and run.config.train.lr == 3e-2:
-                raise error
-            return real(run)
-
-        monkeypatch.setattr(train, "work_through", work_through)
-
     looks: list[Standing] = []
-    stop_at(2, RunFailed("the loss is nan"))
-    entries = carry_out_until_decided(sweep(tmp_path), tell=looks.append)
+    with monkeypatch.context() as patch:
+        fail_with(patch, RunFailed("the loss is nan"), seed=2, lr=3e-2)
+        entries = carry_out_until_decided(sweep(tmp_path), tell=looks.append)
     assert seeds(entries)["fast"] == [0, 1, 3, 4, 5]  # three more after the gap, and none counts
     assert [(each.decisions["fast"].n, each.decisions["twin"].n) for each in looks] == [(0, 6)]
-    stop_at(6, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt, match="1 of 2 runs are done"):
-        carry_out_until_decided(sweep(tmp_path))
+    with monkeypatch.context() as patch:
+        fail_with(patch, KeyboardInterrupt(), seed=6, lr=3e-2)
+        with pytest.raises(KeyboardInterrupt, match="1 of 2 runs are done"):
+            carry_out_until_decided(sweep(tmp_path))
     assert reported(tmp_path) == {"fast": (None, 6), "twin": DECIDED["twin"]}
-    monkeypatch.setattr(train, "work_through", real)
     carry_out_until_decided(sweep(tmp_path))
     assert reported(tmp_path) == DECIDED
 
@@ -230,7 +216,7 @@ WORDS = ("study=mine.yaml", "executor.workers=1", "--until", "decided", "--max-s
 
 
 def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
-    attnexp: Command, tmp_path: Path
+    attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.yaml").write_text(STUDY.replace("  twin: [train.lr=1e-9]\n", ""))
     done = attnexp("sweep", *WORDS)
@@ -245,15 +231,7 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     (study,) = comparison["sequential"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
     assert (study["point"], study["design"]["looks"]) == ("peak", [6])
-    other = attnexp("sweep", *WORDS, "--metric", "final")
-    assert (other.returncode, other.stdout) == (2, "")
-    assert "cannot change under way" in other.stderr
-
-
-def test_its_options_need_it(attnexp: Command) -> None:
-    done = attnexp("sweep", "data=contrast", "--max-seeds", "9")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--max-seeds and --metric belong to --until decided" in done.stderr
+    assert "cannot change under way" in refused("sweep", *WORDS, "--metric", "final")
 
 
 def test_the_live_table_has_the_look_the_bound_and_the_chance_within_80_columns(

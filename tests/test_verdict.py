@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from test_stats import of
 
-from attnexp.statistics.paired import Paired, paired
 from attnexp.statistics.verdict import Judgement, Verdict, judge
-
-
-def of(d: list[float] | NDArray[np.float64]) -> Paired:
-    """The comparison with these differences."""
-    variant = {str(seed): float(value) for seed, value in enumerate(d)}
-    pair = paired(variant, dict.fromkeys(variant, 0.0))
-    assert pair is not None
-    return pair
 
 
 def spread(mean: float, sd: float, n: int) -> list[float]:
@@ -30,29 +21,74 @@ def one(d: list[float]) -> Judgement:
     return judge({"variant": of(d)})["variant"]
 
 
-def test_an_overwhelming_effect_helps_with_six_seeds() -> None:
-    found = one(spread(0.012, 0.001, 6))
-    assert found.verdict is Verdict.helps
-    assert found.p_holm == 2 / 64
-    assert found.more_seeds == 0
-    assert found.line == ("helps: +1.20 points [+1.10, +1.30], p = 0.031 (exact sign-flip), n = 6")
-
-
-def test_the_other_way_round_it_hurts() -> None:
-    found = one(spread(-0.012, 0.001, 6))
-    assert found.verdict is Verdict.hurts
-    assert found.line.startswith("hurts: -1.20 points [-1.30, -1.10]")
-
-
-def test_with_three_seeds_the_same_effect_is_too_few_seeds() -> None:
-    found = one(spread(0.012, 0.001, 3))
-    assert found.verdict is Verdict.inconclusive
-    assert found.more_seeds == 3
-    assert found.line == (
+POWER = "(80 % power)"
+SAID: dict[str, tuple[list[float], Verdict, int | None, str]] = {
+    "more": (
+        spread(0.012, 0.001, 6), Verdict.helps, 0,
+        "helps: +1.20 points [+1.10, +1.30], p = 0.031 (exact sign-flip), n = 6",
+    ),
+    "less": (
+        spread(-0.012, 0.001, 6), Verdict.hurts, 0,
+        "hurts: -1.20 points [-1.30, -1.10], p = 0.031 (exact sign-flip), n = 6",
+    ),
+    "too few seeds": (
+        spread(0.012, 0.001, 3), Verdict.inconclusive, 3,
         "inconclusive: +1.20 points [+0.95, +1.45]; with 3 seeds no result can reach p ≤ 0.05 "
         "(smallest possible 0.25); 6 seeds are the fewest; "
-        "about 3 more seeds would settle a difference of this size (80 % power)"
-    )
+        f"about 3 more seeds would settle a difference of this size {POWER}",
+    ),
+    "one seed": (
+        [0.012], Verdict.inconclusive, None,
+        "inconclusive: +1.20 points; with 1 seed no result can reach p ≤ 0.05 "
+        "(smallest possible 1); 6 seeds are the fewest",
+    ),
+    "two without spread": (
+        [0.01, 0.01], Verdict.inconclusive, 4,
+        "inconclusive: +1.00 points [+1.00, +1.00]; with 2 seeds no result can reach p ≤ 0.05 "
+        "(smallest possible 0.5); 6 seeds are the fewest; "
+        f"about 4 more seeds would settle a difference of this size {POWER}",
+    ),
+    "six without spread": (
+        [0.01] * 6, Verdict.helps, 0,
+        "helps: +1.00 points [+1.00, +1.00], p = 0.031 (exact sign-flip), n = 6",
+    ),
+    "nothing at all": (
+        [0.0] * 3, Verdict.equivalent, 0,
+        "equivalent: +0.00 points [+0.00, +0.00] is within ±0.25 by TOST, p < 0.001, n = 3",
+    ),
+    "real, below the margin": (
+        spread(0.001, 0.0005, 10), Verdict.equivalent, 0,
+        "equivalent: +0.10 points [+0.06, +0.14] is real, p = 0.002 (exact sign-flip), "
+        "but within ±0.25 by TOST, p < 0.001, n = 10",
+    ),
+    "open, with a difference": (  # dz = 0.625: 23 seeds
+        spread(0.005, 0.008, 10), Verdict.inconclusive, 13,
+        "inconclusive: +0.50 points [-0.07, +1.07], p = 0.086 (exact sign-flip), n = 10; "
+        f"about 13 more seeds would settle a difference of this size {POWER}",
+    ),
+    "open, without one": (  # 51 seeds; the normal law has (2.93 × 0.6 / 0.25)² = 49.3
+        spread(0.0001, 0.006, 10), Verdict.inconclusive, 41,
+        "inconclusive: +0.01 points [-0.42, +0.44], p = 0.955 (exact sign-flip), n = 10; about 41 "
+        f"more seeds would show equivalence within ±0.25 if there is no difference {POWER}",
+    ),
+    "beyond ten thousand": (
+        spread(0.001, 0.5, 10), Verdict.inconclusive, None,
+        "inconclusive: +0.10 points [-35.67, +35.87], p = 0.955 (exact sign-flip), n = 10; "
+        "more than 10,000 seeds would be needed",
+    ),
+    "random flips": (
+        spread(0.012, 0.004, 41), Verdict.helps, 0,
+        "helps: +1.20 points [+1.08, +1.32], p < 0.001 (Monte Carlo sign-flip), n = 41",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_a_verdict_is_said_with_its_grounds_and_with_what_would_settle_it(case: str) -> None:
+    d, verdict, more_seeds, line = SAID[case]
+    found = one(d)
+    assert (found.verdict, found.more_seeds, found.line) == (verdict, more_seeds, line)
+    assert (found.p_equivalent_holm is None) == (len(d) == 1)
 
 
 def test_among_three_variants_the_fewest_seeds_are_seven() -> None:
@@ -80,79 +116,11 @@ def test_a_later_variant_of_holms_is_not_said_to_be_hopeless() -> None:
     assert "no result" in judge({"noisy": noisy, "again": noisy})["noisy"].line
 
 
-def test_of_one_seed_nothing_is_known() -> None:
-    found = one([0.012])
-    assert found == Judgement(
-        verdict=Verdict.inconclusive,
-        p_holm=1.0,
-        p_equivalent_holm=None,
-        more_seeds=None,
-        line="inconclusive: +1.20 points; with 1 seed no result can reach p ≤ 0.05 "
-        "(smallest possible 1); 6 seeds are the fewest",
-    )
-    assert one([0.0]).verdict is Verdict.inconclusive
-
-
-def test_no_difference_at_all_is_equivalent() -> None:
-    found = one([0.0] * 3)
-    assert found.verdict is Verdict.equivalent
-    assert (found.p_holm, found.p_equivalent_holm, found.more_seeds) == (1.0, 0.0, 0)
-    assert found.line == (
-        "equivalent: +0.00 points [+0.00, +0.00] is within ±0.25 by TOST, p < 0.001, n = 3"
-    )
-
-
-def test_a_real_difference_below_the_margin_is_equivalent_and_said_to_be_real() -> None:
-    found = one(spread(0.001, 0.0005, 10))
-    assert found.verdict is Verdict.equivalent
-    assert found.p_holm <= 0.05
-    assert found.line == (
-        "equivalent: +0.10 points [+0.06, +0.14] is real, p = 0.002 (exact sign-flip), "
-        "but within ±0.25 by TOST, p < 0.001, n = 10"
-    )
-
-
-def test_an_open_question_with_a_difference_says_how_many_seeds_show_it() -> None:
-    found = one(spread(0.005, 0.008, 10))  # dz = 0.625: 23 seeds
-    assert found.verdict is Verdict.inconclusive
-    assert found.more_seeds == 13
-    assert found.line.endswith(
-        "n = 10; about 13 more seeds would settle a difference of this size (80 % power)"
-    )
-
-
-def test_an_open_question_without_one_says_how_many_show_equivalence() -> None:
-    found = one(spread(0.0001, 0.006, 10))
-    assert found.verdict is Verdict.inconclusive
-    assert found.more_seeds == 41  # 51 seeds; the normal law has (2.93 × 0.6 / 0.25)² = 49.3
-    assert found.line.endswith(
-        "about 41 more seeds would show equivalence within ±0.25 if there is no difference "
-        "(80 % power)"
-    )
-
-
 def test_equivalence_is_no_plan_for_a_difference_outside_the_margin() -> None:
     found = judge({name: of(spread(0.012, 0.0001, 5)) for name in "abcd"})["a"]
     assert found.more_seeds == 3  # 8 seeds: 4 × 2 / 2^8
     assert "settle a difference" in found.line
     assert "equivalence" not in found.line
-
-
-def test_a_question_beyond_ten_thousand_seeds_says_so() -> None:
-    found = one(spread(0.001, 0.5, 10))
-    assert found.more_seeds is None
-    assert found.line.endswith("more than 10,000 seeds would be needed")
-
-
-def test_differences_without_spread_outside_the_margin_ask_for_the_fewest_seeds() -> None:
-    found = one([0.01, 0.01])
-    assert (found.verdict, found.more_seeds) == (Verdict.inconclusive, 4)
-    assert one([0.01] * 6).verdict is Verdict.helps
-
-
-def test_random_flips_are_called_so() -> None:
-    found = one(spread(0.012, 0.004, 41))
-    assert "p < 0.001 (Monte Carlo sign-flip)" in found.line
 
 
 def test_a_p_is_no_help_where_the_interval_holds_zero() -> None:
