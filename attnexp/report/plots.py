@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from attnexp.report.tables import VERDICT_STYLES
+from attnexp.statistics.verdict import POINTS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,10 +205,8 @@ def _ends(difference: "Difference") -> tuple[float, float, float]:
 
 
 def _numbers(difference: "Difference") -> str:
-    low, mean, high = _ends(difference)
-    if difference.figures["accuracy"].low is None:
-        return f"{mean:+.2f}"
-    return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    pair = difference.figures["accuracy"]
+    return POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
 
 
 def _draw(
