@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 from attnexp.errors import UserError
@@ -35,13 +34,12 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
         for label, group in by_variant(runs).items()
         for run in group
     ]
-    names = (f"f{i}" for i in count())
 
     def shown(text: str) -> list[str]:
         """HTML for each model."""
         return [
-            html.render("inside.html", inside=html.inside(run, label, look, names))
-            for run, label, read in models
+            html.render("inside.html", prefix=f"m{i}", inside=html.inside(run, label, look))
+            for i, (run, label, read) in enumerate(models)
             for look in [Insight(reading=read(text), table=None, missing=[])]
         ]
 
