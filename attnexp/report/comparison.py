@@ -139,6 +139,11 @@ class Comparison:
     agreement: list[kexue.Count]
     """How many of K's figures could be those of one more seed: of each variant, and of both."""
 
+    @property
+    def title(self) -> str:
+        """The data set; generated data say so wherever they are named."""
+        return self.data if self.order_blind_ceiling is None else f"{self.data} (synthetic)"
+
     def to_json(self) -> dict[str, Any]:
         """Plain containers and numbers."""
         return asdict(self)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from attnexp import modules
 from attnexp.errors import UserError
 from attnexp.progress import note
 from attnexp.report import html, insight
@@ -22,12 +23,9 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
     """
-    try:
-        from nicegui import ui
-    except ImportError as error:
-        raise UserError(
-            "attnexp explore needs NiceGUI. Install it: pip install 'attnexp[explore]'"
-        ) from error
+    modules.require("nicegui", "attnexp explore", "explore")
+    from nicegui import ui
+
     runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
     models = [
         (run, label, insight.reader(run))

@@ -77,12 +77,6 @@ class Arena:
     provenance: list[tuple[str, list[str]]]
 
     @property
-    def title(self) -> str:
-        """The data set; generated data say so wherever they are named."""
-        synthetic = self.comparison.order_blind_ceiling is not None
-        return f"{self.comparison.data} (synthetic)" if synthetic else self.comparison.data
-
-    @property
     def protocol(self) -> str:
         """How validation was done."""
         if self.comparison.protocol == "blog":
@@ -243,7 +237,7 @@ def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
 
 def _title(arenas: Sequence[Arena]) -> str:
     num_variants = sum(len(arena.comparison.variants) for arena in arenas)
-    where = ", ".join(dict.fromkeys(arena.title for arena in arenas))
+    where = ", ".join(dict.fromkeys(arena.comparison.title for arena in arenas))
     baseline, *others = (variant.label for variant in arenas[0].comparison.variants)
     if len(arenas) > 1:
         return f"{num_variants} variants on {where}"

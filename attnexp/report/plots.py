@@ -99,10 +99,9 @@ def curves(comparison: "Comparison", *, width: int, colour: bool, ascii_only: bo
         size=(width, ROWS + 2),
         colour=colour,
     )
-    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
     numbers = {len(variant.seeds) for variant in drawn}
     over = f", {_seeds(numbers.pop())}" if len(numbers) == 1 else ""
-    title = f"Validation accuracy in % by epoch, {comparison.data}{synthetic}{over}"
+    title = f"Validation accuracy in % by epoch, {comparison.title}{over}"
     legend = [
         Text.assemble(
             (letter, f"bold color({shade})" if colour else ""),

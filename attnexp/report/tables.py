@@ -115,9 +115,8 @@ def without_pairs(comparison: Comparison) -> list[str]:
 
 def where_measured(comparison: Comparison) -> str:
     """The data set, and what validation was done on."""
-    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
     validated = "validated on test" if comparison.protocol == "blog" else "validated on held-out"
-    return f"{comparison.data}{synthetic}, {validated}"
+    return f"{comparison.title}, {validated}"
 
 
 def epochs(comparison: Comparison) -> list[Table]:
