@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from attnexp.config.compose import compose, compose_executor, load_study
+from attnexp.config.compose import compose, compose_executor
+from attnexp.config.study import load_study
 from attnexp.config.options import conf_dir, groups
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model

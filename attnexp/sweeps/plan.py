@@ -18,9 +18,9 @@ from attnexp.config.compose import (
     expand,
     is_executor,
     is_seed,
-    load_study,
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
+from attnexp.config.study import load_study
 from attnexp.errors import UserError
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
