@@ -116,13 +116,12 @@ def _compared(study: str) -> Comparison:
 
 
 def _told(difference: Difference) -> str:
-    """Seeds, mean with its 95 % interval, verdict: three cells."""
+    """Seeds, mean with its 95 % interval if there are two or more, verdict: three cells."""
     pair = difference.figures["accuracy"]
-    assert pair.low is not None  # there are two seeds or more
-    assert pair.high is not None
-    mean, low, high = (100 * x for x in (pair.difference.mean, pair.low, pair.high))
-    verdict = difference.judgement.verdict
-    return f"{pair.difference.n} | {mean:+.2f} [{low:+.2f}, {high:+.2f}] | {verdict}"
+    told = f"{pair.difference.n} | {100 * pair.difference.mean:+.2f}"
+    if pair.low is not None and pair.high is not None:
+        told += f" [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+    return f"{told} | {difference.judgement.verdict}"
 
 
 def published() -> Iterator[str]:

@@ -5,11 +5,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import forked
 import pytest
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
-PROGRAM = str(Path(sys.executable).parent / "attnexp")
 
 # A shell lets background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -39,17 +38,11 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def attnexp(tmp_path: Path) -> Command:
-    """Run the installed command in an empty folder: `attnexp("train", "data=contrast")`."""
+    """Run the command in an empty folder: `attnexp("train", "data=contrast")`."""
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [PROGRAM, *words],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "80", **environment},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        environment = {**os.environ, "COLUMNS": "80", **environment}
+        return forked.run(forked.attnexp, *words, cwd=tmp_path, environment=environment)
 
     return run
 

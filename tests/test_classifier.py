@@ -5,15 +5,19 @@ Shapes: B batch, T tokens, D model width, H heads, K head width.
 
 import itertools
 import math
-from collections.abc import Iterator
+from functools import cache
+from operator import attrgetter
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from test_settings import composed, put
 from torch import Tensor, nn
 
-from attnexp.config.compose import compose, overlay
+from attnexp.config.checks import check
+from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
 from attnexp.errors import UserError
@@ -259,7 +263,7 @@ def test_weights_start_as_keras_starts_them() -> None:
 
 def assert_learns(config: RunConfig) -> None:
     """Forward and backward are finite, and the gradient reaches the words."""
-    model = build_classifier(config)
+    model = build_classifier(config).eval()
     ids = torch.tensor([[0, 0, 1, 4, 5, 6], [1, 7, 8, 9, 10, 11], [0] * 6])
     logits = model(ids)
     assert logits.shape == (3,)
@@ -272,51 +276,69 @@ def assert_learns(config: RunConfig) -> None:
     assert words.abs().max() > 0
 
 
+SWITCH = [False, True]
+IN_LAYERS: dict[str, list[Any]] = {
+    "model.layers": [1, 2],
+    "model.norm": ["none", "pre", "post"],
+    "model.output_projection": SWITCH,
+    "model.residual": SWITCH,
+    "model.score": groups()["model.score"],
+}
+"""What models without attention lack."""
 PLACES = ["model", "position", "mask", "model.pooling", "model.score", "model.before"]
-AXES = {place: groups()[place] for place in PLACES} | {"model.norm": ["none", "pre", "post"]}
-NEURAL = [model for model in AXES["model"] if model != "tfidf"]
-SWITCHED = {"model.output_projection": True, "model.scale_embedding": True, "mask.padding": True}
-STACKED = {"model.layers": 2, "model.residual": True}
+AXES = IN_LAYERS | {place: groups()[place] for place in PLACES}
+AXES |= {"model.scale_embedding": SWITCH, "mask.padding": SWITCH}
+AXES["model"] = [model for model in AXES["model"] if model != "tfidf"]
+PAIRS = [
+    ((one, option), (other, its))
+    for one, other in itertools.combinations(sorted(AXES), 2)
+    for option, its in itertools.product(AXES[one], AXES[other])
+    if one != "model" or other not in IN_LAYERS or "attention" in option
+]
+
+
+@cache
+def piece(place: str, option: str) -> Any:
+    return attrgetter(place)(composed(f"{place}={option}"))
 
 
 def chosen_config(chosen: dict[str, Any]) -> RunConfig:
-    """The config of these choices and settings, small. Raises `UserError` where they clash."""
-    tree: dict[str, Any] = {"data": {"name": "contrast", "max_len": 6, "vocab_size": 12}}
-    tree |= {"model": {"kind": "attention"}, "position": {}, "mask": {}}
-    for key, value in sorted(chosen.items()):  # a section before what is in it
-        *sections, name = f"{key}.kind".split(".") if key in PLACES else key.split(".")
-        branch = tree
-        for section in sections:
-            branch = branch.setdefault(section, {})
-        branch[name] = value
-    tree["model"] |= {"d_model": 4}
-    if "attention" in tree["model"]["kind"]:
-        tree["model"] |= {"heads": 2, "d_head": 2}
-    return overlay(tree, [])
+    """The small config of these choices and settings. Raises `UserError` where they clash."""
+    config = composed("")
+    for key, option in sorted(chosen.items()):  # a section before what is in it
+        value = piece(key, option) if key in PLACES else option
+        config = put(config, key.split("."), value)
+    check(config)
+    return config
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(AXES, 2)))
-def test_every_pair_of_options_builds_and_learns(one: str, other: str) -> None:
-    """In turn with all else at its default, with switches on, and in two layers with a residual.
+def test_every_pair_of_options_builds_and_learns() -> None:
+    """With all else chosen by chance or, where that is refused, with ever less chosen.
 
     Pairs that the checks refuse are left out, but no option may be refused with every other.
     """
-    inside = {"model.score", "model.norm"} & {one, other}
-    models = [name for name in NEURAL if "attention" in name or not inside]
-    axes = AXES | {"model": models}
-    built = set()
-    more: Iterator[dict[str, Any]] = itertools.cycle([{}, SWITCHED, STACKED])
-    for first, second in itertools.product(axes[one], axes[other]):
-        for extra in (next(more), {}):
+    random = Random(0)
+    built = set[tuple[tuple[str, Any], ...]]()
+    for pair in PAIRS:
+        for num_others in () if pair in built else (len(AXES), 6, 3, 0):
+            axes = random.sample([*AXES], num_others)
+            chosen = {axis: random.choice(AXES[axis]) for axis in axes} | dict(pair)
+            if "attention" not in chosen.get("model", "attention"):
+                chosen = {axis: option for axis, option in chosen.items() if axis not in IN_LAYERS}
             try:
-                config = chosen_config({one: first, other: second, **extra})
+                config = chosen_config(chosen)
             except UserError:
                 continue
             try:
                 assert_learns(config)
             except Exception as error:
-                error.add_note(f"with {one}={first}, {other}={second}, {extra}")
+                error.add_note(f"with {chosen}")
                 raise
-            built |= {(one, first), (other, second)}
+            built.update(itertools.combinations(sorted(chosen.items()), 2))
             break
-    assert built == {(axis, option) for axis in (one, other) for option in axes[axis]}
+    for both in itertools.combinations(sorted(AXES), 2):
+        wanted, found = (
+            {choice for pair in pairs if (pair[0][0], pair[1][0]) == both for choice in pair}
+            for pairs in (PAIRS, built)
+        )
+        assert found == wanted

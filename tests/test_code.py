@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM, ROOT
+from conftest import ROOT
+from forked import PROGRAM
 
 from attnexp.config.compose import compose
 from attnexp.errors import RunFailed

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM, Command
+from conftest import Command
+from forked import PROGRAM
 
 from attnexp.claims.run import CLAIMS
 

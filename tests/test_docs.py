@@ -10,6 +10,7 @@ import pytest
 from test_extending import BLOCKS
 from typer.main import get_command
 
+from attnexp.claims.run import CLAIMS
 from attnexp.cli import app
 from attnexp.sweeps.plan import plan
 
@@ -28,12 +29,27 @@ def test_a_part_is_what_its_command_makes(how: str) -> None:
         [sys.executable, ROOT / "docs" / "make.py", "--print", how], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    if how == "claims":  # what was measured moves with the machine, down to rounding
-        assert [row.split(" | ")[::5] for row in done.stdout.splitlines()] == [
-            row.split(" | ")[::5] for row in PARTS[how].splitlines()
-        ]
-    else:
-        assert done.stdout == PARTS[how]
+    made, written = done.stdout, PARTS[how]
+    if how == "claims":
+        made, written = comparable(made), comparable(written)
+    assert made == written
+
+
+TIMED = ("C18", "C23")
+
+
+def comparable(claims: str) -> str:
+    """What every machine makes of them: of figures those that come from published runs, and nothing
+    where time was measured."""
+    read = {claim.id for claim in CLAIMS if claim.reads_sweeps}
+    rows = [line.split(" | ") for line in claims.splitlines()]
+    for cells in rows:
+        id = cells[0].removeprefix("| ")
+        if id in TIMED:
+            cells[3] = ""
+        elif id not in read and len(cells) > 3:
+            cells[3] = re.sub(r"\d[\d.,]*(e-\d+)?", "#", cells[3])
+    return "\n".join(map(" | ".join, rows))
 
 
 def test_every_link_leads_somewhere() -> None:

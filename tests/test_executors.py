@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PROGRAM
+from forked import PROGRAM
 
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError

@@ -5,15 +5,16 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
+import forked
 import pytest
 import torch
-from conftest import PROGRAM, Command
+from conftest import Command
+from forked import PROGRAM
 from test_html import stored
 
 from attnexp.runs import store
@@ -96,9 +97,9 @@ def test_what_cannot_be_shown_is_told(attnexp: Command, folders: list[str]) -> N
             assert "Traceback" not in done.stderr
 
 
-def test_without_nicegui_it_says_how_to_get_it(folders: list[str]) -> None:
+def test_without_nicegui_it_says_how_to_get_it(folders: list[str], tmp_path: Path) -> None:
     program = "import sys; sys.modules['nicegui'] = None; from attnexp.cli import main; main()"
-    words = [sys.executable, "-c", program, "explore", *folders]
-    done = subprocess.run(words, capture_output=True, text=True)
+    words = (program, "explore", *folders)
+    done = forked.run(forked.script, *words, cwd=tmp_path, environment={**os.environ})
     assert done.returncode == 2
     assert "pip install 'attnexp[explore]'" in done.stderr

@@ -16,46 +16,30 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
+import forked
 import pytest
+from forked import PROGRAM
 from test_loop import figures
 
-from attnexp.cli import main
 from attnexp.runs import checkpoint, predictions, store
 from attnexp.runs.weights import WEIGHTS
 
 pytestmark = pytest.mark.slow
 
-COMMAND = str(Path(sys.executable).parent / "attnexp")
 RUN = ["train=holdout", "data=contrast", "position=sinusoidal", "train.threads=1", "train.epochs=6",
        "data.limit_train=512", "data.limit_test=256"]  # fmt: skip
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-
-_server = get_context("forkserver")
-_server.set_forkserver_preload(["attnexp.training.run", "attnexp.cli"])
-
-
-def _command(words: list[str], log: Path) -> None:
-    """What the installed command does, in a process that need not import torch first."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 1)
-    os.dup2(1, 2)
-    sys.argv = ["attnexp", *words]
-    try:
-        main()
-    except SystemExit as stop:
-        os._exit(int(stop.code or 0))
 
 
 def attnexp(folder: Path, words: list[str], kill: Callable[[int], None] | None = None) -> int:
     """The exit code of a run in a folder; kill: is given its process id while it is at work."""
     log = folder.with_suffix(".log")
-    process = _server.Process(
-        target=_command, args=(["train", "--json", *words, f"out={folder}"], log), daemon=True
-    )
-    process.start()
+    process = forked.start(
+        forked.attnexp, "train", "--json", *words, f"out={folder}",
+        cwd=folder.parent, stdout=log, stderr=log, environment={**os.environ},
+    )  # fmt: skip
     assert process.pid is not None
     if kill is not None:
         kill(process.pid)
@@ -120,13 +104,13 @@ def _end(pid: int, number: signal.Signals) -> None:
 
 
 def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -> None:
-    """54 kills: 36 at random moments, 18 inside a save; one of each signal in every run."""
+    """60 kills: 39 at random moments, 21 inside a save; one of each signal in every run."""
     assert attnexp(tmp_path / "undisturbed", RUN) == 0
     undisturbed = outcome(tmp_path / "undisturbed")
     (file,) = tmp_path.rglob(store.RESULT)
     seconds = store.load(file.parent).wall_seconds
     chance, counts = random.Random(0), Counter[str]()
-    for trial in range(18):
+    for trial in range(20):
         folder = tmp_path / str(trial)
         for i, number in enumerate(SIGNALS):
             if trial % 3 == 0:
@@ -164,7 +148,7 @@ def traced(folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str
 def untraced(folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
     words = [*RUN[:4], "train.epochs=2", "data.limit_train=64", "data.limit_test=32"]
     return subprocess.run(
-        [*before, COMMAND, "train", "--json", *words, f"out={folder}"],
+        [*before, PROGRAM, "train", "--json", *words, f"out={folder}"],
         capture_output=True, text=True, timeout=240,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
@@ -247,7 +231,7 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def sweep(folder: Path, words: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [COMMAND, *SWEEP, *words, f"out={folder}"], text=True, start_new_session=True,
+        [PROGRAM, *SWEEP, *words, f"out={folder}"], text=True, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -6,8 +6,6 @@ What came out of each is printed (`pytest -m slow -s tests/test_fuzz.py`) for do
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +29,7 @@ from attnexp.data import encode, hub
 from attnexp.data.vectors import load_vectors
 from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
+from attnexp.training.run import train_run
 
 pytestmark = pytest.mark.slow
 
@@ -283,10 +282,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run."""
     out = tmp_path_factory.mktemp("out")
     words = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
-    command = [str(Path(sys.executable).parent / "attnexp"), "train", *words, f"out={out}"]
-    subprocess.run(command, check=True, capture_output=True)
-    (path,) = (out / "runs").glob("*-*")
-    return path
+    return train_run(compose([*words, f"out={out}"]))[0]
 
 
 RUN_FILES = """config.yaml overrides.yaml metrics.jsonl result.json model.safetensors

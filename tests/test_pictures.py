@@ -8,6 +8,7 @@ import pytest
 from conftest import Command
 from samples import only
 from test_figures import blog, made
+from test_html import contrast_ratio
 
 from attnexp.errors import UserError
 from attnexp.report import figures, pictures
@@ -44,20 +45,13 @@ def test_an_svg_says_what_it_shows_as_text_in_a_font_of_the_system(
     assert not [colour for colour in figures.THEME if colour in text]
 
 
-def luminance(colour: str) -> float:
-    """Of WCAG 2, relative to white."""
-    shares = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
 def test_colours_are_legible_on_white_and_on_black() -> None:
     colours = figures.FILE
     for colour, least in [(colours.ink, 4.5), (colours.muted, 4.5)] + [
         (c, 3) for c in colours.series
     ]:
-        own = luminance(colour)
-        assert min(1.05 / (own + 0.05), (own + 0.05) / 0.05) >= least, colour
+        for ground in ("#ffffff", "#000000"):
+            assert contrast_ratio(colour, ground) >= least, (colour, ground)
 
 
 def test_any_name_of_a_variant_stands_in_the_key(tmp_path: Path) -> None:

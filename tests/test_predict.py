@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PROGRAM, Command
+from conftest import Command
+from forked import PROGRAM
 from test_html import stored
 
 from attnexp.data import contrast

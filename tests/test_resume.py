@@ -5,12 +5,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from conftest import Command
+from forked import PROGRAM
 from test_loop import SMALL, examples, figures, shuffle
 from torch import nn
 
@@ -187,18 +188,17 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_same_command_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    words = [str(Path(sys.executable).parent / "attnexp"), "train", "experiment=smoke",
-             "train.epochs=40", "data.limit_train=640"]  # fmt: skip
-    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: signal.Signals) -> None:
+    words = ["train", "experiment=smoke", "train.epochs=20", "data.limit_train=640"]
+    process = subprocess.Popen([PROGRAM, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert process.stderr.readline().startswith("epoch 1/40")
+    assert process.stderr.readline().startswith("epoch 1/20")
     process.send_signal(number)
     rest = process.communicate(timeout=60)[1].splitlines()
     assert process.returncode == 130
     assert rest[-1].startswith("Interrupted: the same command goes on from ")
     where = rest[-1].removeprefix("Interrupted: the same command ").rstrip(".")
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = attnexp(*words)
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == where
     names = {".locks", Path(done.stdout.split()[-1]).name}

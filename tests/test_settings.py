@@ -1,7 +1,9 @@
 """Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnexp.config.compose import compose, overlay
+from attnexp.config.checks import check, check_bounds
+from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict, walk
 from attnexp.errors import UserError
@@ -41,6 +44,7 @@ MODELS = [
 ]
 
 
+@cache
 def composed(words: str) -> RunConfig:
     """A small config of these words, with few numbers large enough to hide what they do."""
     numbers = {"window": ["radius=1"], "dilated": ["radius=1"], "restricted": ["radius=1"],
@@ -63,26 +67,29 @@ def others(config: RunConfig, key: str) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(kind, type) and issubclass(kind, StrEnum):
-        yield from (str(option) for option in kind if option != value)
+        yield from (option for option in kind if option != value)
     elif isinstance(value, float):
         yield value / 2 + 0.1
     else:
         yield 6 if value is None else value + 2
 
 
+def put(section: Any, path: list[str], value: Any) -> Any:
+    """A copy of a section with another value at a path."""
+    name, *rest = path
+    return replace(section, **{name: put(getattr(section, name), rest, value) if rest else value})
+
+
 def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
     """The config with another value of one setting, wherever that is accepted."""
     for value in others(config, key):
-        tree = to_dict(config)
-        *sections, name = key.split(".")
-        branch = tree
-        for section in sections:
-            branch = branch[section]
-        branch[name] = value
+        other = put(config, key.split("."), value)
         try:
-            yield value, overlay(tree, [])
+            check_bounds(other)
+            check(other)
         except UserError:
             continue
+        yield value, other
 
 
 Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM
+from forked import PROGRAM
 from slurm_node import MAX_MINUTES, NoSlurm, await_empty, slurm_node
 from test_faults import outcomes
 

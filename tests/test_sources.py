@@ -6,8 +6,6 @@ import os
 import pickle
 import shutil
 import socket
-import subprocess
-import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -15,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import IMDB, ROOT, needs_imdb
+from conftest import IMDB, needs_imdb
 from hub_server import Hub, serve
 from pyarrow import parquet
 
@@ -558,17 +557,14 @@ print(json.dumps(answer))
 """
 
 
-def python(home: Path, endpoint: str, script: str, *words: str, **environment: str) -> str:
-    """What a fresh process prints on stdout, within a minute; its stderr must stay empty."""
+def python(home: Path, endpoint: str, text: str, *words: str, **environment: str) -> str:
+    """What a process that has yet to import the libraries prints, within a minute; its stderr must
+    stay empty."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    hub = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        env=kept | hub | environment,
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
+    hub = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint}
+    environment = kept | hub | environment
+    done = forked.run(
+        forked.script, text, *words, cwd=home.parent, environment=environment, timeout=60
     )
     assert done.stderr == ""
     return done.stdout
@@ -604,14 +600,7 @@ def assert_answers_the_corpus(answer: dict[str, Any]) -> None:
     }
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-CLOSED = f"http://127.0.0.1:{free_port()}"
+CLOSED = "http://127.0.0.1:9"  # nobody listens on the discard port
 
 
 def test_the_hub_is_asked_once_then_the_cache_serves(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def shards(home: Path) -> None:
 FORMATS: dict[str, Callable[[Path], None]] = {
     "csv": each("{}.csv", write_csv),
     "tsv": each("{}.tsv", lambda path, rows: write_csv(path, rows, "\t")),
+    "csv with semicolons": each("{}.csv", lambda path, rows: write_csv(path, rows, ";")),
     "csv with a mark": each("{}.csv", write_csv_with_mark),
     "csv.zst": each("{}.csv.zst", lambda path, rows: compressed(write_csv, path, rows)),
     "jsonl": each("{}.jsonl", write_jsonl),
@@ -296,7 +297,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"],
     ),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["test", "is empty"]),
-    "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["every review is labelled 0", "Two"]),
+    "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["every text is labelled 0", "Two"]),
     "no gzip": ("a.csv.gz", GOOD, ["damaged"]),
     "gzip cut off": ("a.csv.gz", gzip.compress(GOOD.encode())[:-9], ["damaged"]),
     "no parquet": ("a.parquet", GOOD, ["damaged"]),

@@ -2,24 +2,23 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import Command
+from forked import PROGRAM
 
 from attnexp.config.compose import compose
 from attnexp.errors import UserError
 from attnexp.training.run import open_run, work_through
 
-COMMAND = str(Path(sys.executable).parent / "attnexp")
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
 
 def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A line of bash, in which `attnexp` is ours."""
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line.replace("attnexp", COMMAND)],
+        ["bash", "-o", "pipefail", "-c", line.replace("attnexp", PROGRAM)],
         cwd=folder, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

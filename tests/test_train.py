@@ -1,12 +1,12 @@
 """A run: repeatable to the bit, paired across variants, and honest about the test set."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import IMDB, needs_imdb
+from test_loop import figures
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
@@ -24,12 +24,6 @@ from attnexp.training.run import open_run, train_run
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
     return compose(["experiment=smoke", "train.threads=1", f"out={tmp_path}", *words])
-
-
-def figures(rows: list[EpochRow]) -> list[dict[str, float]]:
-    """Rows without their timings."""
-    timings = {"seconds", "examples_per_second"}
-    return [{k: v for k, v in asdict(row).items() if k not in timings} for row in rows]
 
 
 def test_one_seed_gives_one_result_to_the_bit(tmp_path: Path) -> None:

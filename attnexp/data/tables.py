@@ -69,7 +69,7 @@ def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
         with parquet.ParquetFile(file) as opened:
             return labelled(opened.read(), str(file), text, label)
     if kind in ("csv", "tsv"):
-        header, rows = _read_csv(file, "," if kind == "csv" else "\t")
+        header, rows = _read_csv(file, kind)
         return _pick(
             header, lambda name: [row[header.index(name)] for row in rows], str(file), text, label
         )
@@ -152,10 +152,15 @@ def _content(file: Path) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
-def _read_csv(file: Path, delimiter: str) -> tuple[list[str], list[list[str]]]:
-    """The header, and the rows below it."""
+def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
+    """The header, and the rows below it. A csv may have semicolons instead of commas, as where
+    numbers are written with a comma: its header tells."""
     csv.field_size_limit(2**31 - 1)  # else a long text is refused
-    lines = io.StringIO(_content(file).decode(), newline="")
+    content = _content(file).decode()
+    names = content.partition("\n")[0]
+    comma = ";" if ";" in names and "," not in names else ","
+    delimiter = "\t" if kind == "tsv" else comma
+    lines = io.StringIO(content, newline="")
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         rows = [row for row in reader if row]

@@ -1,0 +1,87 @@
+"""Python in a process of its own that need not import torch first: it is forked from one that has.
+
+What only a start by the shell can show is asked of the installed program, `PROGRAM`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from attnexp.cli import main
+
+PROGRAM = str(Path(sys.executable).parent / "attnexp")
+
+_server = get_context("forkserver")
+# Nothing that reads the environment when it is imported, as the libraries of the hub do.
+_server.set_forkserver_preload(
+    """forked attnexp.sweeps.schedule attnexp.training.evaluate attnexp.training.run
+    attnexp.report.plots scipy.stats torch._dynamo pyarrow.dataset pandas httpx""".split()
+)
+
+
+def attnexp(*words: str) -> None:
+    """What the installed program does."""
+    sys.argv = [PROGRAM, *words]
+    main()
+
+
+def script(text: str, *words: str) -> None:
+    """What `python -c TEXT WORDS` does."""
+    sys.argv = ["-c", *words]
+    exec(text, {})
+
+
+def start(
+    call: Callable[..., None],
+    *given: str,
+    cwd: Path,
+    stdout: Path,
+    stderr: Path,
+    environment: dict[str, str],
+) -> ForkServerProcess:
+    """A call that is under way in a folder. What it prints is added to two files, or to one."""
+    process = _server.Process(target=_act, args=(call, given, cwd, (stdout, stderr), environment))
+    process.start()
+    return process
+
+
+def _act(
+    call: Callable[..., None],
+    given: tuple[str, ...],
+    cwd: Path,
+    files: tuple[Path, Path],
+    environment: dict[str, str],
+) -> None:
+    for number, file in enumerate(files, start=1):
+        os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    call(*given)
+
+
+def run(
+    call: Callable[..., None],
+    *given: str,
+    cwd: Path,
+    environment: dict[str, str],
+    timeout: float = 240,
+) -> subprocess.CompletedProcess[str]:
+    """What came of a call."""
+    with TemporaryDirectory() as folder:
+        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+        process = start(
+            call, *given, cwd=cwd, stdout=stdout, stderr=stderr, environment=environment
+        )
+        process.join(timeout)
+        process.kill()
+        said = stdout.read_text(), stderr.read_text()
+    assert process.exitcode is not None, f"{given} did not end: {said}"
+    return subprocess.CompletedProcess(given, process.exitcode, *said)
