@@ -38,7 +38,7 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
         return [
             html.render("inside.html", prefix=f"m{i}", inside=html.inside(run, label, look))
             for i, (run, label, read) in enumerate(models)
-            for look in [Insight(reading=read(text), table=None, missing=[])]
+            for look in [Insight(reading=read(text))]
         ]
 
     def page() -> None:

@@ -303,13 +303,12 @@ def _curve_in_words(variants: Sequence[Variant], metric: str, title: str) -> str
 
 
 def _by_seed(comparison: Comparison) -> Iterator[Figure]:
-    baseline, *others = comparison.variants
     limits = figures.limits(comparison)
-    for start in range(0, len(others), figures.TOGETHER):
+    for baseline, *others in figures.together(comparison.variants):
         for point in comparison.points:
             found = [
                 (variant.label, comparison.differences[variant.label][point.name])
-                for variant in others[start : start + figures.TOGETHER]
+                for variant in others
                 if point.name in comparison.differences[variant.label]
             ]
             if not found:
