@@ -4,7 +4,7 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -143,10 +143,6 @@ class Comparison:
     def title(self) -> str:
         """The data set; generated data say so wherever they are named."""
         return self.data if self.order_blind_ceiling is None else f"{self.data} (synthetic)"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return asdict(self)
 
 
 def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from rich import box
 from rich.console import Console
@@ -130,7 +131,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    found = [comparison.to_json() for comparison in comparisons]
+    found = [asdict(comparison) for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
 

@@ -129,7 +129,14 @@ def write(
     files = data(runs, comparisons)
     large = sum(len(file.text) for file in files) > MOST_INSIDE
     folder = path.with_name(f"{path.stem}_files")
-    text = _page(runs, comparisons, files, chosen, sentence, beside=folder.name if large else "")
+    text = page(
+        runs,
+        comparisons,
+        chosen=chosen,
+        sentence=sentence,
+        files=files,
+        beside=folder.name if large else "",
+    )
     save(path, text, files if large else ())
 
 
@@ -152,25 +159,15 @@ def page(
     *,
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
-) -> str:
-    """The page as text with all of its data: the same runs give the same bytes.
-
-    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
-    `choose(runs)` where empty. sentence: what they read.
-    """
-    return _page(runs, comparisons, data(runs, comparisons), chosen, sentence)
-
-
-def _page(
-    runs: Sequence[Run],
-    comparisons: Sequence[Comparison],
-    files: Sequence[DataFile],
-    chosen: Sequence[Run],
-    sentence: str,
-    *,
+    files: Sequence[DataFile] = (),
     beside: str = "",
 ) -> str:
-    """beside: the folder that holds the data; in the page itself where empty."""
+    """The page as text: the same runs give the same bytes.
+
+    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
+    `choose(runs)` where empty. sentence: what they read. files: what `data` gave, asked for here
+    where empty. beside: the folder that holds them; the page itself does where empty.
+    """
     groups = comparing.arenas(runs)
     arenas = [
         _arena(comparison, group, f"arena{i}")
@@ -189,7 +186,7 @@ def _page(
         sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         tables=tables,
-        downloads=[link(file, beside) for file in files],
+        downloads=[link(file, beside) for file in files or data(runs, comparisons)],
         beside=beside,
     )
 
