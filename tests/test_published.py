@@ -14,6 +14,7 @@ from samples import but, result
 from attnexp.errors import UserError
 from attnexp.report.comparison import compare
 from attnexp.report.doctor import examine
+from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.weights import WEIGHTS
 
@@ -75,7 +76,7 @@ def test_what_is_published_gives_the_same_tables(
     assert (done.returncode, done.stderr) == (0, "")
     root = tmp_path / "outputs" / "published"
     (whole,), (copy,) = (compare(manifest.load_runs([f])) for f in (study, root / "mine"))
-    assert copy.to_json() == whole.to_json()
+    assert as_json([copy]) == as_json([whole])
     assert copy.differences["pe"]["final"].mcnemar.keys() == {"0", "1"}
     assert examine(root)["troubles"] == []
     assert sum(file.stat().st_size for file in root.rglob("*.*")) < 4 * 15_000
