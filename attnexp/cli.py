@@ -89,6 +89,10 @@ Margin = Annotated[
         metavar="POINTS", help="Accuracies nearer than this count as equivalent.", callback=_share
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -217,10 +221,7 @@ def report(
     format: Annotated[
         Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="What to print.")
     ] = "table",
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
-    ] = None,
+    html: Html = None,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write one picture: FILE.svg, .pdf or .png."),
@@ -326,10 +327,7 @@ def judge(
         list[str] | None,
         typer.Option(metavar="[METRIC=]NUMBER", help="What does not matter; of shares 0.25."),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
-    ] = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.

@@ -32,12 +32,13 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into one message, which names the file, or else `path`."""
+def writing(path: Path, setting: str = "out=DIR") -> Iterator[None]:
+    """Turn what the disk refuses into one message, which names the file, or else `path`,
+    and the setting that gives another place."""
     try:
         yield
     except OSError as error:
         raise UserError(
             f"Results cannot be written to {error.filename or path}: {error.strerror}. Give "
-            f"another place with out=DIR."
+            f"another place with {setting}."
         ) from error

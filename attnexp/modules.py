@@ -1,8 +1,12 @@
 """Where code lies, found as an import would, without running it or the packages around it."""
 
 import functools
+import importlib
 import importlib.util
 from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+from attnexp.errors import UserError
 
 
 @functools.cache
@@ -15,3 +19,17 @@ def find(name: str) -> ModuleSpec | None:
     if above is None or above.submodule_search_locations is None:
         return None
     return PathFinder.find_spec(name, list(above.submodule_search_locations))
+
+
+def require(package: str, what: str, extra: str) -> Any:
+    """A package that only `what` needs, imported. Raises `UserError` where it is not installed.
+
+    extra: of attnexp, which installs it.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"{what} needs {package}, which is not installed. Install it: "
+            f"pip install 'attnexp[{extra}]'."
+        ) from error

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from samples import but, only, printed, result
 
-from attnexp.config.compose import load_study
+from attnexp.config.study import load_study
 from attnexp.report import formats, html, kexue
 from attnexp.report.comparison import compare
 from attnexp.report.kexue import Count

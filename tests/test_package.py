@@ -23,8 +23,9 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = (
-        "import attnexp.config.compose as c; print(c.conf_dir()); "
-        "print(c.compose(['experiment=blog_pe']).position.name, *c.load_study('blog').variants); "
+        "from attnexp.config import compose, options, study; print(options.conf_dir()); "
+        "print(compose.compose(['experiment=blog_pe']).position.name, "
+        "*study.load_study('blog').variants); "
         "from attnexp.runs.code import ON_DEMAND, reached; print(reached(frozenset(ON_DEMAND)))"
     )
     done = subprocess.run(

@@ -11,9 +11,11 @@ import pytest
 from conftest import ROOT
 from samples import but, result
 
+from attnexp.errors import UserError
 from attnexp.report.comparison import compare
 from attnexp.report.doctor import examine
 from attnexp.runs import manifest, predictions, store
+from attnexp.runs.weights import WEIGHTS
 
 PUBLISHED = ROOT / "outputs" / "published"
 
@@ -46,7 +48,7 @@ def finish(root: Path, study: str, code: str, *words: str, num_classes: int = 2)
             labels = rng.integers(num_classes, size=25_000).astype(np.uint8)
             truth = dict.fromkeys((predictions.VAL_LABELS, predictions.TEST_LABELS), labels)
             predictions.save(folder, {**logits, **truth})
-            (folder / "model.safetensors").write_bytes(bytes(10_000_000))
+            (folder / WEIGHTS).write_bytes(bytes(10_000_000))
             made = but(run, run_id=folder.name, files=store.digests(folder)).result
             store.save(folder, made)
             planned.append(manifest.Entry(variant=label, seed=str(seed), run_id=folder.name))
@@ -81,6 +83,8 @@ def test_what_is_published_gives_the_same_tables(
         source = store.load(store.run_dir(study.parent, run.result.run_id))
         provenance = {**source.provenance, "files": source.files}
         assert run.result == replace(source, provenance=provenance, files=run.result.files)
+        with pytest.raises(UserError, match="published without it"):
+            run.read(WEIGHTS)
 
 
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:

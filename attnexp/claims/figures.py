@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnexp.claims.growth import RADIUS, curves
-from attnexp.errors import UserError
+from attnexp.files import writing
 from attnexp.model.positions import sinusoidal_table
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ def draw(ids: set[str], folder: Path) -> list[Path]:
     """
     from matplotlib.figure import Figure
 
-    try:
+    with writing(folder, "--figures DIR"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"Pictures cannot be written to {folder}: {error.strerror}.") from error
     written = []
     for name, paint in sorted(_PICTURES.items()):
         if name in ids:

@@ -18,6 +18,7 @@ from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics.agreement import FEWEST
 from attnexp.statistics.paired import Paired, paired
+from attnexp.statistics.verdict import POINTS
 
 CLOSE = 0.01
 """Two accuracies this near count as close."""
@@ -205,9 +206,8 @@ def _finding(pairs: list[tuple[str, Paired]], conclusions: list[Conclusion]) -> 
     """Supported when all parts are, not supported when any part is not, else inconclusive."""
     lines = []
     for name, pair in pairs:
-        low, high = _interval(pair)
-        mean = pair.difference.mean
-        lines.append(f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
+        mean = POINTS.signed(pair.difference.mean)
+        lines.append(f"{name} {mean}{POINTS.interval(pair.low, pair.high)}")
     if all(conclusion is Conclusion.supported for conclusion in conclusions):
         conclusion = Conclusion.supported
     elif Conclusion.not_supported in conclusions:

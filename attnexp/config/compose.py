@@ -10,15 +10,13 @@ unknown keys, unknown options, values of the wrong type, sweeps where one run is
 """
 
 import copy
-import itertools
 import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -171,81 +169,6 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
         return axes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Study:
-    """Variants that are compared with a baseline, each a list of words."""
-
-    name: str
-    variants: dict[str, list[str]]
-    """The baseline first."""
-    levels: dict[str, dict[str, str]]
-    """By variant, its level of each of two crossed factors; without any in a study of none."""
-    overrides: list[str]
-    """Words for all of them."""
-
-
-def load_study(given: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file.
-
-    Raises `UserError` for an unknown name, or a file that is no study.
-    """
-    if not is_file(given):
-        _check_option("study", given)
-    return _study(Path(given).stem, given, read("study", given))
-
-
-def _study(name: str, given: str, tree: Any) -> Study:
-    wrong = (
-        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
-        f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "
-        f"overrides: [WORDS]; "
-    )
-    if not isinstance(tree, dict) or not tree:
-        raise UserError(f"{wrong}got {tree if tree else 'nothing'}.")
-    keys = set(tree) - {"overrides"}
-    if keys not in ({"baseline", "variants"}, {"factors"}):
-        raise UserError(f"{wrong}got {', '.join(map(str, tree))}.")
-    overrides = tree.get("overrides") or []
-    _check_words(overrides, wrong)
-    if "factors" in tree:
-        variants, levels = _cross(tree["factors"], wrong)
-        return Study(name=name, variants=variants, levels=levels, overrides=overrides)
-    if not isinstance(tree["variants"], dict):
-        raise UserError(f"{wrong}got variants: {tree['variants']!r}.")
-    variants, baseline = {str(k): words for k, words in tree["variants"].items()}, tree["baseline"]
-    if str(baseline) not in variants:
-        raise UserError(f"{wrong}baseline {baseline!r} is not among the variants.")
-    for words in variants.values():
-        _check_words(words, wrong)
-    ordered = {str(baseline): variants[str(baseline)], **variants}
-    return Study(name=name, variants=ordered, levels={}, overrides=overrides)
-
-
-def _cross(factors: Any, wrong: str) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:
-    """Every pair of levels as a variant `LEVEL_LEVEL`, each factor's first level the baseline's."""
-    if not isinstance(factors, dict) or len(factors) != 2:
-        raise UserError(f"{wrong}got factors: {factors!r}.")
-    for factor, levels in factors.items():
-        if not isinstance(levels, dict) or len(levels) < 2:
-            raise UserError(f"{wrong}factor {factor} needs two levels or more; got {levels!r}.")
-        for words in levels.values():
-            _check_words(words, wrong)
-    (one, levels_of_one), (other, levels_of_other) = factors.items()
-    variants, levels = {}, {}
-    for (a, words), (b, more) in itertools.product(levels_of_one.items(), levels_of_other.items()):
-        label = f"{a}_{b}"
-        if label in variants:
-            raise UserError(f"{wrong}two pairs of levels are named {label}.")
-        variants[label] = [*words, *more]
-        levels[label] = {str(one): str(a), str(other): str(b)}
-    return variants, levels
-
-
-def _check_words(words: Any, wrong: str) -> None:
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise UserError(f"{wrong}{words!r} is no list of words such as position=none.")
-
-
 def parse(words: Sequence[str]) -> list[Override]:
     """Hydra's overrides, with options known to exist. Call inside `_hydra()`."""
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
@@ -260,7 +183,7 @@ def parse(words: Sequence[str]) -> list[Override]:
             raise UserError(f"{word}: only key=value is understood here.")
         if key in groups():
             for option in _options(override):
-                _check_option(key, option)
+                check_option(key, option)
         elif override.value() == "" and not override.is_sweep_override():
             raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
         overrides.append(override)
@@ -378,7 +301,7 @@ def _place(
     given = dict(given) if isinstance(given, dict) else {"kind": given}
     kind = given.setdefault("kind", option)
     if kind is not None and not CLASS.fullmatch(str(kind)):
-        _check_option(key, str(kind))
+        check_option(key, str(kind))
         given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
     branch[name] = given
     chosen = _spec(key, given["kind"], seams)
@@ -476,7 +399,8 @@ def _plain(override: Override) -> list[str]:
     return [str(value).replace("\\:", ":") for value in override.sweep_string_iterator()]
 
 
-def _check_option(group: str, option: str) -> None:
+def check_option(group: str, option: str) -> None:
+    """Raise `UserError` where there is no such choice."""
     options = groups().get(group, [])
     yours = is_file(option) if group in OVERLAYS else CLASS.fullmatch(option)
     if option in options or yours or (option == "null" and group in OVERLAYS):

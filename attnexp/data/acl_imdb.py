@@ -14,23 +14,23 @@ from attnexp.data.quality import MISSING_FILES, REPEATED_FILES
 from attnexp.errors import UserError
 
 SIDES = ("neg", "pos")  # a side's index is its label
+FOLDERS = [f"{split}/{side}" for split in SPLITS for side in SIDES]
 REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_\d+\.txt")
 
 
 def is_acl_imdb(folder: Path) -> bool:
     """Whether there is any of the four folders of labelled reviews."""
-    return any((folder / split / side).is_dir() for split in SPLITS for side in SIDES)
+    return any((folder / name).is_dir() for name in FOLDERS)
 
 
 def key_of_folder(folder: Path) -> str:
     """From names, sizes and times: to read 50,000 files takes seconds."""
     lines = []
-    for split in SPLITS:
-        for side in SIDES:
-            with os.scandir(folder / split / side) as entries:
-                for entry in entries:
-                    stat = entry.stat()
-                    lines.append(f"{split}/{side}/{entry.name} {stat.st_size} {stat.st_mtime_ns}")
+    for name in FOLDERS:
+        with os.scandir(folder / name) as entries:
+            for entry in entries:
+                stat = entry.stat()
+                lines.append(f"{name}/{entry.name} {stat.st_size} {stat.st_mtime_ns}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
@@ -38,10 +38,9 @@ def read_folder(folder: Path) -> Corpus:
     """Every review under `folder/{train,test}/{neg,pos}`."""
 
     def files() -> Iterator[tuple[str, bytes]]:
-        for split in SPLITS:
-            for side in SIDES:
-                for path in (folder / split / side).glob("*.txt"):
-                    yield f"{split}/{side}/{path.name}", path.read_bytes()
+        for name in FOLDERS:
+            for path in (folder / name).glob("*.txt"):
+                yield f"{name}/{path.name}", path.read_bytes()
 
     return _from_review_files(files(), folder)
 

@@ -3,8 +3,8 @@
 import functools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,9 +139,10 @@ class Comparison:
     agreement: list[kexue.Count]
     """How many of K's figures could be those of one more seed: of each variant, and of both."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return asdict(self)
+    @property
+    def title(self) -> str:
+        """The data set; generated data say so wherever they are named."""
+        return self.data if self.order_blind_ceiling is None else f"{self.data} (synthetic)"
 
 
 def compare(found: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
@@ -249,18 +250,13 @@ def _compare(found: list[Run], margin: float) -> Comparison:
     right = _mcnemar(groups, points, damaged)
     differences: dict[str, dict[str, Difference]] = {label: {} for label, _ in others}
     for point in points:
-        paired_up = {
+        pairs = {
             label: _differences(group[point.name], baseline[point.name], margin)
             for label, group in others
         }
-        shared = {label: pairs for label, pairs in paired_up.items() if pairs}
-        judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
-        for label, pairs in shared.items():
-            differences[label][point.name] = Difference(
-                figures=pairs,
-                mcnemar=right[label][point.name],
-                judgement=judgements[label],
-            )
+        right_here = {label: by_point[point.name] for label, by_point in right.items()}
+        for label, difference in _judged(pairs, right_here).items():
+            differences[label][point.name] = difference
     held = {label: kexue.hold([run.result for run in group]) for label, group in groups.items()}
     return Comparison(
         data=first.data["name"],
@@ -298,6 +294,17 @@ def _differences(values: BySeed, baseline: BySeed, margin: float) -> dict[str, P
     return {name: pair for name, pair in pairs.items() if pair is not None}
 
 
+def _judged(
+    pairs: Mapping[str, dict[str, Paired]], right: Mapping[str, dict[str, McNemar]]
+) -> dict[str, Difference]:
+    """Those that share a seed, judged together on accuracy."""
+    accuracies = {label: found["accuracy"] for label, found in pairs.items() if found}
+    return {
+        label: Difference(figures=pairs[label], mcnemar=right.get(label, {}), judgement=judgement)
+        for label, judgement in judge(accuracies).items()
+    }
+
+
 def _interactions(
     groups: dict[str, list[Run]],
     measured: dict[str, Measured],
@@ -319,16 +326,12 @@ def _interactions(
         if set(corners) <= set(groups)
     }
     for point in points:
-        paired_up = {
+        pairs = {
             label: _crossed([measured[one][point.name] for one in each.variants], margin)
             for label, each in found.items()
         }
-        shared = {label: pairs for label, pairs in paired_up.items() if pairs}
-        judgements = judge({label: pairs["accuracy"] for label, pairs in shared.items()})
-        for label, pairs in shared.items():
-            found[label].points[point.name] = Difference(
-                figures=pairs, mcnemar={}, judgement=judgements[label]
-            )
+        for label, difference in _judged(pairs, {}).items():
+            found[label].points[point.name] = difference
     return [interaction for interaction in found.values() if interaction.points]
 
 

@@ -3,9 +3,9 @@
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
+from attnexp import modules
 from attnexp.errors import UserError
 from attnexp.progress import note
 from attnexp.report import html, insight
@@ -23,26 +23,22 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
     """
-    try:
-        from nicegui import ui
-    except ImportError as error:
-        raise UserError(
-            "attnexp explore needs NiceGUI. Install it: pip install 'attnexp[explore]'"
-        ) from error
+    modules.require("nicegui", "attnexp explore", "explore")
+    from nicegui import ui
+
     runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
     models = [
         (run, label, insight.reader(run))
         for label, group in by_variant(runs).items()
         for run in group
     ]
-    names = (f"f{i}" for i in count())
 
     def shown(text: str) -> list[str]:
         """HTML for each model."""
         return [
-            html.render("inside.html", inside=html.inside(run, label, look, names))
-            for run, label, read in models
-            for look in [Insight(reading=read(text), table=None, missing=[])]
+            html.render("inside.html", prefix=f"m{i}", inside=html.inside(run, label, look))
+            for i, (run, label, read) in enumerate(models)
+            for look in [Insight(reading=read(text))]
         ]
 
     def page() -> None:

@@ -329,11 +329,11 @@ def intervals(
         y = 0
         for (label, pair), height in zip(rows, heights, strict=True):
             if pair is None:
-                _left(axes, y + height - 9, label, color=colours.muted, fontstyle="italic")
+                _text(axes, 0, y + height - 9, label, color=colours.muted, fontstyle="italic")
             else:
                 mean = unit.scale * pair.difference.mean
-                _left(axes, y + 15, shorten(label, 30), fontweight="bold")
-                _right(axes, y + 15, _size(pair, unit))
+                _text(axes, 0, y + 15, shorten(label, 30), fontweight="bold")
+                _text(axes, 1, y + 15, _size(pair, unit), ha="right")
                 ends.append(mean)
                 if pair.low is not None and pair.high is not None:
                     interval = [unit.scale * pair.low, unit.scale * pair.high]
@@ -524,14 +524,6 @@ def _whole_numbers(axes: "Axes", last: int) -> None:
     axes.set_xlim(1 - room, last + room)
 
 
-def _left(axes: "Axes", y: float, text: str, **style: Any) -> None:
-    _text(axes, 0.0, y, text, ha="left", **style)
-
-
-def _right(axes: "Axes", y: float, text: str) -> None:
-    _text(axes, 1.0, y, text, ha="right")
-
-
 def _text(axes: "Axes", x: float, y: float, text: str, **style: Any) -> None:
     """x: a share of the width. A label is the user's: `$` is no math."""
     axes.text(
@@ -545,7 +537,5 @@ def _printable(text: str) -> str:
 
 
 def _size(pair: Paired, unit: Unit) -> str:
-    text = unit.signed(pair.difference.mean)
-    if pair.low is not None and pair.high is not None:
-        text += f"  [{unit.signed(pair.low)}, {unit.signed(pair.high)}]"
-    return text.replace("-", "−")
+    text = f"{unit.signed(pair.difference.mean)} {unit.interval(pair.low, pair.high)}"
+    return text.rstrip().replace("-", "−")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from rich import box
 from rich.console import Console
@@ -78,23 +79,20 @@ def latex(comparisons: Sequence[Comparison]) -> str:
     blocks = ["% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."]
     for comparison in comparisons:
         for table in tables(comparison):
-            blocks.append(
-                "\n".join(
-                    [
-                        r"\begin{table}",
-                        r"\centering",
-                        rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
-                        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-                        r"\toprule",
-                        _latex_row(table.columns),
-                        r"\midrule",
-                        *(_latex_row(row) for row in table.rows),
-                        r"\bottomrule",
-                        r"\end{tabular}",
-                        r"\end{table}",
-                    ]
-                )
-            )
+            lines = [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
+                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+                r"\toprule",
+                _latex_row(table.columns),
+                r"\midrule",
+                *(_latex_row(row) for row in table.rows),
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+            ]
+            blocks.append("\n".join(lines))
         found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
         if found:
             blocks.append("\n\n".join(found))
@@ -133,7 +131,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    found = [comparison.to_json() for comparison in comparisons]
+    found = [asdict(comparison) for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
 
@@ -181,16 +179,8 @@ def _row(cells: Sequence[str]) -> str:
 _LATEX = str.maketrans(
     {character: "\\" + character for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {
-        "±": r"$\pm$",
-        "−": "$-$",
-        "<": "$<$",
-        ">": "$>$",
-        "≤": r"$\leq$",
-        "Δ": r"$\Delta$",
-        "–": "--",
-        "×": r"$\times$",
-    }
+    | {"±": r"$\pm$", "≤": r"$\leq$", "Δ": r"$\Delta$", "×": r"$\times$"}
+    | {"−": "$-$", "<": "$<$", ">": "$>$", "–": "--"}
 )
 
 

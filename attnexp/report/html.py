@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from attnexp.config.options import name_of
-from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp.files import atomic_write, writing
 from attnexp.progress import duration
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
@@ -55,7 +54,9 @@ MOST_INSIDE = 1_000_000
 class Figure:
     """A picture with its words; key: (place in `figures.SERIES`, mark, what they stand for)."""
 
-    svg: str
+    picture: figures.Picture
+    alt: str
+    """The picture in words, for who does not see it."""
     caption: str
     key: list[tuple[int, str, str]] = field(default_factory=list)
 
@@ -74,12 +75,6 @@ class Arena:
     differing: list[tuple[str, list[str]]]
     """For every other variant, `key: value` where it is not the baseline's."""
     provenance: list[tuple[str, list[str]]]
-
-    @property
-    def title(self) -> str:
-        """The data set; generated data say so wherever they are named."""
-        synthetic = self.comparison.order_blind_ceiling is not None
-        return f"{self.comparison.data} (synthetic)" if synthetic else self.comparison.data
 
     @property
     def protocol(self) -> str:
@@ -134,14 +129,21 @@ def write(
     files = data(runs, comparisons)
     large = sum(len(file.text) for file in files) > MOST_INSIDE
     folder = path.with_name(f"{path.stem}_files")
-    text = _page(runs, comparisons, files, chosen, sentence, beside=folder.name if large else "")
+    text = page(
+        runs,
+        comparisons,
+        chosen=chosen,
+        sentence=sentence,
+        files=files,
+        beside=folder.name if large else "",
+    )
     save(path, text, files if large else ())
 
 
 def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
     """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
     folder = path.with_name(f"{path.stem}_files")
-    try:
+    with writing(path, "--html FILE"):
         if beside:
             folder.mkdir(exist_ok=True)
         for each in beside:
@@ -149,10 +151,6 @@ def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
                 file.write(each.text.encode())
         with atomic_write(path) as file:
             file.write(text.encode())
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror}. Give another place with --html FILE."
-        ) from error
 
 
 def page(
@@ -161,33 +159,22 @@ def page(
     *,
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
-) -> str:
-    """The page as text with all of its data: the same runs give the same bytes.
-
-    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
-    `choose(runs)` where empty. sentence: what they read.
-    """
-    return _page(runs, comparisons, data(runs, comparisons), chosen, sentence)
-
-
-def _page(
-    runs: Sequence[Run],
-    comparisons: Sequence[Comparison],
-    files: Sequence[DataFile],
-    chosen: Sequence[Run],
-    sentence: str,
-    *,
+    files: Sequence[DataFile] = (),
     beside: str = "",
 ) -> str:
-    """beside: the folder that holds the data; in the page itself where empty."""
-    names = (f"f{i}" for i in count(1))
+    """The page as text: the same runs give the same bytes.
+
+    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
+    `choose(runs)` where empty. sentence: what they read. files: what `data` gave, asked for here
+    where empty. beside: the folder that holds them; the page itself does where empty.
+    """
     groups = comparing.arenas(runs)
     arenas = [
-        _arena(comparison, group, f"arena{i}", names)
+        _arena(comparison, group, f"arena{i}")
         for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
     ]
     insides = [
-        inside(run, _label(run, groups), insight.look(run, sentence), names)
+        inside(run, _label(run, groups), insight.look(run, sentence))
         for run in chosen or choose(runs)
     ]
     return render(
@@ -199,13 +186,16 @@ def _page(
         sentence=sentence,
         points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
         tables=tables,
-        downloads=[link(file, beside) for file in files],
+        downloads=[link(file, beside) for file in files or data(runs, comparisons)],
         beside=beside,
     )
 
 
-def render(name: str, **shown: Any) -> str:
-    """A template of this folder as text. All that is `shown` is escaped, but for pictures."""
+def render(name: str, *, prefix: str = "", **shown: Any) -> str:
+    """A template of this folder as text. All that is `shown` is escaped, but for pictures.
+
+    prefix: of the pictures' names, where several such texts stand on one page.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -216,6 +206,10 @@ def render(name: str, **shown: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["split"] = _split
+    numbers = count(1)
+    environment.filters["drawn"] = lambda figure: figure.picture.inline(
+        name=f"{prefix}f{next(numbers)}", alt=figure.alt
+    )
     environment.filters["verdict"] = lambda line: line.partition(":")
     return environment.get_template(name).render(shown)
 
@@ -240,7 +234,7 @@ def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
 
 def _title(arenas: Sequence[Arena]) -> str:
     num_variants = sum(len(arena.comparison.variants) for arena in arenas)
-    where = ", ".join(dict.fromkeys(arena.title for arena in arenas))
+    where = ", ".join(dict.fromkeys(arena.comparison.title for arena in arenas))
     baseline, *others = (variant.label for variant in arenas[0].comparison.variants)
     if len(arenas) > 1:
         return f"{num_variants} variants on {where}"
@@ -249,15 +243,15 @@ def _title(arenas: Sequence[Arena]) -> str:
     return f"{' against '.join([*others, baseline])} on {where}"
 
 
-def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iterator[str]) -> Arena:
+def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str) -> Arena:
     configs = {label: group[0].result.config for label, group in comparing.by_variant(runs).items()}
     baseline, *others = configs.values()
     return Arena(
         anchor=anchor,
         comparison=comparison,
-        forest=_forest(comparison, names),
-        curves=list(_curves(comparison, names)),
-        by_seed=list(_by_seed(comparison, names)),
+        forest=_forest(comparison),
+        curves=list(_curves(comparison)),
+        by_seed=list(_by_seed(comparison)),
         config=_yaml(baseline),
         differing=[
             (label, _differing(config, baseline))
@@ -267,7 +261,7 @@ def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str, names: Iter
     )
 
 
-def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
+def _forest(comparison: Comparison) -> Figure | None:
     if not any(comparison.differences.values()):
         return None
     lines = [
@@ -276,9 +270,8 @@ def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
         for point, difference in found.items()
     ]
     return Figure(
-        svg=figures.forest(comparison).inline(
-            name=next(names), alt="Forest plot of the differences. " + ". ".join(lines)
-        ),
+        picture=figures.forest(comparison),
+        alt="Forest plot of the differences. " + ". ".join(lines),
         caption=(
             f"Mean difference of accuracy from {comparison.variants[0].label} with its 95 % "
             f"interval. Shaded: ± {100 * comparison.margin:.2f} points, declared not to matter."
@@ -286,13 +279,12 @@ def _forest(comparison: Comparison, names: Iterator[str]) -> Figure | None:
     )
 
 
-def _curves(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
+def _curves(comparison: Comparison) -> Iterator[Figure]:
     for variants in figures.together(comparison.variants):
         for metric, title in CURVES.items():
             yield Figure(
-                svg=figures.learning(variants, metric).inline(
-                    name=next(names), alt=_curve_in_words(variants, metric, title)
-                ),
+                picture=figures.learning(variants, metric),
+                alt=_curve_in_words(variants, metric, title),
                 caption=title,
                 key=[(i, MARKS[i], variant.label) for i, variant in enumerate(variants)],
             )
@@ -307,14 +299,13 @@ def _curve_in_words(variants: Sequence[Variant], metric: str, title: str) -> str
     return f"{title}, from the first epoch to the last: {'; '.join(said)}."
 
 
-def _by_seed(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
-    baseline, *others = comparison.variants
+def _by_seed(comparison: Comparison) -> Iterator[Figure]:
     limits = figures.limits(comparison)
-    for start in range(0, len(others), figures.TOGETHER):
+    for baseline, *others in figures.together(comparison.variants):
         for point in comparison.points:
             found = [
                 (variant.label, comparison.differences[variant.label][point.name])
-                for variant in others[start : start + figures.TOGETHER]
+                for variant in others
                 if point.name in comparison.differences[variant.label]
             ]
             if not found:
@@ -324,10 +315,8 @@ def _by_seed(comparison: Comparison, names: Iterator[str]) -> Iterator[Figure]:
                 f"{label}: {_each(pair)}" for (label, _), pair in zip(found, pairs, strict=True)
             ]
             yield Figure(
-                svg=figures.by_seed(pairs, limits=limits).inline(
-                    name=next(names),
-                    alt=f"Difference of accuracy at {point.name}, by seed. {'; '.join(said)}.",
-                ),
+                picture=figures.by_seed(pairs, limits=limits),
+                alt=f"Difference of accuracy at {point.name}, by seed. {'; '.join(said)}.",
                 caption=f"Difference from {baseline.label} at {point.name}, seed by seed",
                 key=[(i, MARKS[i], label) for i, (label, _) in enumerate(found, start=1)],
             )
@@ -339,26 +328,22 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def inside(run: Run, label: str, look: insight.Insight, names: Iterator[str]) -> Inside:
-    """A run's model with its pictures. names: of these, unique on the page."""
+def inside(run: Run, label: str, look: insight.Insight) -> Inside:
+    """A run's model with its pictures."""
     reading, heads = look.reading, []
     seen = reading.attention if reading else None
     overall = None
     if reading is not None and seen is not None:
         overall = Figure(
-            svg=figures.attention(seen.weights.mean(axis=0), reading.marked).inline(
-                name=next(names),
-                alt=f"Attention among the words of the sentence, mean over heads. "
-                f"{_strongest(seen.weights.mean(axis=0), reading.marked)}",
-            ),
+            picture=figures.attention(seen.weights.mean(axis=0), reading.marked),
+            alt=f"Attention among the words of the sentence, mean over heads. "
+            f"{_strongest(seen.weights.mean(axis=0), reading.marked)}",
             caption=f"Mean over {len(seen.weights)} heads",
         )
         heads = [
             Figure(
-                svg=figures.head(weights).inline(
-                    name=next(names),
-                    alt=f"Head {i}. {_strongest(weights, reading.marked)}",
-                ),
+                picture=figures.head(weights),
+                alt=f"Head {i}. {_strongest(weights, reading.marked)}",
                 caption=f"head {i}, to {weights.max():.2f}",
             )
             for i, weights in enumerate(seen.weights[:MOST_HEADS], start=1)
@@ -369,7 +354,7 @@ def inside(run: Run, label: str, look: insight.Insight, names: Iterator[str]) ->
         look=look,
         attention=overall,
         heads=heads if len(heads) > 1 else [],
-        table=[] if look.table is None else _table(run, look.table, names),
+        table=[] if look.table is None else _table(run, look.table),
     )
 
 
@@ -378,7 +363,7 @@ def _strongest(weights: "NDArray[Any]", tokens: Sequence[str]) -> str:
     return f"The largest weight, {weights.max():.2f}, is from {tokens[query]} to {tokens[key]}."
 
 
-def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figure]:
+def _table(run: Run, values: "NDArray[Any]") -> list[Figure]:
     config = run.result.config["position"]
     name = name_of(config["kind"])
     positions, width = values.shape
@@ -395,18 +380,14 @@ def _table(run: Run, values: "NDArray[Any]", names: Iterator[str]) -> list[Figur
     columns = list(dict.fromkeys(columns))
     return [
         Figure(
-            svg=figures.table(values).inline(
-                name=next(names),
-                alt=f"Heat map of the {name} table: {positions} positions, {width} "
-                f"columns, values from {values.min():.2f} to {values.max():.2f}.",
-            ),
+            picture=figures.table(values),
+            alt=f"Heat map of the {name} table: {positions} positions, {width} "
+            f"columns, values from {values.min():.2f} to {values.max():.2f}.",
             caption=f"The {name} table: {positions} positions × {width} columns",
         ),
         Figure(
-            svg=figures.columns(values, columns).inline(
-                name=next(names),
-                alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
-            ),
+            picture=figures.columns(values, columns),
+            alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
             caption=f"Some of its columns: {which}",
             key=[(i, DASHES[i], f"column {column}") for i, column in enumerate(columns, start=1)],
         ),

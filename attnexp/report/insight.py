@@ -4,7 +4,7 @@ Of a run's folder alone; the data set need not be there. Shapes: H heads, T toke
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +88,11 @@ class Attention:
 class Insight:
     """What there is to see; where something is missing, a sentence in `missing` says why."""
 
-    reading: Reading | None
+    reading: Reading | None = None
     """Of the text, by a model with attention."""
-    table: NDArray[np.float32] | None
+    table: NDArray[np.float32] | None = None
     """(positions, D), as it is joined to the embeddings."""
-    missing: list[str]
+    missing: list[str] = field(default_factory=list)
 
 
 def has_attention(run: Run) -> bool:
@@ -117,11 +117,11 @@ def look(run: Run, text: str = SENTENCE) -> Insight:
     """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
     if not has_attention(run):
         kind = name_of(run.result.config["model"]["kind"])
-        return Insight(reading=None, table=None, missing=[f"model={kind} has no attention."])
+        return Insight(missing=[f"model={kind} has no attention."])
     try:
         config, model = _load(run)
     except UserError as error:
-        return Insight(reading=None, table=None, missing=[str(error)])
+        return Insight(missing=[str(error)])
     missing = []
     reading = table = None
     try:

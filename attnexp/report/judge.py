@@ -16,7 +16,7 @@ from rich.console import Console
 
 from attnexp.errors import UserError
 from attnexp.report import formats
-from attnexp.report.tables import Table, by_seed, grounds
+from attnexp.report.tables import Table, by_seed, grounds, mean_and_sd
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
@@ -262,10 +262,10 @@ def _mcnemar(variant: Mapping[str, bool], baseline: Mapping[str, bool]) -> McNem
 def summary(judged: Judged) -> Table:
     """Every variant's mean."""
     unit = judged.unit
-    rows = []
-    for label, figure in judged.variants.items():
-        spread = "" if figure.sd is None else f" ± {unit.plain(figure.sd)}"
-        rows.append([label, str(figure.n), unit.plain(figure.mean) + spread])
+    rows = [
+        [label, str(figure.n), mean_and_sd(figure, unit.plain)]
+        for label, figure in judged.variants.items()
+    ]
     baseline, *others = judged.variants
     better = "less" if unit.less_is_better else "more"
     return Table(

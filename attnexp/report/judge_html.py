@@ -26,30 +26,30 @@ def page(judged: Sequence[Judged]) -> str:
     return html.render(
         "judged.html",
         title=f"{', '.join(others)} against {baseline}",
-        metrics=[_metric(each, f"f{i}") for i, each in enumerate(judged)],
+        metrics=[_metric(each) for each in judged],
         downloads=[html.link(file)],
     )
 
 
-def _metric(judged: Judged, name: str) -> dict[str, Any]:
+def _metric(judged: Judged) -> dict[str, Any]:
     margin = judged.unit.plain(judged.margin) + judged.unit.name
     baseline = next(iter(judged.variants))
     return {
         "judged": judged,
         "baseline": baseline,
         "margin": margin,
-        "forest": _forest(judged, baseline, margin, name) if judged.differences else None,
+        "forest": _forest(judged, baseline, margin) if judged.differences else None,
         "summary": summary(judged),
         "statistics": statistics(judged),
     }
 
 
-def _forest(judged: Judged, baseline: str, margin: str, name: str) -> html.Figure:
+def _forest(judged: Judged, baseline: str, margin: str) -> html.Figure:
     axis = f"difference in {judged.metric}" + judged.unit.name.replace(" ", ", ", 1)
-    picture = figures.intervals({f"minus {baseline}": judged.differences}, axis, judged.unit)
     lines = [f"{label}: {found.line}" for label, found in judged.judgements.items()]
     return html.Figure(
-        svg=picture.inline(name=name, alt=f"Forest plot, {axis}. {'. '.join(lines)}"),
+        picture=figures.intervals({f"minus {baseline}": judged.differences}, axis, judged.unit),
+        alt=f"Forest plot, {axis}. {'. '.join(lines)}",
         caption=f"Mean difference with its 95 % interval. Shaded: ± {margin}, declared not to "
         f"matter.",
     )

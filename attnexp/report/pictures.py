@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attnexp.errors import UserError
-from attnexp.files import atomic_write
+from attnexp.files import atomic_write, writing
 from attnexp.report import figures, html, insight
 from attnexp.report.comparison import Comparison
 from attnexp.report.tables import where_measured
@@ -42,13 +42,8 @@ def write(
     kind = kind_of(path)
     pictures, title = SHOWN[show](comparison, chosen or html.choose(runs), sentence)
     drawn = figures.stand_alone(pictures, kind, title=title)
-    try:
-        with atomic_write(path) as file:
-            file.write(drawn)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror}. Give another place with --figure FILE."
-        ) from error
+    with writing(path, "--figure FILE"), atomic_write(path) as file:
+        file.write(drawn)
 
 
 Drawn = tuple[list[figures.Picture], list[str]]

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from attnexp.report.tables import VERDICT_STYLES
+from attnexp.statistics.verdict import POINTS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,10 +99,9 @@ def curves(comparison: "Comparison", *, width: int, colour: bool, ascii_only: bo
         size=(width, ROWS + 2),
         colour=colour,
     )
-    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
     numbers = {len(variant.seeds) for variant in drawn}
     over = f", {_seeds(numbers.pop())}" if len(numbers) == 1 else ""
-    title = f"Validation accuracy in % by epoch, {comparison.data}{synthetic}{over}"
+    title = f"Validation accuracy in % by epoch, {comparison.title}{over}"
     legend = [
         Text.assemble(
             (letter, f"bold color({shade})" if colour else ""),
@@ -204,10 +204,8 @@ def _ends(difference: "Difference") -> tuple[float, float, float]:
 
 
 def _numbers(difference: "Difference") -> str:
-    low, mean, high = _ends(difference)
-    if difference.figures["accuracy"].low is None:
-        return f"{mean:+.2f}"
-    return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    pair = difference.figures["accuracy"]
+    return POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
 
 
 def _draw(

@@ -1,6 +1,6 @@
 """Comparisons as tables of text, before any format: `formats.py` prints them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,9 @@ HEADINGS = {
 
 FIGURE_NAMES = {"loss": "NLL", "brier": "Brier", "ece": "ECE", "gap": "gap"}
 """Of a point, besides accuracy."""
+
+SHARES = ("ece", "gap")
+"""Those of them that are shown in points."""
 
 MOST_EACH = 50
 """Seeds whose differences are listed and drawn one by one."""
@@ -112,9 +115,8 @@ def without_pairs(comparison: Comparison) -> list[str]:
 
 def where_measured(comparison: Comparison) -> str:
     """The data set, and what validation was done on."""
-    synthetic = " (synthetic)" if comparison.order_blind_ceiling is not None else ""
     validated = "validated on test" if comparison.protocol == "blog" else "validated on held-out"
-    return f"{comparison.data}{synthetic}, {validated}"
+    return f"{comparison.title}, {validated}"
 
 
 def epochs(comparison: Comparison) -> list[Table]:
@@ -199,7 +201,7 @@ def summary(comparison: Comparison) -> Table:
     unequal = _unequal(comparison)
     rows = []
     for variant in comparison.variants:
-        values = [_percent(variant.points[name]["accuracy"]) for name in points]
+        values = [_metric("accuracy", variant.points[name]["accuracy"]) for name in points]
         size = [f"{variant.parameters:,}", f"{variant.flops_per_example / 1e6:.1f} M"]
         rows.append([variant.label, str(len(variant.seeds)), *values, *size[: 2 * bool(unequal)]])
         if all(name in variant.k for name in points):
@@ -380,6 +382,11 @@ def grounds(
     return [*rows, ["more seeds needed", *map(_more_seeds, judged.values())]]
 
 
+def mean_and_sd(figure: Mean, write: Callable[[float], str]) -> str:
+    """`84.24 ± 0.08`; the mean alone where n is 1."""
+    return " ± ".join(write(value) for value in (figure.mean, figure.sd) if value is not None)
+
+
 def by_seed(pair: Paired, unit: Unit = POINTS) -> str:
     """Every difference; of many seeds how they spread."""
     values = list(pair.by_seed.values())
@@ -399,23 +406,13 @@ def _about(point: Point) -> str:
 
 
 def _metric(name: str, figure: Mean) -> str:
-    return _loss(figure) if name.endswith("loss") else _percent(figure)
+    return mean_and_sd(figure, _short if name.endswith("loss") else POINTS.plain)
 
 
 def _figure(name: str, figure: Mean | None) -> str:
     if figure is None:
         return "–"
-    return _percent(figure) if name in ("ece", "gap") else _loss(figure)
-
-
-def _loss(figure: Mean) -> str:
-    spread = "" if figure.sd is None else f" ± {_short(figure.sd)}"
-    return _short(figure.mean) + spread
-
-
-def _percent(figure: Mean) -> str:
-    spread = "" if figure.sd is None else f" ± {100 * figure.sd:.2f}"
-    return f"{100 * figure.mean:.2f}{spread}"
+    return mean_and_sd(figure, POINTS.plain if name in SHARES else _short)
 
 
 def _spread(pair: Paired, unit: Unit) -> str:
@@ -439,11 +436,8 @@ def _better(pair: Paired, unit: Unit) -> str:
 
 def _other(name: str, pair: Paired) -> str:
     """A difference with its interval, in points where the figure is a share."""
-    scale, digits = (100, "+.2f") if name in ("ece", "gap") else (1, "+.4f")
-    cell = f"{scale * pair.difference.mean:{digits}}"
-    if pair.low is not None and pair.high is not None:
-        cell += f" [{scale * pair.low:{digits}}, {scale * pair.high:{digits}}]"
-    return cell
+    unit = POINTS if name in SHARES else Unit(name="", scale=1, digits=".4f")
+    return unit.signed(pair.difference.mean) + unit.interval(pair.low, pair.high)
 
 
 def _mcnemar(by_seed: Mapping[str, McNemar]) -> str:

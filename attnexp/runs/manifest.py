@@ -71,8 +71,7 @@ def record(folder: Path, planned: Manifest) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
-            if earlier := load(folder):
-                planned = _merge(earlier, planned)
+            planned = _merge(load(folder) or planned, planned)
             with atomic_write(folder / FILE) as file:
                 file.write(json.dumps({"schema": SCHEMA, **asdict(planned)}, indent=1).encode())
 
@@ -171,7 +170,8 @@ def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) 
 
 
 def _merge(old: Manifest, new: Manifest) -> Manifest:
-    """Both, as the new one has it where they differ; but what was declared stays."""
+    """Both, variant by variant, as the new one has it where they differ; but what was declared
+    stays."""
     if old.declaration and new.declaration:
         old.declaration.expect(new.declaration)
     replaced = {entry.place for entry in new.runs}

@@ -174,9 +174,12 @@ class Run:
         try:
             content = file.read_bytes()
         except FileNotFoundError:
-            raise UserError(
-                f"{file} is missing. `attnexp doctor {self.path}` says how to make it again."
-            ) from None
+            cure = (
+                f"`attnexp doctor {self.path}` says how to make it again."
+                if name in self.result.files
+                else "The run was published without it; make the run again to have it."
+            )
+            raise UserError(f"{file} is missing. {cure}") from None
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}.") from error
         if digest(content) != self.result.files.get(name):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnexp.statistics.paired import MARGIN, Array
-from attnexp.statistics.verdict import Verdict
+from attnexp.statistics.verdict import POINTS, Verdict
 
 NUM_LOOKS = 8
 FIRST_LOOK = 6
@@ -233,10 +233,7 @@ def in_words(decision: Decision, plan: Design) -> str:
     if not decision.n:
         return f"{said}: no look yet"
     assert decision.mean is not None
-    assert decision.low is not None
-    assert decision.high is not None
-    size = f"{100 * decision.mean:+.2f} points"
-    size += f" [{100 * decision.low:+.2f}, {100 * decision.high:+.2f}]"
+    size = f"{POINTS.signed(decision.mean)} points{POINTS.interval(decision.low, decision.high)}"
     differs = _against(decision.p, decision.bound)
     within = f"within ±{100 * plan.margin:.2f}"
     within += f" with {_against(decision.p_equivalent, decision.bound_equivalent)}"

@@ -46,6 +46,12 @@ class Unit:
         """`1.40`."""
         return f"{self.scale * value:{self.digits}}"
 
+    def interval(self, low: float | None, high: float | None) -> str:
+        """` [+0.90, +1.90]`, to stand behind a difference; nothing where there is none."""
+        if low is None or high is None:
+            return ""
+        return f" [{self.signed(low)}, {self.signed(high)}]"
+
 
 POINTS = Unit(name=" points", scale=100, digits=".2f")
 """Of an accuracy, or another share."""
@@ -204,10 +210,7 @@ def _too_few(case: _Case) -> str:
 
 def _size(case: _Case) -> str:
     pair, unit = case.pair, case.unit
-    mean = f"{unit.signed(pair.difference.mean)}{unit.name}"
-    if pair.low is None or pair.high is None:
-        return mean
-    return f"{mean} [{unit.signed(pair.low)}, {unit.signed(pair.high)}]"
+    return f"{unit.signed(pair.difference.mean)}{unit.name}{unit.interval(pair.low, pair.high)}"
 
 
 def _grounds(case: _Case) -> str:

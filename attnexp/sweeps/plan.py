@@ -7,7 +7,7 @@ from a named study.
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnexp import progress
@@ -18,9 +18,9 @@ from attnexp.config.compose import (
     expand,
     is_executor,
     is_seed,
-    load_study,
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
+from attnexp.config.study import load_study
 from attnexp.errors import UserError
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
@@ -43,9 +43,7 @@ class Job:
     @property
     def seed(self) -> str:
         """What tells it from the other runs of its variant."""
-        seeds = self.config.seeds
-        apart = {"init": seeds.init, "order": seeds.order, "split": seeds.split}
-        return replicate({"seed": self.config.seed, "seeds": apart})
+        return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
 
     def __str__(self) -> str:
         return f"{self.label}, seed {self.seed}"

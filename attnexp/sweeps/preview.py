@@ -86,7 +86,16 @@ def take(sweep: Sweep) -> Preview:
         start_up = START_UPS * (time.perf_counter() - began)
         expected = _expected(sweep, missing, entries, alone=at_a_time == 1)
     return Preview(
-        runs=[_planned(entry, expected.get(entry.job.variant)) for entry in entries],
+        runs=[
+            Planned(
+                variant=entry.job.label,
+                seed=entry.job.seed,
+                finished=entry.before,
+                seconds=None if entry.before else expected.get(entry.job.variant),
+                folder=str(entry.path),
+            )
+            for entry in entries
+        ],
         executor=str(sweep.executor.kind),
         slots=at_a_time,
         made_again=made_again(sweep, entries),
@@ -161,13 +170,3 @@ def _runs_on(seeds: Sequence[str]) -> Iterator[tuple[str, str]]:
             first = seed
         last = seed
     yield first, last
-
-
-def _planned(entry: Entry, seconds: float | None) -> Planned:
-    return Planned(
-        variant=entry.job.label,
-        seed=entry.job.seed,
-        finished=entry.before,
-        seconds=None if entry.before else seconds,
-        folder=str(entry.path),
-    )

@@ -134,22 +134,18 @@ def carry_out(
 
 
 def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
-    """Which runs are which variant, variant by variant."""
-    order = list(sweep.variants)
-    runs = [
-        manifest.Entry(
-            variant=entry.job.label,
-            seed=entry.job.seed,
-            run_id=entry.identity.run_id,
-        )
-        for entry in entries
-    ]
+    """Which runs are which variant."""
     manifest.record(
         sweep.directory,
         manifest.Manifest(
             variants=sweep.variants,
             commands=[sweep.command],
-            runs=sorted(runs, key=lambda run: order.index(run.variant)),
+            runs=[
+                manifest.Entry(
+                    variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id
+                )
+                for entry in entries
+            ],
             declaration=sweep.declaration,
         ),
     )

@@ -112,21 +112,22 @@ class Watch:
     def _tell(self, entries: list[Entry], *, alone: bool) -> None:
         """A line for whatever is new. Live, only failures: the table shows the rest."""
         for number, entry in enumerate(entries, start=1):
+            which = f"[{number}/{len(entries)}] {entry.job}"
             if entry.status is Status.running and alone:
-                progress.note(f"[{number}/{len(entries)}] {entry.job}")
+                progress.note(which)
             if id(entry) in self.told or entry.status not in (Status.done, Status.failed):
                 continue
             self.told.add(id(entry))
             match entry.outcome:
                 case Failure(reason=reason):
-                    progress.note(f"[{number}/{len(entries)}] {entry.job} failed: {reason}")
+                    progress.note(f"{which} failed: {reason}")
                 case Run(path=path) if entry.before:
-                    progress.note(f"[{number}/{len(entries)}] {entry.job}: finished before, {path}")
+                    progress.note(f"{which}: finished before, {path}")
                 case Run(result=result):
                     final, peak = result.final.val_accuracy, result.best.val_accuracy
                     progress.note(
-                        f"[{number}/{len(entries)}] {entry.job}: final {100 * final:.2f}, "
-                        f"peak {100 * peak:.2f}, {progress.duration(result.wall_seconds)}"
+                        f"{which}: final {100 * final:.2f}, peak {100 * peak:.2f}, "
+                        f"{progress.duration(result.wall_seconds)}"
                     )
 
 
@@ -142,16 +143,15 @@ def totals(entries: list[Entry]) -> str:
 
 def best_so_far(entries: list[Entry]) -> str:
     """The run with the highest validation accuracy."""
-    found = [entry for entry in entries if isinstance(entry.outcome, Run)]
+    found = [
+        (entry.outcome.result.best.val_accuracy, entry.job)
+        for entry in entries
+        if isinstance(entry.outcome, Run)
+    ]
     if not found:
         return ""
-    accuracy, entry = max(((_peak(entry), entry) for entry in found), key=lambda pair: pair[0])
-    return f"best so far: {entry.job}, {100 * accuracy:.2f}"
-
-
-def _peak(entry: Entry) -> float:
-    assert isinstance(entry.outcome, Run)
-    return entry.outcome.result.best.val_accuracy
+    accuracy, job = max(found, key=lambda pair: pair[0])
+    return f"best so far: {job}, {100 * accuracy:.2f}"
 
 
 def _share_done(entry: Entry) -> float:

@@ -6,6 +6,7 @@ import signal
 import socket
 from typing import Any
 
+from attnexp import modules
 from attnexp.config.schema import ExecutorConfig
 from attnexp.errors import UserError
 from attnexp.sweeps.executors.task import Failure, Outcome, do
@@ -20,15 +21,7 @@ class Cluster:
         `UserError` without Ray, or where no cluster answers."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # and warn of a change
-        try:
-            import ray
-        except ImportError as error:
-            raise UserError(
-                "executor=ray needs Ray, which is not installed. Install it: "
-                "pip install 'attnexp[ray]'."
-            ) from error
-
-        self.ray: Any = ray
+        self.ray = ray = modules.require("ray", "executor=ray", "ray")
         address = config.address or os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
         on_sigterm = signal.getsignal(signal.SIGTERM)

@@ -8,6 +8,7 @@ from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
+from attnexp import modules
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.errors import UserError
 from attnexp.sweeps.executors.squeue import NAME, Squeue
@@ -24,14 +25,7 @@ class Queue:
     def __init__(self, config: ExecutorConfig, *, slots: int, logs: Path, gpu: bool) -> None:
         """logs: where submitit keeps what the jobs print. gpu: ask for one. Raises `UserError`
         without submitit, or without Slurm."""
-        try:
-            import submitit
-        except ImportError as error:
-            raise UserError(
-                f"executor={config.kind} needs submitit, which is not installed. Install it: "
-                f"pip install 'attnexp[slurm]'."
-            ) from error
-
+        submitit = modules.require("submitit", f"executor={config.kind}", "slurm")
         slurm = config.kind is ExecutorKind.slurm
         try:
             self.executor = submitit.AutoExecutor(logs, cluster="slurm" if slurm else "local")

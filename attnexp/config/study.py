@@ -1,0 +1,85 @@
+"""A study: variants that are compared, by name or in a file of one's own."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnexp.config.compose import check_option
+from attnexp.config.options import is_file, read
+from attnexp.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """Variants that are compared with a baseline, each a list of words."""
+
+    name: str
+    variants: dict[str, list[str]]
+    """The baseline first."""
+    levels: dict[str, dict[str, str]]
+    """By variant, its level of each of two crossed factors; without any in a study of none."""
+    overrides: list[str]
+    """Words for all of them."""
+
+
+def load_study(given: str) -> Study:
+    """A study of `conf/study/` by its name, or one of the user's by its file.
+
+    Raises `UserError` for an unknown name, or a file that is no study.
+    """
+    if not is_file(given):
+        check_option("study", given)
+    return _study(Path(given).stem, given, read("study", given))
+
+
+def _study(name: str, given: str, tree: Any) -> Study:
+    wrong = (
+        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
+        f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "
+        f"overrides: [WORDS]; "
+    )
+    if not isinstance(tree, dict) or not tree:
+        raise UserError(f"{wrong}got {tree if tree else 'nothing'}.")
+    keys = set(tree) - {"overrides"}
+    if keys not in ({"baseline", "variants"}, {"factors"}):
+        raise UserError(f"{wrong}got {', '.join(map(str, tree))}.")
+    overrides = tree.get("overrides") or []
+    _check_words(overrides, wrong)
+    if "factors" in tree:
+        variants, levels = _cross(tree["factors"], wrong)
+        return Study(name=name, variants=variants, levels=levels, overrides=overrides)
+    if not isinstance(tree["variants"], dict):
+        raise UserError(f"{wrong}got variants: {tree['variants']!r}.")
+    variants, baseline = {str(k): words for k, words in tree["variants"].items()}, tree["baseline"]
+    if str(baseline) not in variants:
+        raise UserError(f"{wrong}baseline {baseline!r} is not among the variants.")
+    for words in variants.values():
+        _check_words(words, wrong)
+    ordered = {str(baseline): variants[str(baseline)], **variants}
+    return Study(name=name, variants=ordered, levels={}, overrides=overrides)
+
+
+def _cross(factors: Any, wrong: str) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:
+    """Every pair of levels as a variant `LEVEL_LEVEL`, each factor's first level the baseline's."""
+    if not isinstance(factors, dict) or len(factors) != 2:
+        raise UserError(f"{wrong}got factors: {factors!r}.")
+    for factor, levels in factors.items():
+        if not isinstance(levels, dict) or len(levels) < 2:
+            raise UserError(f"{wrong}factor {factor} needs two levels or more; got {levels!r}.")
+        for words in levels.values():
+            _check_words(words, wrong)
+    (one, levels_of_one), (other, levels_of_other) = factors.items()
+    variants, levels = {}, {}
+    for (a, words), (b, more) in itertools.product(levels_of_one.items(), levels_of_other.items()):
+        label = f"{a}_{b}"
+        if label in variants:
+            raise UserError(f"{wrong}two pairs of levels are named {label}.")
+        variants[label] = [*words, *more]
+        levels[label] = {str(one): str(a), str(other): str(b)}
+    return variants, levels
+
+
+def _check_words(words: Any, wrong: str) -> None:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"{wrong}{words!r} is no list of words such as position=none.")
