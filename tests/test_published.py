@@ -12,9 +12,9 @@ from conftest import ROOT
 from samples import but, result
 
 from attnexp.errors import UserError
-from attnexp.report import formats
 from attnexp.report.comparison import compare
 from attnexp.report.doctor import examine
+from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.weights import WEIGHTS
 
@@ -75,9 +75,9 @@ def test_what_is_published_gives_the_same_tables(
     done = publish(tmp_path, study)
     assert (done.returncode, done.stderr) == (0, "")
     root = tmp_path / "outputs" / "published"
-    whole, copy = (compare(manifest.load_runs([f])) for f in (study, root / "mine"))
-    assert formats.as_json(copy) == formats.as_json(whole)
-    assert copy[0].differences["pe"]["final"].mcnemar.keys() == {"0", "1"}
+    (whole,), (copy,) = (compare(manifest.load_runs([f])) for f in (study, root / "mine"))
+    assert as_json([copy]) == as_json([whole])
+    assert copy.differences["pe"]["final"].mcnemar.keys() == {"0", "1"}
     assert examine(root)["troubles"] == []
     assert sum(file.stat().st_size for file in root.rglob("*.*")) < 4 * 15_000
     for run in manifest.load_runs([root / "mine"]):
