@@ -47,9 +47,8 @@ def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, told: str) ->
     assert done.stderr.count("\n") <= 2
 
 
-def test_quiet_leaves_results_alone(tmp_path: Path) -> None:
-    quiet, loud = (shell(f"attnexp train {' '.join(SMOKE)} {option}", tmp_path)
-                   for option in ("-q", ""))  # fmt: skip
+def test_quiet_leaves_results_alone(attnexp: Command) -> None:
+    quiet, loud = attnexp("train", *SMOKE, "-q"), attnexp("train", *SMOKE)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, loud.stdout, "")
     assert loud.stderr
 
