@@ -1,4 +1,4 @@
-"""Where code lies, found as an import would, without running it or the packages around it."""
+"""Modules by name: where they lie, found without running them, and those that an extra installs."""
 
 import functools
 import importlib
