@@ -30,7 +30,9 @@ from attnexp.config.pieces import Piece, default, in_words
 from attnexp.config.schema import RunConfig, walk
 from attnexp.errors import UserError
 from attnexp.report.comparison import Comparison, Difference, compare
+from attnexp.report.tables import mean_and_sd
 from attnexp.runs import manifest
+from attnexp.statistics.verdict import POINTS
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -101,13 +103,18 @@ def answers() -> Iterator[str]:
 
 
 def differences(study: str) -> Iterator[str]:
-    """Accuracy of each variant of a published study minus the baseline's, at every point."""
+    """Accuracy of each variant of a published study, and minus the baseline's, at every point."""
     comparison = _compared(study)
-    yield f"| against {comparison.variants[0].label} | at | n | accuracy, points | verdict |"
-    yield "|---|---|---:|---:|---|"
-    for label, found in comparison.differences.items():
-        for point, difference in found.items():
-            yield f"| {label} | {point} | {_told(difference)} |"
+    baseline = comparison.variants[0].label
+    yield f"| variant | at | accuracy, % | n | minus {baseline}, points | verdict |"
+    yield "|---|---|---:|---:|---:|---|"
+    for variant in comparison.variants:
+        for point in comparison.points:
+            accuracy = variant.points[point.name]["accuracy"]
+            found = comparison.differences.get(variant.label, {}).get(point.name)
+            told = f"{accuracy.n} | – | –" if found is None else _told(found)
+            shown = mean_and_sd(accuracy, POINTS.plain)
+            yield f"| {variant.label} | {point.name} | {shown} | {told} |"
 
 
 def _compared(study: str) -> Comparison:
@@ -118,10 +125,8 @@ def _compared(study: str) -> Comparison:
 def _told(difference: Difference) -> str:
     """Seeds, mean with its 95 % interval if there are two or more, verdict: three cells."""
     pair = difference.figures["accuracy"]
-    told = f"{pair.difference.n} | {100 * pair.difference.mean:+.2f}"
-    if pair.low is not None and pair.high is not None:
-        told += f" [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
-    return f"{told} | {difference.judgement.verdict}"
+    size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
+    return f"{pair.difference.n} | {size} | {difference.judgement.verdict}"
 
 
 def published() -> Iterator[str]:

@@ -187,7 +187,7 @@ class TrainConfig:
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
     """How often training goes over its texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
-    """Reviews of a step."""
+    """Texts of a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
     """adam is Keras's; adamw also decays weights, by torch's default of 0.01."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
