@@ -309,7 +309,7 @@ def report(
 
 @app.command()
 def judge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, or .json; see above.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, tsv, json, jsonl or parquet.")],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),

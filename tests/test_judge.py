@@ -25,7 +25,7 @@ ACCURACIES = {
 def rows(accuracies: dict[str, list[float]] = ACCURACIES) -> list[dict[str, Any]]:
     """With a loss that is 1 less the accuracy."""
     return [
-        {"variant": label, "seed": seed, "accuracy": value, "loss": 1 - value}
+        {"variant": label, "seed": seed, "accuracy": value, "loss": round(1 - value, 4)}
         for label, values in accuracies.items()
         for seed, value in enumerate(values)
     ]
@@ -56,10 +56,18 @@ def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
     assert judged.judgements["pe"].verdict == "helps"
 
 
-def test_json_is_read_as_csv_is(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    file.write_text(json.dumps(rows()))
-    assert read(file) == read(write(tmp_path / "a.csv", rows())) == read(pd.DataFrame(rows()))
+def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
+    expected = read(write(tmp_path / "a.csv", rows()))
+    frame = pd.DataFrame(rows())
+    frame.to_csv(tmp_path / "b.csv", sep=";", index=False)
+    frame.to_csv(tmp_path / "b.tsv.gz", sep="\t", index=False)
+    frame.to_json(tmp_path / "b.json", orient="records")
+    frame.to_json(tmp_path / "b.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "b.parquet")
+    frame.to_csv(tmp_path / "results", index=False)
+    found = [read(file) for file in sorted(tmp_path.iterdir())]
+    assert len(found) == 7
+    assert [read(frame), *found] == [expected] * 8
 
 
 def answers() -> list[dict[str, Any]]:
@@ -166,14 +174,16 @@ WRONG = {
     "b.csv": ("variant,acc\na,0.5\n", "lacks seed"),
     "c.csv": ("variant,seed\na,0\n", "lacks a metric"),
     "d.csv": (GOOD + "b,1,nan\n", "is 'nan', which is no number"),
-    "e.csv": (GOOD + "b,1\n", "is None, which is no number"),
+    "e.csv": (GOOD + "b,1\n", "3 columns, unlike row 2"),
+    "t.csv": ("variant;seed;accuracy\na;0;0,5\n", "decimals have a point"),
+    "u.csv": ("variant,seed,loss,loss\na,0,1,2\n", "more than one column loss"),
     "f.csv": (GOOD + "b,0,0.7\n", "two of b, seed 0"),
-    "g.csv": (GOOD + "b,1,0.7,0.8\n", "more cells than columns"),
+    "g.csv": (GOOD + "b,1,0.7,0.8\n", "the first has 4: 'b,1,0.7,0.8'"),
     "h.csv": ("variant,seed,accuracy\na,0,0.5\n", "one variant"),
     "i.csv": ("variant,seed,loss\na,0,1.5\nb,0,1.6\n", "--lower loss"),
     "n.csv": (GOOD.replace("accuracy", "val_loss"), "--higher val_loss or --lower val_loss"),
-    "j.json": ("{", "nor, named .json, json"),
-    "k.json": ('{"variant": "a"}', "no list of results"),
+    "j.json": ("{", "no JSON object such as .* in row 0"),
+    "k.json": ('["a"]', "no JSON object"),
     "l.csv": (GOOD + ",1,0.5\n", "variant is empty"),
     "o.csv": ("variant,seed,example\na,0,x\n", "lacks prediction, label"),
     "p.csv": (ANSWERS + "b,0,x,maybe\n", "correct is 'maybe'; write 1 or 0"),

@@ -61,13 +61,29 @@ def read_files(files: Sequence[Path], text: str | None, label: str | None) -> La
     return Labelled([*texts], [*labels], parts[0].columns)
 
 
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """By column, the cells of each row; those of a csv are text. A file whose name tells no kind is
+    read as a csv.
+
+    Raises `UserError` as `read_files` does, and for two columns of one name.
+    """
+    with as_user_error(file):
+        kind = kind_of(file) or "csv"
+        if kind == "parquet":
+            found: list[dict[str, Any]] = _read_parquet(file).to_pylist()
+            return found
+        if kind not in ("csv", "tsv"):
+            return _read_json(file)
+        header, rows = _read_csv(file, kind)
+        if twice := [name for name in header if header.count(name) > 1]:
+            raise UserError(f"{file} has more than one column {twice[0]}. Leave one.")
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+
 def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
     kind = kind_of(file)
     if kind == "parquet":
-        from pyarrow import parquet
-
-        with parquet.ParquetFile(file) as opened:
-            return labelled(opened.read(), str(file), text, label)
+        return labelled(_read_parquet(file), str(file), text, label)
     if kind in ("csv", "tsv"):
         header, rows = _read_csv(file, kind)
         return _pick(
@@ -152,6 +168,13 @@ def _content(file: Path) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
+def _read_parquet(file: Path) -> "pa.Table":
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file) as opened:
+        return opened.read()
+
+
 def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
     """The header, and the rows below it. A csv may have semicolons instead of commas, as where
     numbers are written with a comma: its header tells."""
@@ -187,8 +210,8 @@ def _read_json(file: Path) -> list[dict[str, Any]]:
         rows = [_object(line) for line in content.split(b"\n") if line.strip()]
     if wrong := [row for row, one in enumerate(rows) if not isinstance(one, dict)]:
         raise UserError(
-            f'{file}: no JSON object such as {{"text": "fine", "label": 1}} in {in_rows(wrong)}. '
-            f"Write one a line, as UTF-8."
+            f'{file}: no JSON object such as {{"column": "cell"}} in {in_rows(wrong)}. Write one a '
+            f"line, as UTF-8."
         )
     return rows
 

@@ -1,8 +1,5 @@
 """Results of any trainer, a number a seed or an answer an example, compared as our own are."""
 
-import csv
-import io
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from attnexp.data.tables import read_rows
 from attnexp.errors import UserError
 from attnexp.report import formats
 from attnexp.report.tables import Table, by_seed, grounds, mean_and_sd
@@ -66,7 +64,8 @@ class Judged:
 
 
 def read(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> Results:
-    """Read csv, json or a frame: `variant`, `seed` and metrics, a row for each run.
+    """Read a frame, or a file of a kind that `data=files` reads: `variant`, `seed` and metrics, a
+    row for each run.
 
     Or a row for each example: `variant`, `seed`, `example` and `correct`, or `prediction` and
     `label`. Their share of right answers is the one metric, `accuracy`.
@@ -98,8 +97,8 @@ def read(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> 
             if value is None:
                 raise UserError(
                     f"{where}, result {number} ({variant}, seed {seed}): {name} is "
-                    f"{row.get(name)!r}, which is no number. Leave the result out, or choose "
-                    f"other metrics with --metric."
+                    f"{row.get(name)!r}, which is no number (decimals have a point). "
+                    f"Mend it, leave the result out, or choose other metrics with --metric."
                 )
             if seed in by_variant.setdefault(variant, {}):
                 raise UserError(
@@ -306,30 +305,13 @@ def statistics(judged: Judged) -> list[Table]:
 def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str, Any]]]:
     """What to call it, and a mapping for each row, one at least."""
     if isinstance(given, (str, PathLike)):
-        where, rows = str(given), _rows_of_file(Path(given))
+        where, rows = str(given), read_rows(Path(given))
     else:
         cells = given.rename(columns=str).astype(object)
         where, rows = "The frame", cells.where(cells.notna(), None).to_dict("records")
     if not rows:
         raise UserError(f"{where} holds no result. A row is one run: variant, seed, its metrics.")
     return where, rows
-
-
-def _rows_of_file(path: Path) -> list[dict[str, Any]]:
-    try:
-        text = path.read_text("utf-8-sig")
-        rows = (
-            json.loads(text) if path.suffix == ".json" else list(csv.DictReader(io.StringIO(text)))
-        )
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, csv.Error) as error:
-        raise UserError(f"{path} is neither csv nor, named .json, json: {error}.") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UserError(f'{path} holds no list of results, as [{{"variant": ..., "seed": ...}}].')
-    if None in {name for row in rows for name in row}:
-        raise UserError(f"{path} has a row with more cells than columns.")
-    return rows
 
 
 def _number(value: object) -> float | None:
