@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,15 @@ def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
     found = [read(file) for file in sorted(tmp_path.iterdir())]
     assert len(found) == 7
     assert [read(frame), *found] == [expected] * 8
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    expected = read(write(tmp_path / "a.csv", rows()))
+    there, here = os.pipe()
+    os.write(here, (tmp_path / "a.csv").read_bytes())
+    os.close(here)
+    assert read(f"/dev/fd/{there}") == expected
+    os.close(there)
 
 
 def answers() -> list[dict[str, Any]]:

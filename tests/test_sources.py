@@ -422,7 +422,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     ),
     "truncated parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
-        [TEST_SHARD, "damaged", "Fetch it again"],
+        [TEST_SHARD, "damaged", "Fetch or make it again"],
     ),
     "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
     "no text": (

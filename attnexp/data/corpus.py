@@ -194,5 +194,6 @@ def as_user_error(what: Path | str) -> Iterator[None]:
                 f"complete and that you may read it."
             ) from None
         raise UserError(
-            f"{what} is damaged or incomplete ({str(error).partition(chr(10))[0]}). Fetch it again."
+            f"{what} is damaged or incomplete ({str(error).partition(chr(10))[0]}). Fetch or make "
+            f"it again."
         ) from None

@@ -21,6 +21,8 @@ TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz
 """The name of a file that holds a table."""
 ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
 """What libraries write beside tables."""
+CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""As pyarrow calls them."""
 
 TEXT = ("text", "sentence", "review", "question", "content")
 LABEL = ("label", "labels", "topic", "class", "category", "sentiment")
@@ -158,7 +160,8 @@ def _content(file: Path) -> bytes:
     """Uncompressed, and UTF-8."""
     import pyarrow as pa
 
-    with pa.input_stream(str(file), compression="detect") as stream:
+    packed = pa.py_buffer(file.read_bytes())
+    with pa.input_stream(packed, compression=CODECS.get(file.suffix.lower())) as stream:
         content: bytes = stream.read()
     try:
         content.decode()
