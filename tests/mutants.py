@@ -36,7 +36,7 @@ TESTS = {
     "attnexp/training/loop.py": "loop train",
     "attnexp/training/metrics.py": "metrics classes",
     "attnexp/statistics/*.py": "stats verdict agreement interaction sequential",
-    "attnexp/data/encode.py": "encode quality",
+    "attnexp/data/encode.py": "encode quality tables",
 }
 """Files to mutate, with the tests of which one must fail."""
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_stats import of
 
+from attnexp.statistics.paired import seeds_needed
 from attnexp.statistics.verdict import Judgement, Verdict, judge
 
 
@@ -143,6 +144,10 @@ def test_more_variants_make_each_one_harder() -> None:
     assert among.verdict is Verdict.inconclusive
     assert among.p_holm == 4 * alone.p_holm
     assert judge({}) == {}
+    open_pair = of(spread(0.005, 0.008, 10))
+    open_among = judge(dict.fromkeys("abcd", open_pair))["a"]
+    assert open_among.more_seeds is not None
+    assert 10 + open_among.more_seeds == seeds_needed(0.5 / 0.8, alpha=0.05 / 4)
 
 
 @settings(deadline=None)
