@@ -35,7 +35,7 @@ TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",
     "attnexp/training/metrics.py": "metrics classes",
-    "attnexp/statistics/*.py": "stats verdict agreement interaction sequential",
+    "attnexp/statistics/*.py": "stats verdict agreement interaction sequential until_decided",
     "attnexp/data/encode.py": "encode quality tables",
 }
 """Files to mutate, with the tests of which one must fail."""
