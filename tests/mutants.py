@@ -43,8 +43,8 @@ TESTS = {
 HEAVY = ("torch", "scipy.stats", "hypothesis", "datasets")
 """Imported once, not by every try of the tests."""
 
-TIMEOUT = 600.0
-"""Seconds; tests that take longer have failed."""
+PATIENCE = 5
+"""Tests that take longer than so many times what they take on right code have failed."""
 
 
 def main() -> None:
@@ -67,12 +67,15 @@ def main() -> None:
             for path in sorted(Path().glob(pattern))
             if args.only in str(path)
         }
+        limits = dict[str, float]()
         for names in set(tests.values()):
+            started = time.monotonic()
             if not passes("", names):
                 sys.exit(f"These fail on code that is right: {names}.")
+            limits[names] = PATIENCE * (time.monotonic() - started)
         mutants = sorted(find([*tests]), key=str)
         chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
-        survivors = [diff for one in chosen if (diff := survives(one, tests))]
+        survivors = [diff for one in chosen if (diff := survives(one, tests, limits))]
     told = f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
     kept = ROOT / "outputs/mutants.txt"
     kept.parent.mkdir(exist_ok=True)
@@ -92,12 +95,13 @@ def copy_tree(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
-def passes(first: str, names: str) -> bool:
-    """Whether tests pass, those of one name first, in a process that was imported for already."""
+def passes(first: str, names: str, limit: float | None = None) -> bool:
+    """Whether tests pass, those of one name first, in a process that was imported for already, and
+    within a limit in seconds."""
     files = [f"tests/test_{name}.py" for name in sorted(names.split(), key=first.__ne__)]
     process = get_context("fork").Process(target=_test, args=(files,))
     process.start()
-    process.join(TIMEOUT)
+    process.join(limit)
     if process.is_alive():
         assert process.pid is not None
         os.killpg(process.pid, signal.SIGKILL)
@@ -122,13 +126,14 @@ def find(paths: list[str]) -> list[MutationSpec]:
         return [item.mutations[0] for item in found.work_items]
 
 
-def survives(mutant: MutationSpec, tests: dict[str, str]) -> str:
+def survives(mutant: MutationSpec, tests: dict[str, str], limits: dict[str, float]) -> str:
     """The diff of a mutant that no test fails; empty where one does."""
     started = time.monotonic()
     path = Path(mutant.module_path)
     operator = get_operator(mutant.operator_name)(**mutant.operator_args)
     with use_mutation(path, operator, mutant.occurrence) as (right, wrong):
-        survived = passes(path.stem, tests[str(path)])
+        names = tests[str(path)]
+        survived = passes(path.stem, names, limits[names])
     where = f"{path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
     outcome = "survived" if survived else "died"
     print(f"{outcome:9s}{time.monotonic() - started:5.0f} s  {where}", flush=True)
