@@ -121,6 +121,15 @@ def test_hidden_padding_and_a_masked_mean_make_padding_invisible(pattern: str) -
     torch.testing.assert_close(model(longer), model(short), rtol=0, atol=1e-10)
 
 
+def test_a_summary_token_is_seen_where_padding_is_hidden() -> None:
+    """Of a review of padding alone it is all there is."""
+    model, empty = rough("model.pooling=cls mask=padding"), reviews(0)
+    before = model(empty)
+    assert model.cls is not None
+    nn.init.ones_(model.cls)
+    assert (model(empty) - before).abs() > 1e-3
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -72,6 +72,11 @@ SAID: dict[str, tuple[list[float], Verdict, int | None, str]] = {
         "inconclusive: +0.01 points [-0.42, +0.44], p = 0.955 (exact sign-flip), n = 10; about 41 "
         f"more seeds would show equivalence within ±0.25 if there is no difference {POWER}",
     ),
+    "open, inside the margin, the difference nearer": (  # 23 seeds; for equivalence 24
+        spread(0.00245, 0.004, 10), Verdict.inconclusive, 13,
+        "inconclusive: +0.24 points [-0.04, +0.53], p = 0.086 (exact sign-flip), n = 10; "
+        f"about 13 more seeds would settle a difference of this size {POWER}",
+    ),
     "beyond ten thousand": (
         spread(0.001, 0.5, 10), Verdict.inconclusive, None,
         "inconclusive: +0.10 points [-35.67, +35.87], p = 0.955 (exact sign-flip), n = 10; "
