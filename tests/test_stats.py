@@ -413,6 +413,19 @@ def test_seeds_for_equivalence_have_an_end_at_both_ends() -> None:
     assert seeds_for_equivalence(0.05) == pytest.approx((2.9264 * 20) ** 2, rel=0.001)
 
 
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 3])
+@pytest.mark.parametrize("dz", [0.2, 0.5, 0.7, 0.9, 1.1, 1.5, 3.0])
+def test_seeds_for_equivalence_by_looking_at_every_n(dz: float, alpha: float) -> None:
+    """dz: the margin, in standard deviations. Half of the misses on either side."""
+
+    def missed(n: int) -> float:
+        critical = theirs.t.ppf(1 - alpha, n - 1)
+        return float(theirs.nct.cdf(critical, n - 1, dz * math.sqrt(n)))
+
+    expected = next(n for n in itertools.count(2) if missed(n) <= 0.1)
+    assert seeds_for_equivalence(0.0025 / dz, margin=0.0025, alpha=alpha) == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dz", [0.5, 0.8, 1.0, 1.2, 1.5])
 def test_seeds_needed_reach_the_power_by_the_test_that_decides(
