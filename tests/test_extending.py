@@ -6,10 +6,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import ROOT, Command, Refused
 
 from attnexp.config.compose import compose
 from attnexp.errors import UserError
+from attnexp.model.classifier import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 
@@ -126,6 +128,28 @@ def test_what_is_wrong_with_a_class_is_told(words: str, told: list[str], tmp_pat
         compose(words.replace("NAME", f"{tmp_path.name}_pieces").split())
     for part in told:
         assert part in str(caught.value)
+
+
+TWICE = """
+import torch
+from torch import Tensor
+from attnexp.model.seams import Mixer
+
+class Twice(Mixer):
+    def __init__(self, d_input: int, d_model: int) -> None:
+        super().__init__()
+        self.d_output = 2 * d_input
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return torch.cat([x, x], dim=-1)
+"""
+
+
+def test_a_mixer_may_change_the_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_twice.py").write_text(TWICE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for words in (["model=gru"], ["model=own_twice:Twice"], []):
+        model = build_model(compose(["model.before=own_twice:Twice", *words]))
+        assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
 
 
 BASELINE = """
