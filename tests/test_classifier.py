@@ -251,17 +251,17 @@ def test_another_seed_and_another_matrix_draw_other_weights() -> None:
         assert not torch.equal(first, second)
 
 
-def test_weights_start_as_keras_starts_them() -> None:
-    """Embedding uniform within 0.05, matrices Glorot uniform, bias 0; the spread fills both."""
-    model = build_classifier(
-        compose(["model.output_projection=true", "model.d_model=64", "data.vocab_size=2000"])
-    )
+@pytest.mark.parametrize("word", ["model.output_projection=true", "model.score=additive"])
+def test_weights_start_as_keras_starts_them(word: str) -> None:
+    """Embedding uniform within 0.05, matrices Glorot uniform, those of a head each by itself, bias
+    0; the spread fills both."""
+    model = build_classifier(compose([word, "model.d_model=64", "data.vocab_size=2000"]))
     for name, parameter in model.named_parameters():
         values = parameter.detach().double().numpy().ravel()
         if name == "output.bias":
             assert (values == 0).all()
             continue
-        bound = 0.05 if name == "embedding.weight" else math.sqrt(6 / sum(parameter.shape))
+        bound = 0.05 if name == "embedding.weight" else math.sqrt(6 / sum(parameter.shape[-2:]))
         bound *= 1 + 1e-6  # float32
         assert np.abs(values).max() <= bound, name
         assert np.abs(values).max() > 0.9 * bound, name

@@ -203,6 +203,7 @@ def test_what_is_no_number_is_refused() -> None:
         (normal(0.0, 0.0002, n=6), 0.95, 1.0),  # sure to be found equivalent
         (normal(0.0, 0.01, n=21), 0.0, 0.1),
         (normal(0.004, 0.008, n=21), 0.1, 0.9),
+        (normal(0.002, 0.008, n=43), 0.1, 0.9),
     ],
 )
 def test_the_chance_of_the_next_look(d: list[float], low: float, high: float) -> None:
