@@ -63,9 +63,10 @@ class Cluster:
         return [(job, self._outcome(ref, job)) for ref, job in zip(ready, jobs, strict=True)]
 
     def close(self) -> None:
-        """Cancel what runs; a cluster that was started here ends with it."""
-        for ref in self.running:
-            self.ray.cancel(ref, force=True)
+        """What still runs ends with our connection, and so does a cluster that was started here.
+
+        It is not cancelled first: where a task comes to its end just then, Ray aborts the process.
+        """
         self.running = {}
         self.ray.shutdown()
 
