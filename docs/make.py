@@ -29,7 +29,7 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece, default, in_words
 from attnexp.config.schema import RunConfig, walk
 from attnexp.errors import UserError
-from attnexp.report.comparison import Comparison, Difference, compare
+from attnexp.report.comparison import Comparison, compare
 from attnexp.report.tables import mean_and_sd
 from attnexp.runs import manifest
 from attnexp.statistics.verdict import POINTS
@@ -50,6 +50,7 @@ ANSWERS = (
     ("blog", "final", "K's run (`study=blog`), after five epochs, as he measured"),
     ("blog", "peak", "the same, at the epoch that is best on the test set"),
     ("blog_scaled", "final", "scores divided by √d_k (`study=blog_scaled`), after five epochs"),
+    ("blog_scaled", "peak", "the same, at the epoch that is best on the test set"),
     ("blog_holdout", "chosen", "the same, stopped by held-out data (`study=blog_holdout`)"),
 )
 """What the first page tells: published studies, where in their runs, and in words."""
@@ -99,7 +100,7 @@ def answers() -> Iterator[str]:
     yield "| positional encoding, against none | n | accuracy, points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        yield f"| {words} | {_told(_compared(study).differences['pe'][point])} |"
+        yield f"| {words} | {_told(_compared(study), 'pe', point)} |"
 
 
 def differences(study: str) -> Iterator[str]:
@@ -111,8 +112,9 @@ def differences(study: str) -> Iterator[str]:
     for variant in comparison.variants:
         for point in comparison.points:
             accuracy = variant.points[point.name]["accuracy"]
-            found = comparison.differences.get(variant.label, {}).get(point.name)
-            told = f"{accuracy.n} | – | –" if found is None else _told(found)
+            told = f"{accuracy.n} | – | –"
+            if comparison.differences.get(variant.label):
+                told = _told(comparison, variant.label, point.name)
             shown = mean_and_sd(accuracy, POINTS.plain)
             yield f"| {variant.label} | {point.name} | {shown} | {told} |"
 
@@ -122,8 +124,15 @@ def _compared(study: str) -> Comparison:
     return comparison
 
 
-def _told(difference: Difference) -> str:
-    """Seeds, mean with its 95 % interval if there are two or more, verdict: three cells."""
+def _told(comparison: Comparison, label: str, point: str) -> str:
+    """Seeds, mean with its 95 % interval if there are two or more, verdict: three cells. Those of
+    the last look where seeds were added until this was decided."""
+    for study in comparison.sequential:
+        decision = study.decisions.get(label)
+        if study.point == point and decision is not None and decision.mean is not None:
+            size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
+            return f"{decision.n} | {size} | {decision.verdict or 'open'}, look by look"
+    difference = comparison.differences[label][point]
     pair = difference.figures["accuracy"]
     size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
     return f"{pair.difference.n} | {size} | {difference.judgement.verdict}"
