@@ -100,7 +100,8 @@ def answers() -> Iterator[str]:
     yield "| positional encoding, against none | n | accuracy, points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        yield f"| {words} | {_told(_compared(study), 'pe', point)} |"
+        n, rest = _told(_compared(study), "pe", point)
+        yield f"| {words} | {n} | {rest} |"
 
 
 def differences(study: str) -> Iterator[str]:
@@ -112,11 +113,12 @@ def differences(study: str) -> Iterator[str]:
     for variant in comparison.variants:
         for point in comparison.points:
             accuracy = variant.points[point.name]["accuracy"]
-            told = f"{accuracy.n} | – | –"
+            shown, n, rest = mean_and_sd(accuracy, POINTS.plain), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
-                told = _told(comparison, variant.label, point.name)
-            shown = mean_and_sd(accuracy, POINTS.plain)
-            yield f"| {variant.label} | {point.name} | {shown} | {told} |"
+                n, rest = _told(comparison, variant.label, point.name)
+            if n != accuracy.n:
+                shown += f" ({accuracy.n} seeds)"
+            yield f"| {variant.label} | {point.name} | {shown} | {n} | {rest} |"
 
 
 def _compared(study: str) -> Comparison:
@@ -124,18 +126,18 @@ def _compared(study: str) -> Comparison:
     return comparison
 
 
-def _told(comparison: Comparison, label: str, point: str) -> str:
-    """Seeds, mean with its 95 % interval if there are two or more, verdict: three cells. Those of
-    the last look where seeds were added until this was decided."""
+def _told(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
+    """Pairs; and in two cells the mean with its 95 % interval if there are two or more, and the
+    verdict. Of the last look where seeds were added until this was decided."""
     for study in comparison.sequential:
         decision = study.decisions.get(label)
         if study.point == point and decision is not None and decision.mean is not None:
             size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
-            return f"{decision.n} | {size} | {decision.verdict or 'open'}, look by look"
+            return decision.n, f"{size} | {decision.verdict or 'open'}, look by look"
     difference = comparison.differences[label][point]
     pair = difference.figures["accuracy"]
     size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
-    return f"{pair.difference.n} | {size} | {difference.judgement.verdict}"
+    return pair.difference.n, f"{size} | {difference.judgement.verdict}"
 
 
 def published() -> Iterator[str]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import Command
 from test_extending import BLOCKS
 from typer.main import get_command
 
@@ -33,6 +34,15 @@ def test_a_part_is_what_its_command_makes(how: str) -> None:
     if how == "claims":
         made, written = comparable(made), comparable(written)
     assert made == written
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_first_page_is_that_of_the_published_runs(
+    attnexp: Command, tmp_path: Path
+) -> None:
+    done = attnexp("report", str(ROOT / "outputs/published/blog"), "--figure", "blog.svg")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "blog.svg").read_bytes() == (ROOT / "docs/blog.svg").read_bytes()
 
 
 TIMED = ("C18", "C23")

@@ -312,7 +312,7 @@ def _sequential(study: Sequential, comparison: Comparison) -> Table:
         f"Declared before: up to {design.looks[-1]} seeds, looks at n = {looks}, "
         f"±{100 * design.margin:g} points as equivalent, {design.alpha:g} for false findings over "
         f"all looks and variants.",
-        "Seeds were added until this was decided. Every other p, interval and verdict here takes n "
+        "Seeds are added until this is decided. Every other p, interval and verdict here takes n "
         "as fixed beforehand, and is not for stopping.",
     ]
     if study.finished_before:
