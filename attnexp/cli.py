@@ -186,6 +186,8 @@ def sweep(
         emit(shown.to_json()) if as_json else preview.show(shown, console())
         return
 
+    from contextlib import closing
+
     from attnexp.report import formats
     from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
@@ -194,7 +196,7 @@ def sweep(
     from attnexp.sweeps.sequential import carry_out_until_decided
     from attnexp.sweeps.watch import Watch, totals
 
-    with Watch() as watch:
+    with closing(Watch()) as watch:
         if until is None:
             entries = carry_out(planned, on_error=on_error, observe=watch)
         else:
@@ -539,6 +541,8 @@ def config(
     from attnexp.config.compose import compose
     from attnexp.config.schema import to_dict
 
+    if groups and (cost or overrides):
+        raise UserError("--groups lists all there is to choose. Give it alone.")
     if groups:
         shown: dict[str, Any] = options.describe()
         text = options.in_words(shown)

@@ -137,7 +137,8 @@ def _told(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
     difference = comparison.differences[label][point]
     pair = difference.figures["accuracy"]
     size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
-    return pair.difference.n, f"{size} | {difference.judgement.verdict}"
+    verdict = "–" if pair.low is None else difference.judgement.verdict  # one seed says nothing
+    return pair.difference.n, f"{size} | {verdict}"
 
 
 def published() -> Iterator[str]:

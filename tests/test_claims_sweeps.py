@@ -1,5 +1,6 @@
 """Claims about many runs: the interval decides, and missing runs name their command."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def save(root: Path, runs: list[Run], study: str = "blog") -> None:
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:
-    return [[value + shift for value in epochs] for shift in shifts]
+    """Six seeds, shifted by these in turn."""
+    chosen = itertools.islice(itertools.cycle(shifts), 6)
+    return [[value + shift for value in epochs] for shift in chosen]
 
 
 @pytest.mark.parametrize("claim", sweeps.CLAIMS, ids=lambda claim: claim.id)
@@ -94,18 +97,57 @@ def test_c22_follows_the_interval(
     tmp_path: Path, shifts: tuple[float, ...], conclusion: Conclusion
 ) -> None:
     """K's own figures as seeds, PE's final epoch moved: by little, by nothing sure, far down."""
-    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0, 0), *K)
-    moved = [[*K_PE[:-1], K_PE[-1] + shift] for shift in shifts]
+    write(tmp_path, "blog", "no_pe", near(K_NONE, 0), *K)
+    moved = [[*K_PE[:-1], K_PE[-1] + shift] for shift in shifts * 2]
     write(tmp_path, "blog", "pe", moved, "position=sinusoidal", *K)
     assert sweeps.c22(tmp_path).conclusion is conclusion
 
 
 def test_c10_needs_both_ends_of_the_interval_close(tmp_path: Path) -> None:
-    write(tmp_path, "position", "sinusoidal", near(K_PE, 0, 0, 0), "position=sinusoidal")
+    write(tmp_path, "position", "sinusoidal", near(K_PE, 0), "position=sinusoidal")
     write(tmp_path, "position", "learned", near(K_PE, 0.001, 0.002, 0.003), "position=learned")
     assert sweeps.c10(tmp_path).conclusion is Conclusion.supported
-    write(tmp_path, "position", "concat", near(K_PE, 0.02, 0.021, 0.022), "position=learned")
-    assert sweeps.c11(tmp_path).conclusion is Conclusion.not_supported
+
+
+@pytest.mark.parametrize(
+    ("none", "concat", "conclusion"),
+    [
+        (-0.02, 0.001, Conclusion.supported),
+        (-0.02, 0.02, Conclusion.not_supported),  # not close
+        (0.02, 0.001, Conclusion.not_supported),  # close, and neither works
+    ],
+)
+def test_c11_needs_both_to_be_close_and_to_work(
+    tmp_path: Path, none: float, concat: float, conclusion: Conclusion
+) -> None:
+    for label, shift in (("none", none), ("sinusoidal", 0.0), ("concat", concat)):
+        position = "none" if label == "none" else "sinusoidal"
+        words = [f"position={position}"] + ["position.combine=concat"] * (label == "concat")
+        write(tmp_path, "position", label, near(K_PE, shift, shift + 0.0005), *words)
+    assert sweeps.c11(tmp_path).conclusion is conclusion
+
+
+def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
+    write(tmp_path, "position", "sinusoidal", near(K_PE, 0), "position=sinusoidal")
+    runs = [
+        result("learned", seed, K_PE, "position=learned", *["train.lr=0.1"] * (seed > 5))
+        for seed in range(8)
+    ]
+    save(tmp_path, runs, "position")
+    finding = sweeps.c10(tmp_path)
+    assert finding.conclusion is Conclusion.not_run
+    assert "learned in" in finding.measured
+    assert "train.lr=0.1" in finding.measured
+
+
+def test_a_study_that_has_only_begun_stops_no_other_claim(tmp_path: Path) -> None:
+    begun = manifest.Entry(variant="pe", seed="0", run_id="a-b")
+    made = manifest.Manifest(variants={"pe": {}}, commands=["attnexp sweep"], runs=[begun])
+    manifest.record(tmp_path / "blog", made)
+    finding = sweeps.c20(tmp_path)
+    assert finding.conclusion is Conclusion.not_run
+    assert "no finished run" in finding.measured
+    assert "make them: attnexp sweep study=blog" in finding.measured
 
 
 def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
@@ -119,6 +161,6 @@ def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
 
 
 def test_other_data_and_protocols_do_not_count(tmp_path: Path) -> None:
-    write(tmp_path, "blog", "no_pe", near(K_NONE, 0, 0), *K, "data.max_len=90")
-    write(tmp_path, "blog", "pe", near(K_PE, 0, 0), "position=sinusoidal", *K, "data.max_len=90")
+    write(tmp_path, "blog", "no_pe", near(K_NONE, 0), *K, "data.max_len=90")
+    write(tmp_path, "blog", "pe", near(K_PE, 0), "position=sinusoidal", *K, "data.max_len=90")
     assert sweeps.c22(tmp_path).conclusion is Conclusion.not_run

@@ -44,7 +44,7 @@ def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
             )
             run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
             if label != without:
-                found.append(replace(run, study=folder))
+                found.append(replace(run, studies=(folder,)))
     planned = [Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
                for run in found]  # fmt: skip
     made = Manifest(variants=levels, commands=["attnexp sweep"], runs=planned)

@@ -176,6 +176,33 @@ def test_the_command_prints_tables_of_80_columns_and_one_document(
     assert found["metrics"][0]["judgements"]["pe"]["verdict"] == "helps"
 
 
+@pytest.mark.parametrize(
+    ("metric", "is_known"),
+    [
+        *((name, True) for name in ("accuracy", "val_acc", "macroF1", "AUC", "test/top1")),
+        *((name, False) for name in ("rmse", "cross_entropy", "valError", "score", "fpr")),
+        *((name, False) for name in ("accuracy_loss", "recallError", "mape", "prescision")),
+    ],
+)
+def test_which_way_is_better_is_asked_unless_the_name_says_it(metric: str, is_known: bool) -> None:
+    frame = pd.DataFrame(rows()).rename(columns={"accuracy": metric})
+    results = read(frame, [metric])
+    if is_known:
+        (judged,) = judge_results(results)
+        assert judged.judgements["pe"].verdict == "helps"
+    else:
+        with pytest.raises(ValueError, match=f"with --higher {metric}, or --lower {metric}"):
+            judge_results(results)
+
+
+def test_classes_may_be_written_as_any_number(tmp_path: Path) -> None:
+    """A column of pandas with a gap anywhere turns 1 into 1.0."""
+    found = [{"prediction": one.pop("correct"), "label": 1.0, **one} for one in answers()]
+    results = read(write(tmp_path / "answers.csv", found))
+    assert results.metrics["accuracy"]["pe"] == dict.fromkeys("012345", 0.5) | {"6": 1.0}
+    assert read(pd.DataFrame(found)) == results
+
+
 GOOD = "variant,seed,accuracy\na,0,0.5\nb,0,0.6\n"
 ANSWERS = "variant,seed,example,correct\na,0,x,1\n"
 WRONG = {
@@ -191,7 +218,10 @@ WRONG = {
     "g.csv": (GOOD + "b,1,0.7,0.8\n", "the first has 4: 'b,1,0.7,0.8'"),
     "h.csv": ("variant,seed,accuracy\na,0,0.5\n", "one variant"),
     "i.csv": ("variant,seed,loss\na,0,1.5\nb,0,1.6\n", "--lower loss"),
-    "n.csv": (GOOD.replace("accuracy", "val_loss"), "--higher val_loss or --lower val_loss"),
+    "n.csv": (
+        GOOD.replace("accuracy", "val_loss"),
+        "--higher val_loss, or --lower val_loss and --margin val_loss=0.01",
+    ),
     "j.json": ("{", "no JSON object such as .* in row 0"),
     "k.json": ('["a"]', "no JSON object"),
     "l.csv": (GOOD + ",1,0.5\n", "variant is empty"),
@@ -200,7 +230,12 @@ WRONG = {
     "q.csv": (ANSWERS + "a,0,x,0\n", "two of a, seed 0, example x"),
     "r.csv": (ANSWERS + "b,0,y,1\n", "answered other examples"),
     "s.csv": (ANSWERS + "b,0,,1\n", "example is empty"),
+    "w.csv": ("variant,seed,accuracy\na,0,0.5\nb,1,0.6\n", "shares a seed with a.*b has 1"),
     "m.csv": (GOOD + "b,1,1e999\n", "no number"),
+    "v.csv": (
+        "variant,seed,example,prediction,label\na,0,x,True,1\nb,0,x,False,1\n",
+        r"no prediction is any example's label \(there are False, True under prediction and 1\.0",
+    ),
 }
 
 
@@ -217,7 +252,9 @@ def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None
     ("words", "told"),
     [
         (["--baseline", "aa"], "Did you mean 'a'?"),
-        (["--metric", "f1"], "lacks f1"),
+        (["--metric", "f1"], "no metric 'f1'"),
+        (["--metric", "seed"], "no metric 'seed'"),
+        (["--html", "."], "cannot be written"),
         (["--lower", "f1"], "no metric 'f1'"),
         (["--margin", "-1"], "a number above 0"),
         (["--margin", "f1=1"], "no metric 'f1'"),

@@ -11,9 +11,10 @@ from attnexp.errors import RunFailed
 from attnexp.runs import store
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.result import EpochRow, Run, RunResult
+from attnexp.sweeps import schedule
 from attnexp.sweeps.executors.local import Processes
-from attnexp.sweeps.executors.task import Failure, do
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.executors.task import Elsewhere, Failure, Outcome, do
+from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import Entry, Status, carry_out, survey
 from attnexp.training import run as train
 from attnexp.training.run import OpenRun
@@ -121,6 +122,31 @@ def test_one_failed_run_does_not_lose_the_others(
     assert [entry.status for entry in entries] == [Status.done, Status.failed, last]
 
 
+def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `on_error=stop`. Here seed 1 comes back to the list as seed 0 fails."""
+    began = []
+
+    class Both:
+        slots = 2
+
+        def start(self, jobs: list[Job]) -> None:
+            began.extend(jobs)
+
+        def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+            first, second = began
+            return [(first, Failure(first, "the loss is nan")), (second, Elsewhere())]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(schedule, "open_executor", lambda *_: Both())
+    entries = carry_out(small(tmp_path, "seed=0,1"), on_error=OnError.stop)
+    assert [entry.job.config.seed for entry in entries] == [0, 1]
+    assert [bool(entry.outcome) for entry in entries] == [True, False]
+    assert len(began) == 2
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError("much")])
 def test_whatever_a_run_raises_is_a_failure_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -184,7 +210,7 @@ def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) ->
 
 def test_a_process_that_is_killed_fails_its_run_alone(tmp_path: Path) -> None:
     jobs = small(tmp_path, "seed=0,1", "train.epochs=1000").jobs
-    short = small(tmp_path, "seed=2").jobs
+    short = small(tmp_path, "seed=2,3").jobs
     executor = Processes(2)
     try:
         executor.start(jobs)
@@ -194,10 +220,14 @@ def test_a_process_that_is_killed_fails_its_run_alone(tmp_path: Path) -> None:
         assert job is jobs[0]
         assert isinstance(outcome, Failure)
         assert "SIGKILL (out of memory?)" in outcome.reason
-        executor.start(short)
-        ((job, outcome),) = executor.wait(60)
-        assert job is short[0]
-        assert isinstance(outcome, Run)
+        for job_of_seed in short:
+            executor.start([job_of_seed])
+            ((job, outcome),) = executor.wait(60)
+            assert job is job_of_seed
+            assert isinstance(outcome, Run)
+            idle = executor.workers[-1].process
+            idle.kill()  # while it has nothing to do: another takes its place
+            idle.join()
     finally:
         executor.close()
     assert not second.process.is_alive()

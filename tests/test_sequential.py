@@ -180,6 +180,22 @@ def test_what_one_variant_no_longer_needs_the_others_have() -> None:
     assert n(clear=clear, same=same) == halved
 
 
+def test_at_the_last_look_too_what_is_found_of_one_helps_the_others() -> None:
+    """`late` alone would be found; beside `clear`, which is found at the same look, it is as well,
+    and beside one of which nothing is found it is not."""
+    plan = design(7)
+    clear = [0.01, 0.012, 0.011, 0.013, 0.009, 0.010, 0.0105]
+    late = [0.01, 0.011, 0.012, 0.013, -0.0001, 0.010, 0.0002]
+    nothing = [0.01, -0.01] * 3 + [0.01]
+
+    def verdicts(**d: list[float]) -> list[Verdict | None]:
+        return [found.verdict for found in decide(d, plan).values()]
+
+    assert verdicts(late=late) == [Verdict.helps]
+    assert verdicts(late=late, clear=clear) == [Verdict.helps, Verdict.helps]
+    assert verdicts(late=late, nothing=nothing) == [Verdict.inconclusive] * 2
+
+
 def test_the_order_of_the_variants_does_not_matter() -> None:
     d = {str(seed): normal(seed / 500, 0.005, seed=seed) for seed in range(4)}
     assert decide(d, PLAN) == decide(dict(reversed(d.items())), PLAN)

@@ -50,6 +50,10 @@ def test_an_axis_crosses_a_study() -> None:
         (["model.heads=1,0"], "model.heads must be"),
         (["position=none,sinusoid"], "Did you mean 'sinusoidal'"),
         (["out=a,b"], "one place for its results"),
+        (["position=none,none"], "position=none is asked for 2 times"),
+        (["seed=range(0)"], r"seed=range\(0\) has no value"),
+        (["study=blog", "position=rotary"], "position=rotary: study=blog varies that itself"),
+        (["study=heads", "model.heads=2,4"], "varies that itself"),
     ],
 )
 def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told: str) -> None:
@@ -125,6 +129,13 @@ def test_what_cannot_be_paired_is_told(words: list[str], told: str) -> None:
         plan(words, zipped=True)
 
 
+def test_a_seed_that_is_given_twice_is_one_run() -> None:
+    jobs = plan(["position=none,rotary", "seed=0,1,1,0"]).jobs
+    assert [str(job) for job in jobs] == [
+        f"position={kind}, seed {seed}" for seed in (0, 1) for kind in ("none", "rotary")
+    ]
+
+
 def test_seeds_apart_are_no_variants() -> None:
     jobs = plan(["position=none,sinusoidal", "seeds.init=0,1", "seeds.order=0,1"]).jobs
     assert len(jobs) == 8
@@ -152,6 +163,9 @@ def test_words_for_the_executor_reach_no_run() -> None:
         ("executor.workers=0", "executor.workers must be at least 1; got 0"),
         ("executor.gpu=2", "executor.gpu must be above 0 and at most 1"),
         ("executor=local,ray", "one executor"),
+        ("executor=a:B", "no piece of one's own"),
+        ("executor.foo=2", r"There are executor\.kind, executor\.workers"),
+        ("executor.partition=gpu", "belongs to executor=slurm and submitit"),
     ],
 )
 def test_a_wrong_executor_is_told(word: str, told: str) -> None:

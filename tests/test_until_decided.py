@@ -59,9 +59,9 @@ def seeds(entries: list[Entry]) -> dict[str, list[int]]:
     return found
 
 
-def reported(tmp_path: Path) -> dict[str, tuple[Verdict | None, int]]:
-    """What a report of the folder says was decided."""
-    comparison = only(manifest.load_runs([tmp_path / "mine"]))
+def reported(tmp_path: Path, *studies: str) -> dict[str, tuple[Verdict | None, int]]:
+    """What a report of the folders says was decided."""
+    comparison = only(manifest.load_runs([tmp_path / name for name in studies or ["mine"]]))
     (study,) = comparison.sequential
     return {label: (found.verdict, found.n) for label, found in study.decisions.items()}
 
@@ -100,8 +100,23 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
     # seeds beyond, of a sweep of so many, belong to the study and change no decision
     fixed = plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=7"])
     carry_out(fixed)
-    assert len(manifest.load_runs([tmp_path / "mine"])) == 20 + 3
+    runs = manifest.load_runs([tmp_path / "mine"])
+    assert len(runs) == 20 + 3
     assert reported(tmp_path) == DECIDED
+
+    # and another study that has them under the same names hides nothing
+    manifest.record(
+        tmp_path / "other",
+        manifest.Manifest(
+            variants={run.label: {} for run in runs},
+            commands=["attnexp sweep"],
+            runs=[
+                manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.path.name)
+                for run in runs
+            ],
+        ),
+    )
+    assert reported(tmp_path, "other", "mine") == reported(tmp_path, "mine", "other") == DECIDED
 
 
 def test_failed_runs_and_killed_sweeps_change_nothing(
@@ -129,6 +144,7 @@ def test_failed_runs_and_killed_sweeps_change_nothing(
         ({"design": design(7)}, "--max-seeds 6, not 7"),
         ({"design": design(6, margin=0.01)}, "--margin 0.25, not 1"),
         ({"runs": {"a": ("1",), "c": ("2",)}}, "variants a, b, not a, c"),
+        ({"runs": {"b": ("2",), "a": ("1",)}}, "variants a, b, not b, a"),  # the baseline
         ({"runs": {"a": ("1",), "b": ("3",)}}, "other settings or data"),
     ],
 )

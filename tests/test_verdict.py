@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_stats import of
 
 from attnexp.statistics.paired import seeds_needed
-from attnexp.statistics.verdict import Judgement, Verdict, judge
+from attnexp.statistics.verdict import Judgement, Verdict, judge, p_value
 
 
 def spread(mean: float, sd: float, n: int) -> list[float]:
@@ -74,7 +74,7 @@ SAID: dict[str, tuple[list[float], Verdict, int | None, str]] = {
     ),
     "open, inside the margin, the difference nearer": (  # 23 seeds; for equivalence 24
         spread(0.00245, 0.004, 10), Verdict.inconclusive, 13,
-        "inconclusive: +0.24 points [-0.04, +0.53], p = 0.086 (exact sign-flip), n = 10; "
+        "inconclusive: +0.25 points [-0.04, +0.53], p = 0.086 (exact sign-flip), n = 10; "
         f"about 13 more seeds would settle a difference of this size {POWER}",
     ),
     "beyond ten thousand": (
@@ -120,6 +120,17 @@ def test_a_later_variant_of_holms_is_not_said_to_be_hopeless() -> None:
     noisy = of([0.03, 0.02, 0.01, -0.01, -0.02, -0.01])
     assert "no result" not in judge({"clear": clear, "noisy": noisy})["noisy"].line
     assert "no result" in judge({"noisy": noisy, "again": noisy})["noisy"].line
+
+
+def test_no_p_is_rounded_to_the_other_side_of_its_bound() -> None:
+    shown = {p: p_value(p, 3) for p in (0.05, 0.05029, 0.049999, 0.0500001, 0.0512)}
+    assert [*shown.values()] == ["0.050", "0.0503", "0.050", "0.0500001", "0.051"]
+
+
+def test_the_fewest_seeds_of_a_difference_do_not_hold_for_equivalence() -> None:
+    found = one([0.002, -0.002])
+    assert found.verdict is Verdict.inconclusive
+    assert "more seeds would show equivalence" in found.line
 
 
 def test_equivalence_is_no_plan_for_a_difference_outside_the_margin() -> None:

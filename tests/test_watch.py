@@ -1,6 +1,7 @@
 """What one sees of a running sweep, and what a dry run expects of it."""
 
 import io
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from attnexp import progress
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
-from attnexp.sweeps import estimate, watch
+from attnexp.sweeps import estimate
 from attnexp.sweeps.executors.local import InThisProcess, Processes
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.plan import plan
@@ -59,10 +60,14 @@ def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> No
 
 
 def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
-    running = entries(tmp_path)[2]
+    found = entries(tmp_path)
+    running = found[2]
     with (store.part_of(running.path) / store.METRICS).open("a") as file:
         file.write('{"epoch": 3, "tra')
-    assert watch.look(running).accuracy is None
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Watch().table(found))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "epoch 1/4" in next(line for line in text.splitlines() if "no_pe, seed 1" in line)
 
 
 def test_time_left_is_what_is_left_at_the_pace_so_far(
@@ -82,7 +87,7 @@ def test_without_a_terminal_every_run_has_its_line_once(
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
     found = entries(tmp_path)
-    with Watch() as view:
+    with closing(Watch()) as view:
         for executor in (None, Processes(2), InThisProcess()):
             view(found, executor)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ def c18(_results: Path) -> Finding:
     The numbers decide, in float64. Speed is a forward and backward pass over K's batch of 32
     reviews of 80 tokens, and over one review, on one thread, in pairs of loop and tensor run in
     turn. It is called faster where at least three of four pairs say so, and the line says where it
-    is not: that refutes the claim's second half.
+    is not; a timing decides no claim.
     """
     difference = heads_difference()
     ratios = {batch: loop_over_tensor(batch) for batch in (32, 1)}

@@ -39,14 +39,15 @@ STYLES = {
 def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     """The claims of these ids; without ids the fast ones, or all. `UserError` for unknown ids."""
     known = {claim.id: claim for claim in CLAIMS}
-    for given in ids:
-        if given.upper() not in known:
-            near = did_you_mean(given.upper(), known)
+    chosen = dict.fromkeys(map(str.upper, ids))
+    for given in chosen:
+        if given not in known:
+            near = did_you_mean(given, known)
             raise UserError(
                 f"There is no claim {given}.{near} They run from C01 to {CLAIMS[-1].id}."
             )
     if ids:
-        return [known[given.upper()] for given in dict.fromkeys(ids)]
+        return [known[given] for given in chosen]
     return [claim for claim in CLAIMS if everything or not claim.reads_sweeps]
 
 

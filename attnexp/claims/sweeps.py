@@ -6,17 +6,19 @@ other, and inconclusive in between. K's table (C20) is supported when it could b
 seeds. All figures are validated on test, as K's.
 """
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.config.schema import flatten
+from attnexp.errors import UserError
 from attnexp.report import kexue
-from attnexp.report.comparison import compare
+from attnexp.report.comparison import by_variant, compare
 from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
-from attnexp.statistics.agreement import FEWEST
+from attnexp.statistics import agreement
 from attnexp.statistics.paired import Paired, paired
 from attnexp.statistics.verdict import POINTS
 
@@ -26,6 +28,9 @@ CLOSE = 0.01
 INSIDE = 36
 """Of K's 40 figures. Were they independent, a run of the same law would have 36 or more in 95 % of
 cases; those of one run move together, so C20 also says what our own runs have."""
+
+FEWEST = 6
+"""Seeds, with which the sign-flip test too can find a difference."""
 
 Group = dict[str, Run]
 """Runs of a variant by the name of their seed."""
@@ -37,17 +42,28 @@ def c10(results: Path) -> Finding:
 
 
 def c11(results: Path) -> Finding:
-    """Adding and concatenating positions both work: they come out close."""
-    return _close(results, "position", "concat", "sinusoidal")
+    """Adding and concatenating positions both work: either is better than none after the last
+    epoch, and they come out close."""
+    found = _variants(results, "position", "concat", "sinusoidal", "none")
+    if isinstance(found, Finding):
+        return found
+    concat, added, none = found
+    gains = [
+        (f"final, {name} − none", _difference(group, none, _final))
+        for name, group in (("concat", concat), ("sinusoidal", added))
+    ]
+    close = _apart(concat, added)
+    conclusions = [_within(pair, CLOSE) for _, pair in close] + [_above(pair) for _, pair in gains]
+    return _finding([*close, *gains], conclusions)
 
 
 def c20(results: Path) -> Finding:
     """K's table: its figures could be those of one more of our seeds."""
-    found = _variants(results, "blog", "no_pe", "pe", wanted=kexue.is_k, fewest=FEWEST)
+    found = _variants(results, "blog", "no_pe", "pe", wanted=kexue.is_k, fewest=agreement.FEWEST)
     if isinstance(found, Finding):
         return found
     (comparison,) = compare([run for group in found for run in group.values()])
-    count = comparison.agreement[-1]  # of both variants together
+    (count,) = (count for count in comparison.agreement if len(count.variants) == 2)
     label, epoch, name = count.furthest_figure
     measured = (
         f"{count.inside} of {count.num_figures} figures in the 95 % prediction interval of one "
@@ -109,11 +125,15 @@ def _close(results: Path, study: str, one: str, other: str) -> Finding:
     found = _variants(results, study, one, other)
     if isinstance(found, Finding):
         return found
-    pairs = [
-        (name, _difference(found[0], found[1], figure))
+    pairs = _apart(*found)
+    return _finding(pairs, [_within(pair, CLOSE) for _, pair in pairs])
+
+
+def _apart(one: Group, other: Group) -> list[tuple[str, Paired]]:
+    return [
+        (name, _difference(one, other, figure))
         for name, figure in (("peak", _peak), ("final", _final))
     ]
-    return _finding(pairs, [_within(pair, CLOSE) for _, pair in pairs])
 
 
 def _is_scaled(run: RunResult) -> bool:
@@ -136,23 +156,37 @@ def _variants(
     study: str,
     *labels: str,
     wanted: Callable[[RunResult], bool] = _is_scaled,
-    fewest: int = 2,
+    fewest: int = FEWEST,
 ) -> list[Group] | Finding:
     """A study's runs by variant, reduced to the seeds that all have, or what is missing.
 
     fewest: seeds that there must be.
     """
     folder = results / study
-    found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
+    make_them = f"make them: attnexp sweep study={study}"
+    if results != Path("outputs"):  # where they are looked for if nothing else is said
+        make_them += f" out={shlex.quote(str(results))}"
+    try:
+        found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
+    except UserError as error:
+        return Finding(measured=f"{error} {make_them}", conclusion=Conclusion.not_run)
     groups: list[Group] = []
     for label in labels:
-        chosen = [run for run in found if run.label == label and wanted(run.result)]
-        groups.append({replicate(run.result.config): run for run in chosen})
+        alike = by_variant([run for run in found if run.label == label and wanted(run.result)])
+        if len(alike) > 1:
+            return Finding(
+                measured=f"{label} in {folder} is {len(alike)} variants, of other settings or "
+                f"code: {', '.join(alike)}. Give them a folder each: out=DIR",
+                conclusion=Conclusion.not_run,
+            )
+        groups.append(
+            {replicate(run.result.config): run for runs in alike.values() for run in runs}
+        )
     shared = set.intersection(*(set(group) for group in groups))
     if len(shared) < fewest:
         return Finding(
             measured=f"{len(shared)} of {fewest} seeds or more of {', '.join(labels)} in {folder}; "
-            f"make them: attnexp sweep study={study}",
+            f"{make_them}",
             conclusion=Conclusion.not_run,
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]

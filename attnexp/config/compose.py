@@ -139,11 +139,16 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
         for override in overrides:
             if override.is_sweep_override():
                 raise UserError(f"{override.input_line}: a sweep has one executor.")
-            if override.key_or_group not in (EXECUTOR, *flatten(asdict(SweepConfig()))):
-                raise _unknown(str(override.key_or_group), asdict(SweepConfig()))
+            key, keys = str(override.key_or_group), [*flatten(asdict(SweepConfig()))]
+            if key not in (EXECUTOR, *keys):
+                hint = did_you_mean(key, keys)
+                raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
+            if key == EXECUTOR and CLASS.fullmatch(str(override.value())):
+                raise UserError(f"{override.input_line}: an executor is no piece of one's own.")
     config = _filled(OmegaConf.structured(SweepConfig), _composed(overrides, root="sweep"))
     assert isinstance(config, SweepConfig)
     check_bounds(config)
+    _reset_idle(config, words)
     return config.executor
 
 
@@ -163,6 +168,8 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
             key = override.get_key_element()
             if override.is_sweep_override():
                 values = [f"{key}={value}" for value in _plain(override)]
+                if not values:
+                    raise UserError(f"{word} has no value at all. Give one or more.")
             else:
                 values = [word]
             axes.append([(str(override.key_or_group), value) for value in values])
@@ -363,6 +370,19 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
             if getattr(config.model, width) == config.model.d_head:
                 setattr(config.model, width, None)
     check(config)
+    _reset_idle(config, words)
+    data = config.data
+    if data.name is DataName.imdb and data.path is None:
+        data.path = os.environ.get("ATTNEXP_IMDB") or None
+    if data.path is not None and data.name is not DataName.hub:
+        data.path = _absolute(data.path)
+    if isinstance(config.model, ModelConfig) and config.model.vectors is not None:
+        config.model.vectors = _absolute(config.model.vectors)
+    return config
+
+
+def _reset_idle(config: Any, words: Sequence[str]) -> None:
+    """Give what does not act its default. Raises `NotChosen` where a word says otherwise."""
     for key, section, f in walk(config):
         when = f.metadata.get("when")
         if when is not None and not when.holds(config):
@@ -373,14 +393,6 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
                         f"{word} would do nothing: {key} belongs to {when.told}.",
                     )
             setattr(section, f.name, pieces.default(f))
-    data = config.data
-    if data.name is DataName.imdb and data.path is None:
-        data.path = os.environ.get("ATTNEXP_IMDB") or None
-    if data.path is not None and data.name is not DataName.hub:
-        data.path = _absolute(data.path)
-    if isinstance(config.model, ModelConfig) and config.model.vectors is not None:
-        config.model.vectors = _absolute(config.model.vectors)
-    return config
 
 
 def _absolute(path: str) -> str:

@@ -39,13 +39,17 @@ def read(group: str, option: str) -> Any:
     """What the file of an option holds, as plain text. Raises `UserError` without such a file."""
     from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    from yaml import MarkedYAMLError, YAMLError
 
     path = Path(option).expanduser() if is_file(option) else file(group, option)
     try:
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except OSError as error:
         raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        said = f"{error.problem}, in line {line}"
+        raise UserError(f"{group}={option} is no YAML: {said}.") from error
     except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{group}={option} is no YAML: {str(error).splitlines()[0]}.") from error
 

@@ -7,7 +7,8 @@ to a module it is three things:
    `module:Class`; `position=my_package.my_module:Decay` names a class directly.
 2. a spec: `spec` reads the class's constructor in its source and makes a dataclass of its
    keyword-only arguments, which are the settings of this piece and of no other.
-3. a module: `model.classifier.build` imports the class at last, and calls it with the settings.
+3. a module: `model.classifier.build_model` imports the class at last, and calls it with the
+   settings.
 
 The source is read, not run, so that composing a config imports neither torch nor anyone's code.
 An annotation says everything about a setting:

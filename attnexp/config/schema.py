@@ -35,7 +35,8 @@ class When:
     """Where a setting acts; elsewhere it is neither shown nor taken."""
 
     told: str
-    holds: Callable[["RunConfig"], Any]
+    holds: Callable[[Any], Any]
+    """Asked of the whole config that has the setting."""
 
 
 class OnError(StrEnum):
@@ -51,6 +52,11 @@ IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.ho
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
 FROM_OWN = When("data=files and hub", lambda run: run.data.name in (DataName.files, DataName.hub))
 FROM_HUB = When("data=hub", lambda run: run.data.name is DataName.hub)
+ON_RAY = When("executor=ray", lambda sweep: sweep.executor.kind is ExecutorKind.ray)
+ON_SLURM = When(
+    "executor=slurm and submitit",
+    lambda sweep: sweep.executor.kind in (ExecutorKind.slurm, ExecutorKind.submitit),
+)
 FROM_FILES = When("data=imdb, files and hub", lambda run: run.data.name is not DataName.contrast)
 
 
@@ -266,13 +272,13 @@ class ExecutorConfig:
     """CPU threads of a run that does not set train.threads itself."""
     gpu: float = setting(1.0, "> 0", "<= 1")
     """Share of a GPU that a run takes where there is one: 0.5 puts two on each."""
-    address: str | None = None
+    address: str | None = setting(None, when=ON_RAY)
     """ray: an existing cluster; null for $RAY_ADDRESS, or one started here."""
-    partition: str | None = None
+    partition: str | None = setting(None, when=ON_SLURM)
     """slurm, like account, timeout_min (minutes a run may take) and mem_gb (memory of a run)."""
-    account: str | None = None
-    timeout_min: int = setting(120, ">= 1")
-    mem_gb: int = setting(8, ">= 1")
+    account: str | None = setting(None, when=ON_SLURM)
+    timeout_min: int = setting(120, ">= 1", when=ON_SLURM)
+    mem_gb: int = setting(8, ">= 1", when=ON_SLURM)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Variant:
 
     label: str
     seeds: list[str]
-    """Their names, as `runs.replicate` gives them."""
+    """Their names, as `identity.replicate` gives them."""
     parameters: int
     flops_per_example: int
     epochs: list[EpochSummary]
@@ -313,7 +314,7 @@ def _interactions(
 ) -> list[Interaction]:
     """Of every study that has runs here, one for each pair of levels, neither being a baseline, of
     which all four variants are here and share a seed."""
-    folders = dict.fromkeys(run.study for group in groups.values() for run in group if run.study)
+    folders = _studies(run for group in groups.values() for run in group)
     found = {
         corners[0]: Interaction(
             levels=study.variants[corners[0]],
@@ -337,12 +338,12 @@ def _interactions(
 
 def _sequential(found: Sequence[Run]) -> Iterator[Sequential]:
     """Of every study here that was declared to be one."""
-    for folder in dict.fromkeys(run.study for run in found if run.study):
+    for folder in _studies(found):
         study = manifest.load(folder)
         if study is None or study.declaration is None:
             continue
         declared = study.declaration
-        differences = declared.differences(run for run in found if run.study == folder)
+        differences = declared.differences(run for run in found if folder in run.studies)
         yield Sequential(
             design=declared.design,
             point=declared.metric,
@@ -350,6 +351,11 @@ def _sequential(found: Sequence[Run]) -> Iterator[Sequential]:
             finished_before=declared.finished_before,
             decisions=decide(differences, declared.design),
         )
+
+
+def _studies(found: Iterable[Run]) -> dict[Path, None]:
+    """The folders of all studies that have one of these runs, in order."""
+    return dict.fromkeys(study for run in found for study in run.studies)
 
 
 def _crossed(corners: Sequence[BySeed], margin: float) -> dict[str, Paired]:

@@ -80,7 +80,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     """Print what `look_around` gave."""
 
     def line(name: str, text: str) -> None:
-        console.print(Text(f"{name:10s}{text}"), soft_wrap=True)
+        console.print(Text(f"{name:12s}{text}"), soft_wrap=True)
 
     line("attnexp", f"{found['attnexp']}, Python {found['python']}, {found['platform']}")
     for extra in dict.fromkeys(package["extra"] for package in found["packages"]):
@@ -126,7 +126,8 @@ def examine(root: Path) -> dict[str, Any]:
 
 def show_tree(found: dict[str, Any], console: Console) -> None:
     """Print what `examine` gave."""
-    counted = f"{found['whole']} of {found['runs']} runs are whole; {found['studies']} studies."
+    studies = "1 study" if found["studies"] == 1 else f"{found['studies']} studies"
+    counted = f"{found['whole']} of {found['runs']} runs are whole; {studies}."
     console.print(Text(counted))
     for trouble in found["troubles"]:
         console.print(Text(f"\n{trouble['folder']}\n  {trouble['what']}"), soft_wrap=True)

@@ -68,7 +68,7 @@ def export(found: Sequence[Run], tracker: str, into: Path) -> int:
 
 
 def _records(found: Sequence[Run]) -> list[Record]:
-    studies = {run.study for run in found}
+    studies = {study for run in found for study in run.studies}
     study = studies.pop() if len(studies) == 1 else None
     return [
         Record(

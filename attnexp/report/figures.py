@@ -537,5 +537,5 @@ def _printable(text: str) -> str:
 
 
 def _size(pair: Paired, unit: Unit) -> str:
-    text = f"{unit.signed(pair.difference.mean)} {unit.interval(pair.low, pair.high)}"
-    return text.rstrip().replace("-", "−")
+    text = unit.signed(pair.difference.mean) + unit.interval(pair.low, pair.high)
+    return text.replace("-", "−")

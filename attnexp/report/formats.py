@@ -14,7 +14,6 @@ from rich.text import Text
 from attnexp.report import plots
 from attnexp.report.comparison import Comparison, Difference, Variant
 from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
-from attnexp.statistics.paired import Mean
 from attnexp.statistics.verdict import Verdict
 
 SCHEMA = 1
@@ -143,7 +142,7 @@ def _figures(variant: Variant) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for epoch in variant.epochs:
         for name, figure in epoch.figures.items():
-            row = {"epoch": epoch.epoch, "metric": name, **_mean(figure)}
+            row = {"epoch": epoch.epoch, "metric": name, **asdict(figure)}
             if epoch.k:
                 row["k"] = epoch.k.get(name)
             if name in epoch.agreement:
@@ -153,23 +152,19 @@ def _figures(variant: Variant) -> list[dict[str, object]]:
     for point, figures in variant.points.items():
         for name, figure in figures.items():
             published = variant.k.get(point) if name == "accuracy" else None
-            rows.append({"point": point, "metric": name, "k": published, **_mean(figure)})
+            rows.append({"point": point, "metric": name, "k": published, **asdict(figure)})
     return rows
 
 
 def _differences(difference: Difference) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, pair in difference.figures.items():
-        row = {"metric": name, **_mean(pair.difference), "low": pair.low, "high": pair.high}
+        row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
         if name == "accuracy":  # what was declared to be tested
             judgement = difference.judgement
             row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}
         rows.append(row)
     return rows
-
-
-def _mean(figure: Mean) -> dict[str, object]:
-    return {"mean": figure.mean, "sd": figure.sd, "n": figure.n}
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -204,9 +199,9 @@ def show_table(table: Table, console: Console) -> None:
     view.add_column(first, overflow="fold")
     for column in others:
         view.add_column(column, justify="right", no_wrap=True)
-    for row in table.rows:
-        published = row[0] == "K"
-        view.add_row(*(Text(cell) for cell in row), style="dim" if published else None)
+    for place, row in enumerate(table.rows):
+        style = "dim" if place in table.published else None
+        view.add_row(*(Text(cell) for cell in row), style=style)
     console.print(Text(table.title), style="bold")
     console.print(view)
     for note in table.notes:

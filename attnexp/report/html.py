@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+from numpy.typing import NDArray
 
 from attnexp.config.options import name_of
 from attnexp.files import atomic_write, writing
@@ -26,9 +28,7 @@ from attnexp.report.comparison import Comparison, Variant
 from attnexp.runs.identity import default_label, settings
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from attnexp.statistics.verdict import POINTS
 
 CURVES = {
     "val_accuracy": "Validation accuracy, %",
@@ -128,7 +128,7 @@ def write(
     """
     files = data(runs, comparisons)
     large = sum(len(file.text) for file in files) > MOST_INSIDE
-    folder = path.with_name(f"{path.stem}_files")
+    folder = path.parent / f"{path.stem}_files"
     text = page(
         runs,
         comparisons,
@@ -142,7 +142,7 @@ def write(
 
 def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
     """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
-    folder = path.with_name(f"{path.stem}_files")
+    folder = path.parent / f"{path.stem}_files"
     with writing(path, "--html FILE"):
         if beside:
             folder.mkdir(exist_ok=True)
@@ -210,7 +210,6 @@ def render(name: str, *, prefix: str = "", **shown: Any) -> str:
     environment.filters["drawn"] = lambda figure: figure.picture.inline(
         name=f"{prefix}f{next(numbers)}", alt=figure.alt
     )
-    environment.filters["verdict"] = lambda line: line.partition(":")
     return environment.get_template(name).render(shown)
 
 
@@ -274,7 +273,8 @@ def _forest(comparison: Comparison) -> Figure | None:
         alt="Forest plot of the differences. " + ". ".join(lines),
         caption=(
             f"Mean difference of accuracy from {comparison.variants[0].label} with its 95 % "
-            f"interval. Shaded: ± {100 * comparison.margin:.2f} points, declared not to matter."
+            f"interval. Shaded: ± {POINTS.margin(comparison.margin)} points, declared not to "
+            f"matter."
         ),
     )
 
@@ -358,12 +358,12 @@ def inside(run: Run, label: str, look: insight.Insight) -> Inside:
     )
 
 
-def _strongest(weights: "NDArray[Any]", tokens: Sequence[str]) -> str:
+def _strongest(weights: NDArray[Any], tokens: Sequence[str]) -> str:
     query, key = divmod(int(weights.argmax()), weights.shape[1])
     return f"The largest weight, {weights.max():.2f}, is from {tokens[query]} to {tokens[key]}."
 
 
-def _table(run: Run, values: "NDArray[Any]") -> list[Figure]:
+def _table(run: Run, values: NDArray[Any]) -> list[Figure]:
     config = run.result.config["position"]
     name = name_of(config["kind"])
     positions, width = values.shape

@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.config.options import name_of
-from attnexp.config.schema import flatten
+from attnexp.config.schema import RunConfig, Side, flatten
 from attnexp.errors import UserError
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from attnexp.config.schema import RunConfig
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
@@ -156,11 +154,10 @@ def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
 
 
 def _read(
-    classes: list[str], words: list[str], config: "RunConfig", model: "nn.Module", text: str
+    classes: list[str], words: list[str], config: RunConfig, model: "nn.Module", text: str
 ) -> Reading:
     import torch
 
-    from attnexp.config.schema import Side
     from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer
     from attnexp.model.classifier import Classifier
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.errors import UserError
 from attnexp.report import formats
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-LESS_IS_BETTER = re.compile(
-    r"loss|(^|[^a-z])(error|err|nll|ppl|perplexity|brier|ece|mse|mae|wer|cer)"
+SHARES_OF_SUCCESS = frozenset(
+    "acc accuracy auc auroc auprc correct dice em exact f1 fscore iou map match mrr ndcg precision "
+    "recall sensitivity specificity success top1 top5 win wins".split()
 )
-"""Of metrics so named it is asked which way is better, even where they look like a share."""
+OF_FAILURE = frozenset("change drop err error errors gap loss losses std var".split())
+"""Words of a metric's name. One of the first and none of the second: more is better. Of all others
+it is asked, for nothing tells an F from an error that both lie between 0 and 1."""
 
 EXAMPLE = "example"
 """The column that a file has whose rows are examples, not runs."""
@@ -75,11 +78,13 @@ def read(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> 
     where, rows = _rows(given)
     columns = [name for name in rows[0] if name not in ("variant", "seed")]
     by_example = EXAMPLE in columns
-    wanted = ["variant", "seed", *only]
+    wanted = ["variant", "seed"]
     if by_example:
         columns = ["accuracy"]
         answer = ["correct"] if "correct" in rows[0] else ["prediction", "label"]
-        wanted = ["variant", "seed", *answer, *(name for name in only if name not in columns)]
+        wanted = ["variant", "seed", *answer]
+    for name in only:
+        _known(name, columns)
     missing = [name for name in wanted if name not in rows[0]]
     if missing or not columns:
         raise UserError(
@@ -110,9 +115,16 @@ def read(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> 
     return Results(metrics=found)
 
 
+def _is_success(metric: str) -> bool:
+    words = {*re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", metric).lower())}
+    return bool(words & SHARES_OF_SUCCESS) and not words & OF_FAILURE
+
+
 def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
     """Accuracies from a row for each example."""
     right: dict[str, dict[str, dict[str, bool]]] = {}
+    if "correct" not in rows[0]:
+        _check_answers(where, rows)
     for number, row in enumerate(rows, start=1):
         names = (_name(where, number, row, column) for column in ("variant", "seed", EXAMPLE))
         variant, seed, example = names
@@ -141,12 +153,36 @@ def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
 
 def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
     if "correct" not in row:
-        answer, label = (_name(where, number, row, name) for name in ("prediction", "label"))
+        answer, label = (_answer(where, number, row, name) for name in ("prediction", "label"))
         return answer == label
     said = str(row["correct"]).strip().lower()
     if said not in RIGHT + WRONG:
         raise UserError(f"{where}, result {number}: correct is {row['correct']!r}; write 1 or 0.")
     return said in RIGHT
+
+
+def _answer(where: str, number: int, row: Mapping[str, Any], column: str) -> str | float:
+    """A class, which as a number may be written `1` or `1.0`."""
+    text = _name(where, number, row, column).strip()
+    value = _number(text)
+    return text if value is None else value
+
+
+def _check_answers(where: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Raise where labels and predictions are of two kinds."""
+    answers, labels = (
+        {_answer(where, number, row, name) for number, row in enumerate(rows, start=1)}
+        for name in ("prediction", "label")
+    )
+    if not answers & labels:
+        given = " and ".join(
+            f"{', '.join(sorted(map(str, found))[:3])} under {name}"
+            for found, name in ((answers, "prediction"), (labels, "label"))
+        )
+        raise UserError(
+            f"{where}: no prediction is any example's label (there are {given}). Write both in the "
+            f"same way; or give the column correct, 1 or 0, if all are wrong."
+        )
 
 
 def _name(where: str, number: int, row: Mapping[str, Any], column: str) -> str:
@@ -167,9 +203,9 @@ def judge_results(
 ) -> list[Judged]:
     """Compare every variant with the baseline, metric by metric.
 
-    Of a share (all values from 0 to 1, and no name of a loss or error) more is better and 0.25
-    points do not matter, if nothing else is said. Of anything else both must be said, for both
-    decide what a verdict means.
+    Of a share (all values from 0 to 1) 0.25 points do not matter, and where its name is one of
+    successes, as accuracy or macro_f1, more is better, if nothing else is said. All else must be
+    said, for it decides what a verdict means.
 
     baseline: the first variant if None. higher, lower: metrics of which more, or less, is better.
     margins: as `METRIC=NUMBER`, or a number for all; as the tables write differences, so in points
@@ -188,8 +224,9 @@ def judge_results(
         if metric in higher and metric in lower:
             raise UserError(f"--higher {metric} and --lower {metric} contradict each other.")
         told = metric in (*higher, *lower)
-        if not told and not (share and not LESS_IS_BETTER.search(metric.lower())):
-            unsaid.append(f"which way is better, with --higher {metric} or --lower {metric}")
+        if not told and not (share and _is_success(metric)):
+            more = "" if metric in said or not share else f" and --margin {metric}=0.01"
+            unsaid.append(f"which way is better, with --higher {metric}, or --lower {metric}{more}")
         if not share and metric not in said:
             unsaid.append(f"which difference does not matter, as --margin {metric}=0.01")
         if unsaid:
@@ -200,7 +237,9 @@ def judge_results(
         ordered = {first: by_variant[first], **by_variant}
         judged.append(_judge(metric, unit, margin, ordered, results.right))
     if unsaid:
-        raise UserError(f"Not every metric is a share of successes, so say {'; '.join(unsaid)}.")
+        raise UserError(
+            f"Not every metric is known to be a share of successes, so say {'; '.join(unsaid)}."
+        )
     return judged
 
 
@@ -237,6 +276,10 @@ def _judge(
         label: paired(by_variant[label], by_variant[baseline], margin=margin) for label in others
     }
     shared = {label: pair for label, pair in pairs.items() if pair is not None}
+    if not shared:
+        seeds = {label: ", ".join(found) for label, found in by_variant.items()}
+        told = "; ".join(f"{label} has {found}" for label, found in seeds.items())
+        raise UserError(f"No variant shares a seed with {baseline}, so nothing pairs: {told}.")
     return Judged(
         metric=metric,
         unit=unit,
@@ -308,6 +351,8 @@ def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str,
         where, rows = str(given), read_rows(Path(given))
     else:
         cells = given.rename(columns=str).astype(object)
+        if twice := [*cells.columns[cells.columns.duplicated()]]:
+            raise UserError(f"The frame has more than one column {twice[0]}. Leave one.")
         where, rows = "The frame", cells.where(cells.notna(), None).to_dict("records")
     if not rows:
         raise UserError(f"{where} holds no result. A row is one run: variant, seed, its metrics.")
@@ -331,9 +376,8 @@ def _baseline(given: str | None, variants: Sequence[str]) -> str:
     if given is None:
         return variants[0]
     if given not in variants:
-        near = get_close_matches(given, variants, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserError(f"There is no variant {given!r}.{hint} Here are {', '.join(variants)}.")
+        near = did_you_mean(given, variants)
+        raise UserError(f"There is no variant {given!r}.{near} Here are {', '.join(variants)}.")
     return given
 
 

@@ -9,6 +9,7 @@ from attnexp.report import figures, html, insight
 from attnexp.report.comparison import Comparison
 from attnexp.report.tables import where_measured
 from attnexp.runs.result import Run
+from attnexp.statistics.verdict import POINTS
 
 KINDS = ("svg", "pdf", "png")
 """Of files, by their names' ends."""
@@ -71,7 +72,7 @@ def _forest(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn
     return [figures.forest(comparison)], [
         f"Accuracy minus {baseline}'s, with its 95 % interval",
         where_measured(comparison),
-        f"Shaded: ± {100 * comparison.margin:.2f} points, declared not to matter.",
+        f"Shaded: ± {POINTS.margin(comparison.margin)} points, declared not to matter.",
     ]
 
 

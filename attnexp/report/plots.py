@@ -7,18 +7,15 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.text import Text
 
+from attnexp.report.comparison import Comparison, Difference, Variant
 from attnexp.report.tables import VERDICT_STYLES
 from attnexp.statistics.verdict import POINTS
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from attnexp.report.comparison import Comparison, Difference, Variant
 
 Number = TypeVar("Number", int, float)
 
@@ -44,7 +41,7 @@ ASCII = str.maketrans(
 """One character for each, so columns stay where they are."""
 
 
-def show(comparison: "Comparison", console: "Console") -> None:
+def show(comparison: Comparison, console: Console) -> None:
     """Print both, as wide as the console and in what it can write."""
     width, ascii_only = console.width, console.options.ascii_only
     colour = console.color_system is not None
@@ -57,7 +54,7 @@ def show(comparison: "Comparison", console: "Console") -> None:
             console.print(picture, soft_wrap=True)
 
 
-def curves(comparison: "Comparison", *, width: int, colour: bool, ascii_only: bool = False) -> Text:
+def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool = False) -> Text:
     """Mean validation accuracy by epoch, a line for each variant; empty where all is one epoch.
 
     A letter marks a variant's mean, its capital K's figure. Marks that would fall on one another
@@ -121,7 +118,7 @@ def curves(comparison: "Comparison", *, width: int, colour: bool, ascii_only: bo
     )
 
 
-def forest(comparison: "Comparison", *, width: int, ascii_only: bool = False) -> Text:
+def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> Text:
     """Differences from the baseline with their intervals on one axis; empty where there are none.
 
     Labels that cannot be told apart beside the axis stand above it.
@@ -195,7 +192,7 @@ def _bar(background: Sequence[str], low: int, mean: int, high: int) -> str:
     return "".join(cells)
 
 
-def _ends(difference: "Difference") -> tuple[float, float, float]:
+def _ends(difference: Difference) -> tuple[float, float, float]:
     """Low, mean and high in points; the mean thrice where one seed gives no interval."""
     pair = difference.figures["accuracy"]
     mean = pair.difference.mean
@@ -203,7 +200,7 @@ def _ends(difference: "Difference") -> tuple[float, float, float]:
     return 100 * low, 100 * mean, 100 * high
 
 
-def _numbers(difference: "Difference") -> str:
+def _numbers(difference: Difference) -> str:
     pair = difference.figures["accuracy"]
     return POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
 
@@ -267,7 +264,7 @@ def _seeds(n: int) -> str:
     return "one seed" if n == 1 else f"{n} seeds"
 
 
-def _named(variant: "Variant", with_seeds: bool) -> str:
+def _named(variant: Variant, with_seeds: bool) -> str:
     return f"{variant.label}, {_seeds(len(variant.seeds))}" if with_seeds else variant.label
 
 

@@ -1,6 +1,6 @@
 """Comparisons as tables of text, before any format: `formats.py` prints them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,9 @@ from attnexp.report.comparison import (
     Sequential,
     Variant,
 )
-from attnexp.runs.points import Point
 from attnexp.statistics.paired import McNemar, Mean, Paired
 from attnexp.statistics.sequential import in_words as decision_in_words
-from attnexp.statistics.verdict import POINTS, Judgement, Unit, Verdict
+from attnexp.statistics.verdict import POINTS, Judgement, Unit, Verdict, p_value
 
 HEADINGS = {
     "train_loss": "loss",
@@ -50,12 +49,14 @@ VERDICT_STYLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Cells as text. A row whose first cell is `K` holds published figures."""
+    """Cells as text."""
 
     title: str
     columns: list[str]
     rows: list[list[str]]
     notes: list[str]
+    published: Collection[int] = ()
+    """Rows that hold K's figures, by place."""
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -126,10 +127,11 @@ def epochs(comparison: Comparison) -> list[Table]:
 
 def _epochs(variant: Variant, comparison: Comparison) -> Table:
     names = [name for name in METRICS if name in variant.epochs[0].figures]
-    rows = []
+    rows, published = list[list[str]](), list[int]()
     for epoch in variant.epochs:
         rows.append([str(epoch.epoch), *(_metric(name, epoch.figures[name]) for name in names)])
         if epoch.k:
+            published.append(len(rows))
             rows.append(["K", *(_published(name, epoch) for name in names)])
     notes = []
     if "train_accuracy_after" in names:
@@ -142,6 +144,7 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
         columns=["epoch", *(HEADINGS[name] for name in names)],
         rows=rows,
         notes=notes,
+        published=published,
     )
 
 
@@ -199,12 +202,13 @@ def summary(comparison: Comparison) -> Table:
     """Accuracy of every variant, and its difference from the baseline's."""
     points = [point.name for point in comparison.points]
     unequal = _unequal(comparison)
-    rows = []
+    rows, published = list[list[str]](), list[int]()
     for variant in comparison.variants:
         values = [_metric("accuracy", variant.points[name]["accuracy"]) for name in points]
         size = [f"{variant.parameters:,}", f"{variant.flops_per_example / 1e6:.1f} M"]
         rows.append([variant.label, str(len(variant.seeds)), *values, *size[: 2 * bool(unequal)]])
         if all(name in variant.k for name in points):
+            published.append(len(rows))
             rows.append(["K", "1", *(f"{100 * variant.k[name]:.2f}" for name in points)])
     for label, found in comparison.differences.items():
         if found:
@@ -214,17 +218,21 @@ def summary(comparison: Comparison) -> Table:
     notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
     notes += [*comparison.diverged, *comparison.damaged]
     notes.append("Accuracy in %, differences in points, mean ± standard deviation over seeds.")
-    notes += [_about(point) for point in comparison.points]
+    notes += [f"{point.name}: {point.about}." for point in comparison.points]
     notes += unequal
     if comparison.order_blind_ceiling is not None:
         ceiling = f"{100 * comparison.order_blind_ceiling:.2f}"
-        notes.append(f"Synthetic reviews: a model blind to word order reaches {ceiling} at most.")
+        notes.append(
+            f"Synthetic reviews: a model blind to word order reaches {ceiling} at most on the "
+            f"whole test set."
+        )
     columns = ["variant", "n", *points, *(["parameters", "FLOPs"] if unequal else [])]
     return Table(
         title=f"Accuracy on {where_measured(comparison)}",
         columns=columns,
         rows=[row + [""] * (len(columns) - len(row)) for row in rows],
         notes=notes,
+        published=published,
     )
 
 
@@ -270,7 +278,7 @@ def beside_accuracy(comparison: Comparison) -> Table:
 
 def statistics(comparison: Comparison) -> list[Table]:
     """A table for each difference from the baseline."""
-    num_judged = len(comparison.differences)
+    num_judged = sum(map(bool, comparison.differences.values()))
     return [
         _statistics(_minus(label, comparison), found, num_judged, comparison)
         for label, found in comparison.differences.items()
@@ -310,8 +318,8 @@ def _sequential(study: Sequential, comparison: Comparison) -> Table:
     looks = ", ".join(map(str, design.looks))
     notes = [
         f"Declared before: up to {design.looks[-1]} seeds, looks at n = {looks}, "
-        f"±{100 * design.margin:g} points as equivalent, {design.alpha:g} for false findings over "
-        f"all looks and variants.",
+        f"±{POINTS.margin(design.margin)} points as equivalent, {design.alpha:g} for false "
+        f"findings over all looks and variants.",
         "Seeds are added until this is decided. Every other p, interval and verdict here takes n "
         "as fixed beforehand, and is not for stopping.",
     ]
@@ -355,7 +363,7 @@ def grounds(
 ) -> list[list[str]]:
     """What verdicts stand on, a column each; one margin for all. The last row is how many seeds
     would settle what is open. right: McNemar's test by seed, where there are predictions."""
-    margin = unit.plain(next(iter(pairs.values())).margin)
+    margin = unit.margin(next(iter(pairs.values())).margin)
     said = f"difference,{unit.name}" if unit.name else "difference"
     rows = [
         [said, *(_spread(pair, unit) for pair in pairs.values())],
@@ -374,7 +382,7 @@ def grounds(
         rows.append([f"p, Holm over {num_judged}", *holm])
     rows += [
         ["P(better)", *(_better(pair, unit) for pair in pairs.values())],
-        ["Cohen's dz", *(_number(pair.dz, "+.2f") for pair in pairs.values())],
+        ["Cohen's dz", *("–" if pair.dz is None else f"{pair.dz:+.2f}" for pair in pairs.values())],
         [f"p, TOST ±{margin}", *(_p(judgement.p_equivalent_holm) for judgement in judged.values())],
     ]
     if any(right.values()):
@@ -399,10 +407,6 @@ def by_seed(pair: Paired, unit: Unit = POINTS) -> str:
 
 def _minus(label: str, comparison: Comparison) -> str:
     return f"{label} − {comparison.variants[0].label}"
-
-
-def _about(point: Point) -> str:
-    return f"{point.name}: {point.about}."
 
 
 def _metric(name: str, figure: Mean) -> str:
@@ -455,11 +459,7 @@ def _more_seeds(judgement: Judgement) -> str:
 def _p(p: float | None) -> str:
     if p is None:
         return "–"
-    return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
-
-
-def _number(value: float | None, digits: str) -> str:
-    return "–" if value is None else f"{value:{digits}}"
+    return p_value(p, 4) if p >= 0.0001 else f"{p:.0e}"
 
 
 def _published(name: str, epoch: EpochSummary) -> str:

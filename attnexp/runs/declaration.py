@@ -7,6 +7,7 @@ from typing import Any
 from attnexp.errors import UserError
 from attnexp.runs.points import figures
 from attnexp.runs.result import Run
+from attnexp.statistics.paired import difference_of
 from attnexp.statistics.sequential import Design
 
 
@@ -33,7 +34,7 @@ class Declaration:
 
     def expect(self, other: "Declaration") -> None:
         """Raise `UserError` where the other one is not the same."""
-        if self == other:
+        if self == other and [*self.runs] == [*other.runs]:  # the first is the baseline
             return
         mine, others = self._in_words(), other._in_words()
         changed = [f"{name} {mine[name]}, not {others[name]}" for name in mine
@@ -64,9 +65,8 @@ class Declaration:
                 yield figures(run.result, self.metric)["accuracy"]
 
         first, *others = ((label, list(accuracies(label))) for label in self.runs)
-        # Rounded as in `statistics.paired`, so that equal differences are equal.
         return {
-            label: [round(one - base, 12) for one, base in zip(own, first[1], strict=False)]
+            label: [difference_of(*pair) for pair in zip(own, first[1], strict=False)]
             for label, own in others
         }
 

@@ -5,7 +5,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -83,7 +83,6 @@ def load(folder: Path) -> Manifest | None:
         tree = json.loads(file.read_text())
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        tree.pop("name", None)  # which the folder has, and once stood here too
         declared = tree.get("declaration")
         found = Manifest(
             **{
@@ -142,7 +141,9 @@ def load_runs(
         if not found and len(reasons) == before:
             raise UserError(f"There is no finished run in {folder}.")
         for run in found:
-            unique.setdefault((run.result.run_id, run.label), run)
+            key = run.result.run_id, run.label
+            studies = unique[key].studies if key in unique else ()
+            unique[key] = replace(run, studies=(*studies, *run.studies))
     if not unique:
         raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
     for reason in reasons:
@@ -151,17 +152,19 @@ def load_runs(
 
 
 def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) -> list[Run]:
-    found = []
+    found, missing = [], 0
     for entry in study.runs:
         path = store.run_dir(folder.parent, entry.run_id)
-        if store.has_finished(path):
-            try:
-                result = store.load(path)
-            except UserError as error:
-                left_out(str(error))
-            else:
-                found.append(Run(path=path, result=result, label=entry.variant, study=folder))
-    if missing := len(study.runs) - len(found):
+        if not store.has_finished(path):
+            missing += 1
+            continue
+        try:
+            result = store.load(path)
+        except UserError as error:
+            left_out(str(error))
+        else:
+            found.append(Run(path=path, result=result, label=entry.variant, studies=(folder,)))
+    if missing:
         progress.note(
             f"{folder}: {missing} of {len(study.runs)} runs are missing. This makes them: "
             f"{study.commands[-1]}"

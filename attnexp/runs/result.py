@@ -164,8 +164,8 @@ class Run:
     result: RunResult
     label: str = ""
     """What its study calls the variant; empty outside of one, where its settings name it."""
-    study: Path | None = None
-    """The folder of that study."""
+    studies: tuple[Path, ...] = ()
+    """The folders of the studies that have it under that label."""
 
     def read(self, name: str) -> bytes:
         """What is in a file of its folder. Raises `UserError` where that is not what was written,

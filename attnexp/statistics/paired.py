@@ -98,18 +98,25 @@ class McNemar:
     """Two-sided and exact: a fair coin over the examples on which they differ."""
 
 
+def difference_of(one: float, other: float) -> float:
+    """one - other, rounded to 12 decimals, of numbers below 1 to as many digits: far below one
+    example of a test set, and above the noise of subtracting doubles, so that equal differences are
+    equal: 0.8525 - 0.85 and 0.9025 - 0.9 are both 0.0025.
+    """
+    larger = max(abs(one), abs(other), 1e-290)
+    return round(one - other, 12 - math.ceil(math.log10(larger)) if larger < 1 else 12)
+
+
 def paired(
     variant: Mapping[str, float], baseline: Mapping[str, float], *, margin: float = MARGIN
 ) -> Paired | None:
     """Compare two variants over the replicates they share; None where they share none.
 
     ValueError where a shared figure is not finite (its comparisons would be silently false and its
-    p a zero), or the margin not above 0. Differences are rounded to 12 decimals, far below one
-    example of a test set and above the noise of subtracting doubles near 1, so that equal
-    differences are equal: 0.8525 - 0.85 and 0.9025 - 0.9 are both 0.0025.
+    p a zero), or the margin not above 0.
     """
     by_seed = {
-        seed: round(variant[seed] - baseline[seed], 12) for seed in variant if seed in baseline
+        seed: difference_of(variant[seed], baseline[seed]) for seed in variant if seed in baseline
     }
     if margin <= 0:
         raise ValueError(f"margin must be above 0, not {margin}")
@@ -140,8 +147,9 @@ def paired(
 
 
 def smallest_p(n: int) -> float:
-    """The p of n differences of one sign: of 2^n flips, those to all plus and all minus."""
-    return 2.0 ** (1 - n)
+    """The p of n differences of one sign: of 2^n flips, those to all plus and all minus; of random
+    ones, the flip at hand."""
+    return 2.0 ** (1 - n) if n <= EXACT_TO else 1 / (FLIPS + 1)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

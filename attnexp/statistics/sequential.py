@@ -39,6 +39,8 @@ NUM_STUDIES = 1_000_000
 NUM_FUTURES = 400
 """Drawn for the chance that the next look decides: a standard error of 2.5 % at most."""
 
+UNDECIDED = (None, Verdict.inconclusive)
+
 Flags = NDArray[np.bool_]
 
 
@@ -201,9 +203,9 @@ def decide(differences: Mapping[str, Sequence[float]], plan: Design) -> dict[str
         while news:  # what is found of one changes what the others may spend
             share, news = _Share.of(found.values(), plan.alpha), False
             for name, d in differences.items():
-                if found[name].verdict is None and len(d) >= n:
+                if found[name].verdict in UNDECIDED and len(d) >= n:
                     found[name] = tests(name, share).at(n)
-                    news = news or found[name].verdict is not None
+                    news = news or found[name].verdict not in UNDECIDED
     return found
 
 
@@ -235,7 +237,7 @@ def in_words(decision: Decision, plan: Design) -> str:
     assert decision.mean is not None
     size = f"{POINTS.signed(decision.mean)} points{POINTS.interval(decision.low, decision.high)}"
     differs = _against(decision.p, decision.bound)
-    within = f"within ±{100 * plan.margin:.2f}"
+    within = f"within ±{POINTS.margin(plan.margin)}"
     within += f" with {_against(decision.p_equivalent, decision.bound_equivalent)}"
     match decision.verdict:
         case Verdict.helps | Verdict.hurts:

@@ -18,6 +18,9 @@ from attnexp.statistics.paired import (
     smallest_p,
 )
 
+ALPHA = 0.05
+"""Share of studies of nothing in which something may be found."""
+
 
 class Verdict(StrEnum):
     """What may be said of a variant against its baseline."""
@@ -45,6 +48,10 @@ class Unit:
     def plain(self, value: float) -> str:
         """`1.40`."""
         return f"{self.scale * value:{self.digits}}"
+
+    def margin(self, value: float) -> str:
+        """`0.25`, and as many digits as it was given with."""
+        return f"{self.scale * value:.4g}"
 
     def interval(self, low: float | None, high: float | None) -> str:
         """` [+0.90, +1.90]`, to stand behind a difference; nothing where there is none."""
@@ -74,7 +81,7 @@ class Judgement:
 
 
 def judge(
-    pairs: Mapping[str, Paired], *, alpha: float = 0.05, unit: Unit = POINTS
+    pairs: Mapping[str, Paired], *, alpha: float = ALPHA, unit: Unit = POINTS
 ) -> dict[str, Judgement]:
     """Judge variants that were compared with the same baseline, by name.
 
@@ -96,7 +103,8 @@ def judge(
     """
     ps = [pair.p for pair in pairs.values()]
     p_holm = holm(ps)
-    p_equivalent = holm([_or_one(pair.p_equivalent) for pair in pairs.values()])
+    # one seed has none
+    p_equivalent = holm([1.0 if p.p_equivalent is None else p.p_equivalent for p in pairs.values()])
     judged = {}
     for i, (name, pair) in enumerate(pairs.items()):
         case = _Case(
@@ -135,7 +143,7 @@ def _judge(case: _Case) -> Judgement:
         verdict = Verdict.equivalent
         tost = f"by TOST, {_p(case.p_equivalent)}{_over(case, ' (Holm over {})')}"
         real = f"real, {_grounds(case)}, but " if side else ""
-        said = f"{_size(case)} is {real}within ±{case.unit.plain(pair.margin)} {tost}, n = {n}"
+        said = f"{_size(case)} is {real}within ±{case.unit.margin(pair.margin)} {tost}, n = {n}"
     elif side:
         verdict = side
         said = f"{_size(case)}, {_grounds(case)}, n = {n}"
@@ -193,9 +201,10 @@ def _to_go(case: _Case) -> tuple[int | None, str]:
         target, what = shown, "settle a difference of this size"
     else:
         target = ruled_out
-        what = f"show equivalence within ±{case.unit.plain(pair.margin)} if there is no difference"
+        what = f"show equivalence within ±{case.unit.margin(pair.margin)} if there is no difference"
     assert target is not None
-    more = max(target, case.fewest, n + 1) - n
+    fewest = case.fewest if target is shown else 0  # TOST has no such floor
+    more = max(target, fewest, n + 1) - n
     return more, f"; about {_seeds(more, 'more ')} would {what} (80 % power)"
 
 
@@ -219,7 +228,14 @@ def _grounds(case: _Case) -> str:
 
 
 def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    return "p < 0.001" if p < 0.001 else f"p = {p_value(p, 3)}"
+
+
+def p_value(p: float, decimals: int) -> str:
+    """With more decimals where rounding would put it on the other side of 0.05."""
+    while (round(p, decimals) <= ALPHA) is not (p <= ALPHA):
+        decimals += 1
+    return f"{p:.{decimals}f}"
 
 
 def _over(case: _Case, text: str) -> str:
@@ -229,7 +245,3 @@ def _over(case: _Case, text: str) -> str:
 
 def _seeds(n: int, more: str = "") -> str:
     return f"{n} {more}seed" + "s" * (n != 1)
-
-
-def _or_one(p: float | None) -> float:
-    return 1.0 if p is None else p

@@ -6,6 +6,7 @@ from a named study.
 
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,6 +89,10 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     else:
         found = load_study(study)
         name, variants, levels = _safe(found.name), found.variants, found.levels
+        varied = {word.partition("=")[0] for own in variants.values() for word in own}
+        for word in words:
+            if word.partition("=")[0] in varied:
+                raise UserError(f"{word}: study={study} varies that itself. Leave it out.")
         words = [*found.overrides, *words]
     jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
     for label, variant in variants.items():
@@ -104,13 +109,17 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
             raise error
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
+    for label, times in Counter(label for _, label in {(j.variant, j.label) for j in jobs}).items():
+        if times > 1:
+            raise UserError(f"{label} is asked for {times} times. Give every value once.")
+    jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
     labelled = {job.label: levels.get(job.label, {}) for job in jobs}
     if levels and not all(labelled.values()):
         progress.note(f"{name}: with axes besides its two factors, no interaction is shown.")
     return Sweep(
         name=name,
         variants=labelled,
-        jobs=_seed_by_seed(jobs, list(labelled)),
+        jobs=_seed_by_seed(jobs),
         executor=compose_executor(executor_words),
         command=command,
     )
@@ -177,14 +186,7 @@ def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, st
     return zip(*axes.values(), strict=True)
 
 
-def _seed_by_seed(jobs: list[Job], labels: list[str]) -> list[Job]:
-    """Sorted by seed, then by variant."""
-    seeds = ("init", "order", "split")
-    place = {label: number for number, label in enumerate(labels)}
-    return sorted(
-        jobs,
-        key=lambda job: (
-            *(job.config.seed, *(job.config.seed_of(source) for source in seeds)),
-            place[job.label],
-        ),
-    )
+def _seed_by_seed(jobs: list[Job]) -> list[Job]:
+    """Sorted by seed; of one seed the variants stay in their order."""
+    sources = ("init", "order", "split")
+    return sorted(jobs, key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])

@@ -2,9 +2,11 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -12,8 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnexp.errors import UserError
 from attnexp.progress import duration
 from attnexp.runs import store
+from attnexp.runs.result import RunResult
 from attnexp.sweeps.executors.choose import for_executor
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, made_again, slots, survey
@@ -113,11 +117,17 @@ def _expected(
     firsts = {entry.job.variant: entry for entry in reversed(missing)}
     expected = {}
     for variant, first in firsts.items():
-        before = (entry for entry in entries if entry.before and entry.job.variant == variant)
-        finished = [store.load(entry.path) for entry in islice(before, MOST_READ)]
+        before = (entry.path for entry in entries if entry.before and entry.job.variant == variant)
+        finished = list(islice(_readable(before), MOST_READ))
         job = for_executor(first.job, sweep.executor, alone=alone)
         expected[variant] = estimate.seconds(job.config, finished)
     return expected
+
+
+def _readable(folders: Iterable[Path]) -> Iterator[RunResult]:
+    for folder in folders:
+        with suppress(UserError):  # the sweep itself says what is wrong with it
+            yield store.load(folder)
 
 
 def show(preview: Preview, console: Console) -> None:

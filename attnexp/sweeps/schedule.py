@@ -47,7 +47,7 @@ class Entry:
     identity: Identity
     status: Status = Status.waiting
     outcome: Run | Failure | None = None
-    study: Path | None = None
+    studies: tuple[Path, ...] = ()
     """The folder of what it belongs to."""
     before: bool = False
     """It had finished before this sweep came to it."""
@@ -76,7 +76,7 @@ def survey(sweep: Sweep) -> list[Entry]:
                 fingerprints[reads] = read_inputs(job.config).fingerprint
             variants[job.variant] = VariantIdentity.of(job.config, fingerprints[reads])
         identity = variants[job.variant].with_seeds(job.config)
-        entries.append(Entry(replace(job, identity=identity), identity, study=directory))
+        entries.append(Entry(replace(job, identity=identity), identity, studies=(directory,)))
     finished = store.finished(sweep.out, (entry.identity.run_id for entry in entries))
     for entry in entries:
         if entry.identity.run_id in finished:
@@ -167,6 +167,7 @@ def _work_off(
     observe: Observer,
 ) -> None:
     running: dict[int, Entry] = {}
+    stopping = False
     while todo or running:
         starting = _next(todo, executor.slots - len(running))
         for entry in starting:
@@ -185,8 +186,9 @@ def _work_off(
                 _later(entry, todo)
                 continue
             _record(entry, outcome)
-            if entry.status is Status.failed and on_error is OnError.stop:
-                todo.clear()
+            stopping = stopping or (entry.status is Status.failed and on_error is OnError.stop)
+        if stopping:  # what is done elsewhere may have come back to the list
+            todo.clear()
     observe(entries, executor)
 
 
@@ -229,7 +231,7 @@ def _record(entry: Entry, outcome: Outcome | None) -> None:
     match outcome:
         case Run():
             entry.status = Status.done
-            entry.outcome = replace(outcome, label=entry.job.label, study=entry.study)
+            entry.outcome = replace(outcome, label=entry.job.label, studies=entry.studies)
         case Failure(reason=reason):
             entry.status, entry.outcome = Status.failed, Failure(entry.job, reason)
 

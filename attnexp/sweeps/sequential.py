@@ -11,7 +11,6 @@ from attnexp.runs.declaration import Declaration
 from attnexp.runs.points import POINTS
 from attnexp.runs.result import Run
 from attnexp.statistics import sequential
-from attnexp.statistics.paired import smallest_p
 from attnexp.statistics.sequential import Decision, Design
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, Observer, carry_out, survey
@@ -48,7 +47,8 @@ def plan_until_decided(
     if any(word.partition("=")[0] == "seed" for word in words):
         raise UserError("--until decided counts the seeds itself, from 0; leave out seed=.")
     sweep = plan([*words, f"seed=range({max_seeds})"], zipped=zipped)
-    _check(sweep, max_seeds)
+    design = sequential.design(max_seeds, margin=margin, alpha=ALPHA)
+    _check(sweep, design)
     points = [point.name for point in POINTS[sweep.jobs[0].config.train.protocol]]
     if metric not in (None, *points):
         raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
@@ -56,7 +56,7 @@ def plan_until_decided(
     options += ["--metric", metric or points[0], *(["--zip"] if zipped else [])]
     entries = survey(sweep)
     declaration = Declaration(
-        design=sequential.design(max_seeds, margin=margin, alpha=ALPHA),
+        design=design,
         metric=metric or points[0],
         runs={
             label: tuple(e.identity.settings for e in entries if e.job.label == label)
@@ -71,15 +71,16 @@ def plan_until_decided(
     )
 
 
-def _check(sweep: Sweep, max_seeds: int) -> None:
+def _check(sweep: Sweep, design: Design) -> None:
     """Whether there is anything to decide, and may be."""
     first, num_variants = sweep.jobs[0].config, len(sweep.variants) - 1
     if not num_variants:
         raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
-    if smallest_p(max_seeds) > ALPHA / num_variants:
+    clearest = sequential.flip([1.0] * design.looks[-1], design, alpha=design.alpha / num_variants)
+    if clearest.rejected_at is None:
         raise UserError(
-            f"With {max_seeds} seeds nothing can be decided of {num_variants} variants. Give a "
-            f"larger --max-seeds."
+            f"With {design.looks[-1]} seeds nothing can be decided of {num_variants} variants. "
+            f"Give a larger --max-seeds."
         )
     if max(Counter((job.label, job.config.seed) for job in sweep.jobs).values()) > 1:
         raise UserError("--until decided counts by seed= alone; give seeds.* one value each.")

@@ -3,9 +3,7 @@
 import json
 import time
 from collections import Counter
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import Any
 
 from rich.live import Live
 from rich.table import Table
@@ -21,18 +19,8 @@ from attnexp.sweeps.schedule import Entry, Status
 from attnexp.sweeps.sequential import Standing
 
 
-@dataclass(frozen=True, slots=True)
-class Underway:
-    """How far a run has come, read from its `metrics.jsonl`."""
-
-    num_epochs: int
-    accuracy: float | None
-    """On the validation set, after the last epoch so far."""
-    examples_per_second: float | None
-
-
 class Watch:
-    """Give it to `schedule.carry_out`, inside a `with`."""
+    """Give it to `schedule.carry_out`, and close it in the end."""
 
     def __init__(self) -> None:
         self.live = Live(
@@ -42,15 +30,8 @@ class Watch:
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take the live table away."""
         self.live.stop()
 
     def __call__(self, entries: list[Entry], executor: Executor | None) -> None:
@@ -156,18 +137,17 @@ def best_so_far(entries: list[Entry]) -> str:
 
 def _share_done(entry: Entry) -> float:
     if entry.status is Status.running:
-        return look(entry).num_epochs / entry.job.config.num_epochs
+        return _so_far(entry)[0] / entry.job.config.num_epochs
     return float(entry.status in (Status.done, Status.failed))
 
 
-def look(entry: Entry) -> Underway:
-    """What the folder of a run shows of it so far."""
+def _so_far(entry: Entry) -> tuple[int, dict[str, Any]]:
+    """How many epochs of a run are in its `metrics.jsonl`, and the last of them."""
     try:
         lines = (store.part_of(entry.path) / store.METRICS).read_text().splitlines()
-        row = json.loads(lines[-1])
+        return len(lines), json.loads(lines[-1])
     except (OSError, IndexError, ValueError):  # not begun, or a line half written
-        return Underway(0, None, None)
-    return Underway(len(lines), row["val_accuracy"], row["examples_per_second"])
+        return 0, {}
 
 
 def _where(design: Design, n: int) -> str:
@@ -175,8 +155,8 @@ def _where(design: Design, n: int) -> str:
 
 
 def _underway(entry: Entry) -> Text:
-    found = look(entry)
-    epochs = f"epoch {found.num_epochs + 1}/{entry.job.config.num_epochs}"
-    if found.accuracy is None or found.examples_per_second is None:
+    num_epochs, row = _so_far(entry)
+    epochs = f"epoch {num_epochs + 1}/{entry.job.config.num_epochs}"
+    if not row:
         return Text(epochs)
-    return Text(f"{100 * found.accuracy:.2f}  {found.examples_per_second:,.0f}/s  {epochs}")
+    return Text(f"{100 * row['val_accuracy']:.2f}  {row['examples_per_second']:,.0f}/s  {epochs}")

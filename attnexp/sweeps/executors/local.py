@@ -58,12 +58,18 @@ class Processes:
         resource_tracker.ensure_running()  # it unblocks SIGINT, which `start` may find blocked
 
     def start(self, jobs: list[Job]) -> None:
-        """Give each to an idle process, or to a new one."""
+        """Give each to an idle process, or to a new one where there is none or it is gone."""
         for job in jobs:
             idle = [worker for worker in self.workers if worker.job is None]
-            worker = idle[0] if idle else self._new_worker()
+            try:
+                worker = idle[0] if idle else self._new_worker()
+                worker.pipe.send(job)
+            except ConnectionError:  # it was ended while it had nothing to do
+                self.workers.remove(worker)
+                worker.process.join()
+                worker = self._new_worker()
+                worker.pipe.send(job)
             worker.job = job
-            worker.pipe.send(job)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """What the processes sent; a process that is gone failed its run."""

@@ -16,11 +16,8 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class Elsewhere:
     """A run that another sweep is doing, or has just done."""
-
-    job: Job
 
 
 Outcome = Run | Failure | Elsewhere
@@ -50,7 +47,7 @@ def do(job: Job) -> Outcome:
         with open_run(job.config, overrides=job.overrides, planned=job.identity) as run:
             result = work_through(run)
     except Busy:
-        return Elsewhere(job)
+        return Elsewhere()
     except (UserError, RunFailed) as error:
         return Failure(job, str(error))
     except Exception as error:  # a full disk, a lack of memory, a mistake of ours: see run.log
