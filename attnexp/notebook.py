@@ -43,7 +43,12 @@ class Shown(list[T]):
 
     def _printed(self) -> Console:
         console = Console(
-            file=io.StringIO(), record=True, width=80, highlight=False, force_jupyter=False
+            file=io.StringIO(),
+            record=True,
+            width=80,
+            highlight=False,
+            emoji=False,
+            force_jupyter=False,
         )
         self._show(self, console)
         return console

@@ -17,7 +17,7 @@ from rich.text import Text
 
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False, force_jupyter=False)
+console = Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
 """For everything that is not a result. A notebook gets plain lines, as a pipe does."""
 
 

@@ -132,7 +132,8 @@ def console() -> "Console":
     from rich.console import Console
 
     # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 80)
+    width = None if sys.stdout.isatty() else 80
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def emit(result: str | dict[str, Any]) -> None:

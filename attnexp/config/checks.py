@@ -17,7 +17,8 @@ def check_bounds(config: Any) -> None:
             raise UserError(f"{key} must be below 2^63 (9.2e18); got {value:.3e}.")
         endless = isinstance(value, float) and not math.isfinite(value)
         if endless or any(violated(value, bound) for bound in bounds):
-            raise UserError(f"{key} must be {in_words(bounds) or 'a finite number'}; got {value}.")
+            wanted = "a finite number" if endless else in_words(bounds)
+            raise UserError(f"{key} must be {wanted}; got {value}.")
 
 
 def check(config: RunConfig) -> None:

@@ -106,4 +106,4 @@ def _not_empty(texts: Iterable[str]) -> Iterator[str]:
             found = True
             yield stripped
     if not found:
-        raise UserError("There is no text to read: give one, --file FILE, or lines on stdin.")
+        raise UserError("There is no text to read. Give one that holds a word.")

@@ -41,6 +41,8 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
         result.config["data"] = {"name": "files", **kept}
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
     where = device.prepare(config.train)
+    model = build_model(config, len(result.classes)).to(where)
+    load_weights(run, model)  # which may be missing, so before the data are read
     if elsewhere:
         test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
@@ -51,8 +53,6 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    model = build_model(config, len(result.classes)).to(where)
-    load_weights(run, model)
     if config.train.fast:
         take_fast_path(model)
     return result.test, evaluate(model, Examples.of(test, where), config.train.precision)
