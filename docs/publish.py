@@ -2,10 +2,10 @@
 
     python docs/publish.py outputs/blog
 
-Of every run its `result.json` and, a bit a text, what it had right: 14 kB a run on IMDB, from which
-`attnexp report` makes the same tables. Its figures are those of the run; the checksums beside them
-are of what is published, those of all that the run wrote stand in its provenance. A study that was
-published before is replaced, and runs that no study names any more are removed.
+Of every run its `result.json` and, a bit a text, what it had right: 12 kB a run on IMDB, from which
+`attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
+them of what is published. A study that was published before is replaced, and runs that no study
+names any more are removed.
 """
 
 import shutil
@@ -62,9 +62,7 @@ def copy(run: Run, target: Path) -> None:
     target.mkdir(parents=True)
     packed = {predictions.CORRECT + point: np.packbits(one) for point, one in right.items()}
     predictions.save(target, packed)
-    provenance = {**run.result.provenance, "files": run.result.files}
-    result = replace(run.result, provenance=provenance, files=store.digests(target))
-    store.save(target, result)
+    store.save(target, replace(run.result, files=store.digests(target)), indent=0)
 
 
 if __name__ == "__main__":

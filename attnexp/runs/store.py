@@ -194,9 +194,9 @@ def digests(part: Path) -> dict[str, str]:
     return {name: digest((part / name).read_bytes()) for name in names if not name.startswith(".")}
 
 
-def save(path: Path, result: RunResult) -> None:
+def save(path: Path, result: RunResult, indent: int = 1) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
-    text = json.dumps(result.to_json(), indent=1)
+    text = json.dumps(result.to_json(), indent=indent)
     with writing(path), atomic_write(path / RESULT) as file:
         file.write(f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode())
 
