@@ -2,7 +2,7 @@
 
     python docs/publish.py outputs/blog
 
-Of every run its `result.json` and, a bit a text, what it had right: 12 kB a run on IMDB, from which
+Of every run its `result.json` and, a bit a text, what it had right: 10 kB a run on IMDB, from which
 `attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
 them of what is published. A study that was published before is replaced, and runs that no study
 names any more are removed.
@@ -12,8 +12,6 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from attnexp.errors import UserError
 from attnexp.report.comparison import correct
@@ -60,7 +58,7 @@ def copy(run: Run, target: Path) -> None:
     right = correct(run)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    packed = {predictions.CORRECT + point: np.packbits(one) for point, one in right.items()}
+    packed = {predictions.CORRECT + point: predictions.pack(bits) for point, bits in right.items()}
     predictions.save(target, packed)
     store.save(target, replace(run.result, files=store.digests(target)), indent=0)
 

@@ -425,7 +425,7 @@ def correct(run: Run) -> dict[str, NDArray[np.bool_]]:
         on_test = point.prediction == predictions.TEST
         if (bits := stored.get(predictions.CORRECT + point.name)) is not None:
             n = run.result.data["n_test" if on_test else "n_val"]
-            found[point.name] = np.unpackbits(bits, count=n).astype(bool)
+            found[point.name] = predictions.unpack(bits, n)
         else:
             labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
             found[point.name] = most_probable(stored[point.prediction]) == labels

@@ -1,9 +1,11 @@
 """What a run's models said of every text: enough to compare two runs text by text."""
 
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.runs import arrays
@@ -20,12 +22,23 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 
 CORRECT = "correct."
 """Before the name of a point, in the published copy of a run, which has neither logits nor labels:
-(n / 8,), a bit a text, which is 1 where the most probable class is the true one."""
+a bit a text, which is 1 where the most probable class is the true one, as `pack` writes them."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
     """Write logits and labels by the names above, whole or not at all."""
     arrays.save(run_dir / FILE, predicted)
+
+
+def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """(n,) to the bytes of eight each, compressed."""
+    return np.frombuffer(zlib.compress(np.packbits(bits).tobytes(), level=9), np.uint8)
+
+
+def unpack(packed: NDArray[np.uint8], n: int) -> NDArray[np.bool_]:
+    """What `pack` was given: (n,)."""
+    whole = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
+    return np.unpackbits(whole, count=n).astype(bool)
 
 
 def load(run: Run) -> dict[str, NDArray[Any]]:
