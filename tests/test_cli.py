@@ -43,6 +43,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     attnexp: Command, tmp_path: Path
 ) -> None:

@@ -253,6 +253,7 @@ def test_a_process_that_has_imported_other_code_says_so(
             assert "edited" in code.reached(frozenset({"edited"}))
 
 
+@pytest.mark.slow
 def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(
     attnexp: Command, package: Path
 ) -> None:
@@ -278,7 +279,7 @@ def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(
     assert "position=none: 2 runs on" in report
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_code_that_changes_under_a_sweep_fails_the_runs_that_would_mix(
     package: Path, workers: int
 ) -> None:

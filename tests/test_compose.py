@@ -64,7 +64,7 @@ WRONG = {
     "position=sinusoidal position.scale=nan": ["position.scale must be a finite number; got nan"],
     "position=sinusoidal position.scale=-inf": ["must be a finite number; got -inf"],
     "train.eps=0": ["train.eps", "above 0", "0.0"],
-    "train.eps=inf": ["train.eps", "above 0", "inf"],
+    "train.eps=inf": ["train.eps must be a finite number; got inf"],
     "train.epochs=1.5": ["train.epochs", "1.5", "Integer"],
     "mask.padding=maybe": ["mask.padding", "maybe"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "add, mul"],

@@ -19,6 +19,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_works_from_an_empty_file_to_a_verdict(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:

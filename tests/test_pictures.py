@@ -82,6 +82,7 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_report_draws_a_study_and_one_of_its_models(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:

@@ -187,7 +187,9 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
     assert other.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: signal.Signals) -> None:
     words = ["train", "experiment=smoke", "train.epochs=20", "data.limit_train=640"]
     process = subprocess.Popen([PROGRAM, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -208,6 +208,7 @@ def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) ->
     assert len(results(together)) == 4
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_fails_its_run_alone(tmp_path: Path) -> None:
     jobs = small(tmp_path, "seed=0,1", "train.epochs=1000").jobs
     short = small(tmp_path, "seed=2,3").jobs

@@ -709,6 +709,7 @@ def test_without_network_all_ways_are_named(
     assert all(part in answer["error"] for part in [reason, endpoint, *WAYS]), answer["error"]
 
 
+@pytest.mark.slow
 def test_a_hub_that_never_answers_is_given_up_within_a_minute(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         answer = ask_hub(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
