@@ -29,8 +29,8 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece, default, in_words
 from attnexp.config.schema import RunConfig, walk
 from attnexp.errors import UserError
-from attnexp.report.comparison import Comparison, compare
-from attnexp.report.tables import mean_and_sd
+from attnexp.report import tables
+from attnexp.report.comparison import Comparison, Difference, compare
 from attnexp.runs import manifest
 from attnexp.statistics.verdict import POINTS
 
@@ -80,7 +80,7 @@ def made(how: str) -> str:
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
     name, *given = how.split()
-    makers = (answers, differences, published, pieces, settings, claims)
+    makers = (answers, differences, means, published, pieces, settings, claims)
     maker: Callable[..., Iterator[str]] = {one.__name__: one for one in makers}[name]
     return "\n" + "\n".join(maker(*given)) + "\n\n"
 
@@ -113,12 +113,30 @@ def differences(study: str) -> Iterator[str]:
     for variant in comparison.variants:
         for point in comparison.points:
             accuracy = variant.points[point.name]["accuracy"]
-            shown, n, rest = mean_and_sd(accuracy, POINTS.plain), accuracy.n, "– | –"
+            shown, n, rest = tables.mean_and_sd(accuracy, POINTS.plain), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
                 n, rest = _told(comparison, variant.label, point.name)
             if n != accuracy.n:
                 shown += f" ({accuracy.n} seeds)"
             yield f"| {variant.label} | {point.name} | {shown} | {n} | {rest} |"
+    for interaction in comparison.interactions:
+        one, two, three, four = interaction.variants
+        for name, difference in interaction.points.items():
+            n, size = _size(difference)
+            said, _, _ = tables.in_words(interaction, difference).partition(":")
+            yield f"| ({one} − {two}) − ({three} − {four}) | {name} | – | {n} | {size} | {said} |"
+
+
+def means(study: str) -> Iterator[str]:
+    """Accuracy of each variant of a published study, where differences mean nothing."""
+    comparison = _compared(study)
+    yield "| variant | at | accuracy, % | n |"
+    yield "|---|---|---:|---:|"
+    for variant in comparison.variants:
+        for point in comparison.points:
+            figure = variant.points[point.name]["accuracy"]
+            shown = tables.mean_and_sd(figure, POINTS.plain)
+            yield f"| {variant.label} | {point.name} | {shown} | {figure.n} |"
 
 
 def _compared(study: str) -> Comparison:
@@ -135,10 +153,16 @@ def _told(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
             size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
             return decision.n, f"{size} | {decision.verdict or 'open'}, look by look"
     difference = comparison.differences[label][point]
+    n, size = _size(difference)
+    verdict = "–" if n == 1 else difference.judgement.verdict  # one seed says nothing
+    return n, f"{size} | {verdict}"
+
+
+def _size(difference: Difference) -> tuple[int, str]:
+    """Pairs, and the mean with its 95 % interval if there are two or more."""
     pair = difference.figures["accuracy"]
     size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
-    verdict = "–" if pair.low is None else difference.judgement.verdict  # one seed says nothing
-    return pair.difference.n, f"{size} | {verdict}"
+    return pair.difference.n, size
 
 
 def published() -> Iterator[str]:
