@@ -49,9 +49,14 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
 ANSWERS = (
     ("blog", "final", "K's run (`study=blog`), after five epochs, as he measured"),
     ("blog", "peak", "the same, at the epoch that is best on the test set"),
+    (
+        "blog_unscaled_holdout",
+        "chosen",
+        "the same, stopped by held-out data (`blog_unscaled_holdout`)",
+    ),
     ("blog_scaled", "final", "scores divided by √d_k (`study=blog_scaled`), after five epochs"),
     ("blog_scaled", "peak", "the same, at the epoch that is best on the test set"),
-    ("blog_holdout", "chosen", "the same, stopped by held-out data (`study=blog_holdout`)"),
+    ("blog_holdout", "chosen", "the same, stopped by held-out data (`blog_holdout`)"),
 )
 """What the first page tells: published studies, where in their runs, and in words."""
 
