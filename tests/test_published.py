@@ -12,7 +12,7 @@ from conftest import ROOT
 from samples import but, result
 
 from attnexp.errors import UserError
-from attnexp.report.comparison import compare
+from attnexp.report.comparison import compare, correct
 from attnexp.report.doctor import examine
 from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
@@ -85,6 +85,19 @@ def test_what_is_published_gives_the_same_tables(
         assert run.result == replace(source, files=run.result.files)
         with pytest.raises(UserError, match="published without it"):
             run.read(WEIGHTS)
+
+
+def test_what_another_version_published_is_told(tmp_path: Path) -> None:
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
+    root = tmp_path / "outputs" / "published"
+    for run in manifest.load_runs([root / "mine"]):
+        bits = np.packbits(np.ones(25_000, bool))
+        predictions.save(
+            run.path, {f"{predictions.CORRECT}{point}": bits for point in ("peak", "final")}
+        )
+        store.save(run.path, replace(run.result, files=store.digests(run.path)))
+    with pytest.raises(UserError, match="Publish it again"):
+        correct(manifest.load_runs([root / "mine"])[0])
 
 
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:

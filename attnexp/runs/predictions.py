@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.errors import UserError
 from attnexp.runs import arrays
 from attnexp.runs.result import Run
 
@@ -31,13 +32,19 @@ def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
 
 
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """(n,) to the bytes of eight each, compressed."""
+    """(n,) to bytes: eight bits each, then compressed by zlib."""
     return np.frombuffer(zlib.compress(np.packbits(bits).tobytes(), level=9), np.uint8)
 
 
 def unpack(packed: NDArray[np.uint8], n: int) -> NDArray[np.bool_]:
-    """What `pack` was given: (n,)."""
-    whole = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
+    """What `pack` was given: (n,). Raises `UserError` for anything else."""
+    try:
+        whole = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
+    except zlib.error:
+        raise UserError(
+            "What a run had right was published by another attnexp, uncompressed. Publish it "
+            "again: python docs/publish.py outputs/STUDY."
+        ) from None
     return np.unpackbits(whole, count=n).astype(bool)
 
 
