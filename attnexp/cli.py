@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from attnexp import completion
+from attnexp.base.errors import UserError
 from attnexp.config.schema import OnError
-from attnexp.errors import UserError
 from attnexp.shell import Commands, console, emit, run_app, stop
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def _version(asked: bool) -> None:
 
 def _quiet(asked: bool) -> None:
     if asked:
-        from attnexp.progress import console
+        from attnexp.base.progress import console
 
         console.quiet = True
 
@@ -256,7 +256,7 @@ def report(
 
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
-    from attnexp.progress import note
+    from attnexp.base.progress import note
     from attnexp.report import formats, insight, pictures, predict
     from attnexp.report.comparison import compare
     from attnexp.runs.manifest import load_runs
@@ -352,7 +352,7 @@ def judge(
         margins=margin or [],
     )
     if html is not None:
-        from attnexp.progress import note
+        from attnexp.base.progress import note
         from attnexp.report import judge_html
 
         judge_html.write(html, judged)
@@ -480,7 +480,7 @@ def publish(
 
     Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
     """
-    from attnexp.progress import note
+    from attnexp.base.progress import note
     from attnexp.report import publish
 
     if not (dry_run or yes or sys.stdin.isatty()):
@@ -545,7 +545,7 @@ def config(
         raise UserError("--groups lists all there is to choose. Give it alone.")
     if groups:
         shown: dict[str, Any] = options.describe()
-        text = options.in_words(shown)
+        text = options.format_groups(shown)
     elif cost:
         from attnexp.model.cost import of_model
 
@@ -609,16 +609,16 @@ def claims(
 
     Example: attnexp claims C04 C20
     """
+    from attnexp.base.progress import track
     from attnexp.claims import run
     from attnexp.claims.claim import Conclusion
-    from attnexp.progress import track
 
     chosen = run.choose(ids or [], everything=everything)
     found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
     emit(run.to_json(found)) if as_json else run.show(found, console())
     if figures is not None:
+        from attnexp.base.progress import note
         from attnexp.claims.figures import draw
-        from attnexp.progress import note
 
         for path in draw({claim.id for claim in chosen}, figures):
             note(f"Picture: {path}")

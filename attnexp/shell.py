@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from attnexp import completion
-from attnexp.errors import RunFailed, UserError
+from attnexp.base.errors import RunFailed, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def _flush() -> None:
 
 def stop(message: str, code: int) -> NoReturn:
     """Exit with a message."""
-    from attnexp.progress import console
+    from attnexp.base.progress import console
 
     console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"

@@ -33,9 +33,9 @@ from _tables import better, write_tables
 from _turns import Answer, Broken, Tables, Team, Turn, on_cores, say, take_turns
 from numpy.typing import NDArray
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.data import encode
-from attnexp.errors import UserError
 from attnexp.runs import provenance
 
 HERE = Path(__file__).parent

@@ -129,7 +129,7 @@ def make_up(sweep: Sweep) -> None:
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
         predictions.save(part, {**said, predictions.VAL_LABELS: labels})
         store.save(part, result(entry, rng, store.digests(part)))
-        store.publish(part)
+        store.finalize(part)
     runs = [
         manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
         for e in entries

@@ -23,12 +23,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
-from attnexp.config.pieces import Piece, default, in_words
+from attnexp.config.pieces import Piece, default, format_bounds
 from attnexp.config.schema import RunConfig, walk
-from attnexp.errors import UserError
 from attnexp.report import tables
 from attnexp.report.comparison import Comparison, Difference, compare
 from attnexp.runs import manifest
@@ -216,14 +216,14 @@ def settings() -> Iterator[str]:
                     continue
                 if value == "???":  # left to the file of the option
                     value = getattr(section, f.name)
-                bounds = in_words(f.metadata.get("bounds", ()))
+                bounds = format_bounds(f.metadata.get("bounds", ()))
                 about = [meaning(section, f), bounds.capitalize()]
                 if isinstance(value, StrEnum):
                     about.append(f"One of {', '.join(type(value))}")
                 found[key] = plain(value), ". ".join(filter(None, about))
                 where = acts.setdefault(key, [])
                 if (when := f.metadata.get("when")) is not None:
-                    where.append(when.told)
+                    where.append(when.description)
                 elif isinstance(section, Piece) and key.startswith(f"{place}."):
                     where += [f"`{place}={option}`"] * (f.name not in frame(section))
     yield "| key | default | meaning and bounds | acts with |"

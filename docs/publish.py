@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report.comparison import correct
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import Run

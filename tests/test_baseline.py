@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, encode
-from attnexp.errors import UserError
 from attnexp.training.metrics import measure
 from attnexp.training.tfidf import TfidfModel, word_counts
 

@@ -16,11 +16,11 @@ import torch
 from test_settings import composed, put
 from torch import Tensor, nn
 
+from attnexp.base.errors import UserError
 from attnexp.config.checks import check
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
-from attnexp.errors import UserError
 from attnexp.model import masks
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import PAD, Classifier, build_classifier

@@ -16,8 +16,8 @@ import pytest
 from conftest import ROOT, Command
 from forked import PROGRAM
 
+from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
-from attnexp.errors import RunFailed
 from attnexp.runs import code
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
@@ -53,7 +53,7 @@ USERS = {
     "../data/encode.py": {*CONFIGS},
     "../data/vectors.py": {"vectors"},
     "../runs/store.py": set(),
-    "../progress.py": set(),
+    "../base/progress.py": set(),
     "../report/tables.py": set(),
     "../runs/provenance.py": set(),
 }

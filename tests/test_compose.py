@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor, expand, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
-from attnexp.errors import UserError
 from attnexp.sweeps.plan import plan
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.options import conf_dir, groups
 from attnexp.config.study import load_study
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.sweeps.plan import plan
 from attnexp.training.evaluate import evaluate_run

@@ -11,9 +11,9 @@ import torch
 from samples import result as sample
 from test_runs import planned
 
+from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.errors import UserError
 from attnexp.report import doctor
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import RunResult, digest
@@ -211,7 +211,7 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
     assert part["command"] == f"attnexp train seed=3 out={root}"
     assert run["what"] == f"{runs[1] / WEIGHTS} is missing."
     assert (study["what"], study["command"]) == ("1 of 2 runs are missing", "the sweep")
-    with store.claim(runs[0].with_name("0-a")):
+    with store.lock(runs[0].with_name("0-a")):
         assert len(doctor.examine(root)["troubles"]) == 2
     with pytest.raises(UserError, match="no run and no study"):
         doctor.examine(runs[0] / "nothing")

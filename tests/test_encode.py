@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import IMDB, needs_imdb
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import encode, quality, sources
 from attnexp.data.cache import cache_dir
 from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
-from attnexp.errors import UserError
 
 
 def write(folder: Path, texts: list[str] | None = None) -> DataConfig:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from forked import PROGRAM
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
-from attnexp.errors import UserError
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
 from attnexp.sweeps.plan import Sweep, plan

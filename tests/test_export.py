@@ -14,7 +14,7 @@ import pytest
 from forked import PROGRAM
 from test_figures import blog
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report import export
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run

@@ -9,8 +9,8 @@ import pytest
 import torch
 from conftest import ROOT, Command, Refused
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run

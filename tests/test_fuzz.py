@@ -21,13 +21,13 @@ from conftest import Command
 from test_sources import swap_array, write_archive, write_folder, write_keras, write_parquet
 from typer.testing import CliRunner
 
+from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict
 from attnexp.data import encode, hub
 from attnexp.data.vectors import load_vectors
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.training.run import train_run
 

@@ -17,10 +17,10 @@ import pytest
 import torch
 from test_figures import blog, made, renamed
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.data import contrast
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.report import formats, html, insight, tables
 from attnexp.report.comparison import Comparison, compare

@@ -10,7 +10,7 @@ import pytest
 from conftest import Command, Refused
 from samples import only, printed, result
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report import formats, html
 from attnexp.report.comparison import compare
 from attnexp.runs import manifest

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
 from attnexp.config.schema import Optimizer, Precision, TrainConfig
-from attnexp.errors import RunFailed
 from attnexp.model.classifier import build_classifier
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow

@@ -11,7 +11,7 @@ from conftest import ROOT, Command
 
 import attnexp
 from attnexp import compare, compose, judge, load_runs
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 (TEN_LINES,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "notebook.md").read_text(), re.S)
 IN_JUPYTER = """

@@ -10,7 +10,7 @@ from samples import only
 from test_figures import blog, made
 from test_html import contrast_ratio
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report import figures, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"

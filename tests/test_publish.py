@@ -8,8 +8,8 @@ import yaml
 from conftest import Command
 from hub_server import Hub, serve
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.errors import UserError
 from attnexp.report import predict, publish
 from attnexp.runs import manifest
 from attnexp.training.inputs import read_inputs

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from samples import but, result
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report.comparison import compare, correct
 from attnexp.report.doctor import examine
 from attnexp.report.formats import as_json

@@ -13,11 +13,11 @@ import pytest
 from conftest import Command
 from pyarrow import parquet
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import quality
 from attnexp.data.encode import load
 from attnexp.data.sources import find
-from attnexp.errors import UserError
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]

@@ -23,7 +23,7 @@ from attnexp.runs import checkpoint, store
 from attnexp.runs.result import EpochRow, RunResult
 from attnexp.training import interrupt
 from attnexp.training.loop import Examples, fit, start
-from attnexp.training.run import open_run, train_run, work_through
+from attnexp.training.run import open_run, train, train_run
 from attnexp.training.state import State
 
 STEPS = 5
@@ -95,7 +95,7 @@ def stopped(config: RunConfig, after: str = "epoch 1/") -> Path:
 
         run.say = stop
         with pytest.raises(KeyboardInterrupt, match="goes on from"):
-            work_through(run)
+            train(run)
     return run.path
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from samples import result as sample
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import flatten, to_dict
-from attnexp.errors import UserError
 from attnexp.runs import identity, manifest, result, store
 from attnexp.runs.identity import Identity, identify, settings
 
@@ -123,12 +123,12 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
     """Killed after any step of it, the old run or the new one is there."""
     path = tmp_path / "runs" / "a-b"
     write(path, 1.0)
-    store.publish(store.part_of(path))
+    store.finalize(store.part_of(path))
     write(path, 2.0)
     halfway = path.rename(path.with_name("a-b.replaced"))  # what `publish` does first
     store.recover(path)
     assert store.load(path).wall_seconds == 1.0
-    store.publish(store.part_of(path))
+    store.finalize(store.part_of(path))
     assert store.load(path).wall_seconds == 2.0
     assert not halfway.exists()
     shutil.copytree(path, halfway)  # and what it does last, left undone
@@ -182,7 +182,7 @@ def test_one_run_may_have_a_name_in_every_study(
 ) -> None:
     path = store.run_dir(tmp_path, "1-x")
     write(path, 1.0)
-    store.publish(store.part_of(path))
+    store.finalize(store.part_of(path))
     manifest.record(tmp_path / "one", planned(("a", "1-x"), ("twin", "1-x")))
     manifest.record(tmp_path / "two", planned(("b", "1-x"), ("b", "2-x"), command="the command"))
     folders = [tmp_path / "one", tmp_path / "two", tmp_path / "one"]

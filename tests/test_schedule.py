@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from attnexp.base.errors import RunFailed
 from attnexp.config.schema import OnError
-from attnexp.errors import RunFailed
 from attnexp.runs import store
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.result import EpochRow, Run, RunResult
@@ -41,13 +41,13 @@ def figures(entries: list[Entry]) -> list[tuple[str, list[float]]]:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Positions and seeds of the runs that were really trained, as they come."""
     seen: list[str] = []
-    real = train.work_through
+    real = train.train
 
     def observe(run: OpenRun) -> RunResult:
         seen.append(f"{run.config.position.name} {run.config.seed}")
         return real(run)
 
-    monkeypatch.setattr(train, "work_through", observe)
+    monkeypatch.setattr(train, "train", observe)
     return seen
 
 
@@ -55,14 +55,14 @@ def fail_with(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int, lr: float = 1e-3
 ) -> None:
     """Let the run of one seed and learning rate raise."""
-    real = train.work_through
+    real = train.train
 
-    def work_through(run: OpenRun) -> RunResult:
+    def fail(run: OpenRun) -> RunResult:
         if (run.config.seed, run.config.train.lr) == (seed, lr):
             raise error
         return real(run)
 
-    monkeypatch.setattr(train, "work_through", work_through)
+    monkeypatch.setattr(train, "train", fail)
 
 
 def test_finished_runs_are_taken_up_and_missing_ones_done(
@@ -178,7 +178,7 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
         with train.open_run(held.job.config) as run:
             began.set()
             time.sleep(1.0)
-            train.work_through(run)
+            train.train(run)
 
     other = threading.Thread(target=other_sweep)
     other.start()
@@ -194,10 +194,10 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
 
 
 def test_two_processes_cannot_be_at_one_run(tmp_path: Path) -> None:
-    with store.claim(tmp_path / "abc"):
-        assert store.is_claimed(tmp_path / "abc")
-        assert not store.is_claimed(tmp_path / "abd")
-    assert not store.is_claimed(tmp_path / "abc")
+    with store.lock(tmp_path / "abc"):
+        assert store.is_locked(tmp_path / "abc")
+        assert not store.is_locked(tmp_path / "abd")
+    assert not store.is_locked(tmp_path / "abc")
 
 
 def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) -> None:

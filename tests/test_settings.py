@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attnexp.base.errors import UserError
 from attnexp.config.checks import check, check_bounds
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict, walk
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_classifier
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run

@@ -3,10 +3,10 @@
 import pytest
 from test_settings import MODELS, composed
 
-from attnexp import memory
+from attnexp.base import memory
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.data.encode import load
-from attnexp.errors import UserError
 from attnexp.model import size
 from attnexp.model.classifier import build_model
 from attnexp.training.run import train_run

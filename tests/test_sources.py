@@ -21,10 +21,10 @@ from conftest import IMDB, needs_imdb
 from hub_server import Hub, serve
 from pyarrow import parquet
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.corpus import Corpus
 from attnexp.data.sources import Source, find
-from attnexp.errors import UserError
 
 HALVES = {
     "train": (["dull,  grey\n", "no", "naïve fun", "yes <br />", "ten", "10"], [0, 0, 0, 1, 1, 1]),
@@ -535,7 +535,7 @@ SCRIPT = """
 import json, sys
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.sources import find
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 answer = {}
 try:
     settings = json.loads(sys.argv[3])

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.errors import UserError
 from attnexp.runs.identity import identify, replicate
 from attnexp.sweeps.plan import plan
 

@@ -16,12 +16,12 @@ from conftest import Command, Refused
 from pyarrow import parquet
 from test_sources import write_folder
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
 from attnexp.data.corpus import Corpus
 from attnexp.data.sources import find
 from attnexp.data.split import draw_test
-from attnexp.errors import UserError
 
 TEXTS = ["plain", 'a "quoted", text', "two\nlines", "tab\there", "NA", "null", "10", "2020-01-01",
          "☕ naïve", "a\u2028b", " space ", "", "true", "1.5", "'", "[1]"]  # fmt: skip

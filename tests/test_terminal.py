@@ -8,9 +8,9 @@ import pytest
 from conftest import Command
 from forked import PROGRAM
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.errors import UserError
-from attnexp.training.run import open_run, work_through
+from attnexp.training.run import open_run, train
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
@@ -58,7 +58,7 @@ def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> 
     with open_run(config) as run:
         shutil.rmtree(run.path)
         with pytest.raises(UserError, match=r"cannot be written.*No such file") as error:
-            work_through(run)
+            train(run)
     assert str(run.path) in str(error.value)
 
 

@@ -8,9 +8,9 @@ import torch
 from conftest import IMDB, needs_imdb
 from test_loop import figures
 
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.errors import Busy, RunFailed, UserError
 from attnexp.model.classifier import build_classifier, build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
@@ -151,7 +151,7 @@ def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
     config = small(tmp_path)
     run_id = inputs.read_inputs(config).identify().run_id
     with (
-        store.claim(store.run_dir(tmp_path, run_id)),
+        store.lock(store.run_dir(tmp_path, run_id)),
         pytest.raises(Busy, match="Another process"),
     ):
         train_run(config)

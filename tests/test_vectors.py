@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnexp.base.errors import UserError
 from attnexp.data.cache import cache_dir
 from attnexp.data.vectors import load_vectors
-from attnexp.errors import UserError
 
 GLOVE = "the 0.5 -1 2e-1\ngood 1 2 3\nno\u00a0one 4 5 6\n"
 WORDS = ["good", "unheard", "the"]

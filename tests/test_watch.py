@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from samples import result, row
 
-from attnexp import progress
+from attnexp.base import progress
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run

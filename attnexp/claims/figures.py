@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnexp.base.files import writing
 from attnexp.claims.growth import RADIUS, curves
-from attnexp.files import writing
 from attnexp.model.positions import sinusoidal_table
 
 if TYPE_CHECKING:

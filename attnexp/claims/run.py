@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnexp.base.errors import UserError
 from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
 from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.claims.layers import one_thread
 from attnexp.config.schema import did_you_mean
-from attnexp.errors import UserError
 
 SCHEMA = 1
 

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from attnexp.base.errors import UserError
 from attnexp.claims.claim import Claim, Conclusion, Finding
 from attnexp.config.schema import flatten
-from attnexp.errors import UserError
 from attnexp.report import kexue
 from attnexp.report.comparison import by_variant, compare
 from attnexp.runs import manifest

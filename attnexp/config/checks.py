@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from attnexp.config.pieces import in_words, violated
+from attnexp.base.errors import UserError
+from attnexp.config.pieces import format_bounds, violated
 from attnexp.config.schema import DataName, MaskMode, ModelConfig, RunConfig, walk
-from attnexp.errors import UserError
 
 
 def check_bounds(config: Any) -> None:
@@ -17,7 +17,7 @@ def check_bounds(config: Any) -> None:
             raise UserError(f"{key} must be below 2^63 (9.2e18); got {value:.3e}.")
         endless = isinstance(value, float) and not math.isfinite(value)
         if endless or any(violated(value, bound) for bound in bounds):
-            wanted = "a finite number" if endless else in_words(bounds)
+            wanted = "a finite number" if endless else format_bounds(bounds)
             raise UserError(f"{key} must be {wanted}; got {value}.")
 
 
@@ -63,7 +63,7 @@ def _check_surroundings(config: RunConfig, model: ModelConfig) -> None:
             key, value = widths.get(name, ("", None))
             if any(violated(value, bound) for bound in bounds):
                 raise UserError(
-                    f"{place}={piece.name} needs {key} to be {in_words(bounds)}; got "
+                    f"{place}={piece.name} needs {key} to be {format_bounds(bounds)}; got "
                     f"{key}={value}. Use {value + 1}, or another {place}."
                 )
 

@@ -29,6 +29,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
 from attnexp.config.keys import owners
@@ -45,7 +46,6 @@ from attnexp.config.schema import (
     flatten,
     walk,
 )
-from attnexp.errors import UserError
 
 OVERLAYS = ("experiment", "study")
 """Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
@@ -390,7 +390,7 @@ def _reset_idle(config: Any, words: Sequence[str]) -> None:
                 if word != f"{key}=none" and word.startswith((f"{key}=", f"{key}.")):
                     raise NotChosen(
                         word.partition("=")[0],
-                        f"{word} would do nothing: {key} belongs to {when.told}.",
+                        f"{word} would do nothing: {key} belongs to {when.description}.",
                     )
             setattr(section, f.name, pieces.default(f))
 

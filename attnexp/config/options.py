@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 
 def conf_dir() -> Path:
@@ -62,7 +62,7 @@ def describe() -> dict[str, dict[str, str]]:
     }
 
 
-def in_words(described: dict[str, dict[str, str]]) -> str:
+def format_groups(described: dict[str, dict[str, str]]) -> str:
     """What `describe` gave, wrapped to 80 columns."""
     lines = []
     for group, options in described.items():

@@ -32,9 +32,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attnexp import modules
+from attnexp.base import modules
+from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
-from attnexp.errors import UserError
 
 SEAMS = "attnexp.model.seams"
 TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
@@ -108,7 +108,7 @@ def violated(value: Any, bound: str) -> bool:
     return not compare(value, float(limit))
 
 
-def in_words(bounds: tuple[str, ...]) -> str:
+def format_bounds(bounds: tuple[str, ...]) -> str:
     """`at least 1 and odd`."""
     words = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
     return " and ".join(

@@ -34,7 +34,7 @@ ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 class When:
     """Where a setting acts; elsewhere it is neither shown nor taken."""
 
-    told: str
+    description: str
     holds: Callable[[Any], Any]
     """Asked of the whole config that has the setting."""
 

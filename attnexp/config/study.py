@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import check_option
 from attnexp.config.options import is_file, read
-from attnexp.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Self, cast
 
+from attnexp.base.errors import UserError
 from attnexp.data.corpus import SPLITS, Corpus, corpus
 from attnexp.data.quality import MISSING_FILES, REPEATED_FILES
-from attnexp.errors import UserError
 
 SIDES = ("neg", "pos")  # a side's index is its label
 FOLDERS = [f"{split}/{side}" for split in SPLITS for side in SIDES]

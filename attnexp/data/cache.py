@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeVar
 
-from attnexp import progress
-from attnexp.files import atomic_write
+from attnexp.base import progress
+from attnexp.base.files import atomic_write
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
 
 
-def kept(
+def load_or_compute(
     path: Path,
     *,
     read: Callable[[Path], T],

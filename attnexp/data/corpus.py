@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.base.errors import UserError
 from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
 from attnexp.data.split import draw_test
 from attnexp.data.text import Ragged
-from attnexp.errors import UserError
 
 SPLITS = ("train", "test")
 SENTIMENTS = ("negative", "positive")

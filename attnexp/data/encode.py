@@ -15,14 +15,14 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp import memory, progress
+from attnexp.base import memory, progress
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName, Tokenizer
 from attnexp.data import contrast, sources
-from attnexp.data.cache import cache_dir, kept
+from attnexp.data.cache import cache_dir, load_or_compute
 from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
 from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
-from attnexp.errors import UserError
 
 CACHE_FORMAT = 3
 """Raised when the meaning of a cache file changes; files of another format are not read."""
@@ -159,7 +159,7 @@ def load(config: DataConfig) -> Dataset:
                 progress.note(f"There is no test split: {share} of train is drawn as one.")
             return _rank(corpus, config)
 
-        ranked = kept(
+        ranked = load_or_compute(
             cache_path(source, config),
             read=Ranked.load,
             make=rank,

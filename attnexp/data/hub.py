@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from attnexp import progress
-from attnexp.errors import UserError
+from attnexp.base import progress
+from attnexp.base.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

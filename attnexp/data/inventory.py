@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, sources
 from attnexp.data.cache import DAMAGED, cache_dir
-from attnexp.data.quality import in_words
-from attnexp.errors import UserError
+from attnexp.data.quality import format_quality
 
 SCHEMA = 1
 
@@ -70,7 +70,7 @@ def show(inventory: dict[str, Any], console: Console) -> None:
             ]
             told = f"{len(sizes)} classes: {'; '.join(sizes)}"
             console.print(textwrap.indent(textwrap.fill(told, 76, max_lines=5), "    "))
-            if told := in_words(file["quality"]):
+            if told := format_quality(file["quality"]):
                 console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")

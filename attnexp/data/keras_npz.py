@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 

@@ -56,7 +56,7 @@ def found(counts: Mapping[str, int]) -> Quality:
     return {what: count for what, count in counts.items() if count}
 
 
-def in_words(quality: Mapping[str, int]) -> str:
+def format_quality(quality: Mapping[str, int]) -> str:
     """One line; empty where there is nothing to question."""
     told = "; ".join(f"{what}: {count:,}" for what, count in quality.items())
     return f"Questions about the data: {told}." if told else ""

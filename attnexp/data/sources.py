@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnexp import progress
+from attnexp.base import progress
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import acl_imdb, hub, keras_npz, tables
 from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
-from attnexp.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnexp.base.errors import UserError
 from attnexp.data.corpus import as_user_error, in_rows
-from attnexp.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, Side
-from attnexp.errors import UserError
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
 

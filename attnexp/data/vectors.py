@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnexp.data.cache import cache_dir, kept
+from attnexp.base.errors import UserError
+from attnexp.data.cache import cache_dir, load_or_compute
 from attnexp.data.corpus import as_user_error
-from attnexp.errors import UserError
 
 CACHE_FORMAT = 1
 """Raised when reading gives something else; what was kept under another is not read."""
@@ -63,7 +63,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         fingerprint = hashlib.file_digest(content, "sha256").hexdigest()[:16]
     about = json.dumps([CACHE_FORMAT, fingerprint, d_model, *words])
     key = hashlib.sha256(about.encode()).hexdigest()[:16]
-    rows, found = kept(
+    rows, found = load_or_compute(
         cache_dir() / "vectors" / f"{key}.npz",
         read=_read_cache,
         make=lambda: _read_text(file, words, d_model),

@@ -91,7 +91,7 @@ class Block(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Around:
+class LayerContext:
     """What position and mask ask of every layer."""
 
     rotation: Callable[[int], Rotation] | None = None
@@ -117,7 +117,7 @@ class Attention(Layers):
         self,
         d_input: int,
         d_model: int,
-        around: Around,
+        context: LayerContext,
         *,
         heads: Annotated[int, ">= 1", "How many; each is d_head wide, whatever their number."] = 8,
         d_head: Annotated[int, ">= 1", "Width of a head's queries, keys and values."] = 16,
@@ -143,10 +143,10 @@ class Attention(Layers):
                 d_value=d_value,
                 d_output=d_model if output_projection else None,
                 score=score,
-                mask_mode=around.mask_mode,
-                rotary=around.rotation(d_query or d_head) if around.rotation else None,
-                bias=around.bias(heads) if around.bias else None,
-                window=around.window,
+                mask_mode=context.mask_mode,
+                rotary=context.rotation(d_query or d_head) if context.rotation else None,
+                bias=context.bias(heads) if context.bias else None,
+                window=context.window,
             )
             self.append(
                 Block(
@@ -156,8 +156,8 @@ class Attention(Layers):
                     residual=residual,
                     norm=norm,
                     dropout=layer_dropout,
-                    hide_padding=around.hide_padding,
-                    hide_padded_queries=around.hide_padded_queries,
+                    hide_padding=context.hide_padding,
+                    hide_padded_queries=context.hide_padded_queries,
                 )
             )
             d_input = attention.d_output

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp import memory
+from attnexp.base import memory
+from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
-from attnexp.errors import UserError
 from attnexp.model import masks, seams, size
-from attnexp.model.block import Around
+from attnexp.model.block import LayerContext
 from attnexp.model.embedding import WordEmbedding
 from attnexp.model.init import init_weights, is_ours, named_seed
 from attnexp.model.positions import shuffled_positions
@@ -156,7 +156,7 @@ def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
             width = mixers[-1].d_output
     layers = seams.Layers()
     if model.fills("Layers"):
-        around = Around(
+        context = LayerContext(
             rotation=partial(build, position) if position.fills("Rotation") else None,
             bias=partial(build, position) if position.fills("ScoreBias") else None,
             mask_mode=mask.mode,
@@ -164,7 +164,7 @@ def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
             hide_padding=mask.padding,
             hide_padded_queries=mask.query,
         )
-        layers = build(model, width, model.d_model, around)
+        layers = build(model, width, model.d_model, context)
         width = layers.d_output
     own = model if model.fills("Embedding") else pieces.spec(WORDS)(kind=WORDS)
     embedding = build(own, config.data.vocab_size, model.d_model)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.schema import to_dict
 from attnexp.data.contrast import order_blind_ceiling
-from attnexp.errors import UserError
 from attnexp.report import kexue
 from attnexp.runs import code, manifest, predictions
 from attnexp.runs.identity import default_label, replicate, settings

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp import __version__
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig
 from attnexp.data import hub, inventory, sources
 from attnexp.data.cache import cache_dir
-from attnexp.errors import UserError
 from attnexp.runs import checkpoint, manifest, store
 from attnexp.runs.result import Run
 
@@ -149,7 +149,7 @@ def _of_run(folder: Path) -> list[Trouble]:
 
 def _is_busy(part: Path) -> bool:
     try:
-        return store.is_claimed(part.with_suffix(""))
+        return store.is_locked(part.with_suffix(""))
     except UserError:  # a tree that cannot be written to has no process at work
         return False
 

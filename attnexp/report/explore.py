@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attnexp import modules
-from attnexp.errors import UserError
-from attnexp.progress import note
+from attnexp.base import modules
+from attnexp.base.errors import UserError
+from attnexp.base.progress import note
 from attnexp.report import html, insight
 from attnexp.report.comparison import by_variant
 from attnexp.report.insight import Insight

@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 from numpy.typing import NDArray
 
+from attnexp.base.files import atomic_write, writing
+from attnexp.base.progress import duration
 from attnexp.config.options import name_of
-from attnexp.files import atomic_write, writing
-from attnexp.progress import duration
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
 from attnexp.report.comparison import Comparison, Variant

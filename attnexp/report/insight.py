@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
 from attnexp.config.schema import RunConfig, Side, flatten
-from attnexp.errors import UserError
 from attnexp.runs import store
 from attnexp.runs.result import Run
 

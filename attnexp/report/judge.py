@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
-from attnexp.errors import UserError
 from attnexp.report import formats
 from attnexp.report.tables import Table, by_seed, grounds, mean_and_sd
 from attnexp.statistics.paired import MARGIN, McNemar, Mean, Paired, mcnemar, paired

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attnexp.errors import UserError
-from attnexp.files import atomic_write, writing
+from attnexp.base.errors import UserError
+from attnexp.base.files import atomic_write, writing
 from attnexp.report import figures, html, insight
 from attnexp.report.comparison import Comparison
 from attnexp.report.tables import where_measured

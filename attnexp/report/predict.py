@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.text import Text
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.report import insight
 from attnexp.report.insight import Reading
 from attnexp.runs import store

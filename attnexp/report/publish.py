@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
 from attnexp.data import hub, sources
-from attnexp.errors import UserError
 from attnexp.report import formats, tables
 from attnexp.report.comparison import compare
 from attnexp.runs import manifest, store

@@ -9,8 +9,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from attnexp.errors import UserError
-from attnexp.files import atomic_write, writing
+from attnexp.base.errors import UserError
+from attnexp.base.files import atomic_write, writing
 
 Arrays = Mapping[str, NDArray[Any]]
 

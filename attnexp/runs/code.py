@@ -14,8 +14,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from attnexp.errors import RunFailed
-from attnexp.modules import find
+from attnexp.base.errors import RunFailed
+from attnexp.base.modules import find
 
 ROOT = "attnexp.training.run"
 """Where every run starts; what it imports is followed from here."""

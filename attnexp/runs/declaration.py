@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.runs.points import figures
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import difference_of

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from attnexp.base.errors import RunFailed
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict, walk
-from attnexp.errors import RunFailed
 from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
 

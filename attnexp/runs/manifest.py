@@ -10,9 +10,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from attnexp import progress
-from attnexp.errors import UserError
-from attnexp.files import atomic_write, writing
+from attnexp.base import progress
+from attnexp.base.errors import UserError
+from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.result import Run

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.runs import arrays
 from attnexp.runs.result import Run
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 SCHEMA = 4
 """Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""

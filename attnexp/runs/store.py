@@ -17,9 +17,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from attnexp.base.errors import Busy, UserError
+from attnexp.base.files import atomic_write, writing
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.errors import Busy, UserError
-from attnexp.files import atomic_write, writing
 from attnexp.runs import checkpoint, code
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
@@ -57,31 +57,31 @@ def finished(out: str | Path, run_ids: Iterable[str]) -> set[str]:
 
 
 @contextmanager
-def claim(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Nobody else does this run meanwhile. Raises `Busy` where somebody does.
 
     The lock is the operating system's and ends with the process, however that ends.
     """
-    lock = FileLock(path.parent / ".locks" / f"{path.name}.lock")
+    file_lock = FileLock(path.parent / ".locks" / f"{path.name}.lock")
     with writing(path.parent):
-        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file_lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire(blocking=False)
+            file_lock.acquire(blocking=False)
         except Timeout:
             raise Busy(
-                f"Another process is at this run ({lock.lock_file} is locked). Wait for it, or "
-                f"give another place with out=DIR."
+                f"Another process is at this run ({file_lock.lock_file} is locked). Wait for it, "
+                f"or give another place with out=DIR."
             ) from None
     try:
         yield
     finally:
-        lock.release()
+        file_lock.release()
 
 
-def is_claimed(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether some process is at this run now."""
     try:
-        with claim(path):
+        with lock(path):
             return False
     except Busy:
         return True
@@ -91,7 +91,7 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
     """Make the folder of a run under way, with its configuration, in place of any earlier attempt;
     of that a checkpoint and the log stay.
 
-    Call with the run claimed. Raises `UserError` without a place.
+    Call with the run locked. Raises `UserError` without a place.
     """
     import yaml
 
@@ -106,8 +106,8 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
     return part
 
 
-def publish(part: Path) -> Path:
-    """Put a whole run in its place, over any earlier one. Call with the run claimed."""
+def finalize(part: Path) -> Path:
+    """Put a whole run in its place, over any earlier one. Call with the run locked."""
     path = part.with_suffix("")
     with writing(path):
         if path.exists():
@@ -119,7 +119,7 @@ def publish(part: Path) -> Path:
 
 
 def recover(path: Path) -> None:
-    """Undo a `publish` that was killed half way. Call with the run claimed."""
+    """Undo a `finalize` that was killed half way. Call with the run locked."""
     with writing(path):
         if path.exists():
             shutil.rmtree(_replaced(path), ignore_errors=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor, from_numpy, nn
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 from attnexp.runs import arrays
 from attnexp.runs.result import Run
 

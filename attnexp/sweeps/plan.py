@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from attnexp import progress
+from attnexp.base import progress
+from attnexp.base.errors import UserError
 from attnexp.config.compose import (
     NotChosen,
     compose_each,
@@ -22,7 +23,6 @@ from attnexp.config.compose import (
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
-from attnexp.errors import UserError
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
 from attnexp.runs.store import RUNS

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnexp.errors import UserError
-from attnexp.progress import duration
+from attnexp.base.errors import UserError
+from attnexp.base.progress import duration
 from attnexp.runs import store
 from attnexp.runs.result import RunResult
 from attnexp.sweeps.executors.choose import for_executor

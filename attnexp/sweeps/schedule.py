@@ -11,9 +11,9 @@ from enum import StrEnum, auto
 from pathlib import Path
 from typing import Any
 
-from attnexp import progress
+from attnexp.base import progress
+from attnexp.base.errors import UserError
 from attnexp.config.schema import OnError
-from attnexp.errors import UserError
 from attnexp.runs import code, manifest, store
 from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
@@ -201,7 +201,7 @@ def _next(todo: deque[Entry], free: int) -> list[Entry]:
         entry = todo.popleft()
         if entry.not_before > time.monotonic():
             todo.append(entry)
-        elif store.is_claimed(entry.path):
+        elif store.is_locked(entry.path):
             _later(entry, todo)
         elif store.has_finished(entry.path):
             entry.before = True

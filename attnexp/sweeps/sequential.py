@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from attnexp.base.errors import UserError
 from attnexp.config.schema import OnError, to_dict
-from attnexp.errors import UserError
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.points import POINTS
 from attnexp.runs.result import Run

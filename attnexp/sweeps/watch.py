@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from attnexp import progress
+from attnexp.base import progress
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.statistics.sequential import Design, in_words

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from attnexp import memory
+from attnexp.base import memory
+from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, Precision, RunConfig, TrainConfig
-from attnexp.errors import UserError
 from attnexp.model import size
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.data import encode
-from attnexp.errors import UserError
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
 from attnexp.runs import store

@@ -4,10 +4,10 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnexp import progress
+from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
-from attnexp.data.quality import in_words
+from attnexp.data.quality import format_quality
 from attnexp.runs import code
 from attnexp.runs.identity import Identity, identify
 
@@ -22,7 +22,7 @@ def load_data(config: DataConfig) -> encode.Dataset:
     The runs of a sweep mostly share their data: the last one read is kept.
     """
     dataset = encode.load(config)
-    if told := in_words(dataset.quality):
+    if told := format_quality(dataset.quality):
         progress.note(told)
     return dataset
 

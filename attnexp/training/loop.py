@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp import progress
+from attnexp.base import progress
+from attnexp.base.errors import RunFailed
 from attnexp.config.schema import Optimizer, Precision, TrainConfig
 from attnexp.data.encode import Encoded
-from attnexp.errors import RunFailed
 from attnexp.model.seams import Baseline
 from attnexp.runs.result import EpochRow, Evaluation
 from attnexp.training import interrupt
@@ -32,7 +32,7 @@ from attnexp.training.state import State
 Logits = NDArray[np.float32]
 """(n,) or (n, C): a prediction for each review."""
 
-LOOK_EVERY = 100
+CHECK_EVERY = 100
 """Steps between two looks for what is not finite. One takes a millisecond."""
 
 NUM_NAMED = 32
@@ -99,10 +99,10 @@ def fit(
         tensors = {name: tensor.clone() for name, tensor in state.tensors().items()}
         numbers = state.numbers()
         try:
-            found = _epoch(state, train, val, config, look_every=LOOK_EVERY)
+            found = _epoch(state, train, val, config, check_every=CHECK_EVERY)
         except FloatingPointError:  # some steps ago: do them again, and look after each
             state.restore(tensors, numbers)
-            found = _epoch(state, train, val, config, look_every=1)
+            found = _epoch(state, train, val, config, check_every=1)
         state.next_epoch()
         yield found
 
@@ -118,7 +118,7 @@ def fit_in_one_go(
 
 
 def _epoch(
-    state: State, train: Examples, val: Examples, config: TrainConfig, *, look_every: int
+    state: State, train: Examples, val: Examples, config: TrainConfig, *, check_every: int
 ) -> tuple[EpochRow, Logits]:
     """The rest of the epoch that is under way."""
     model, tally = state.model, state.tally
@@ -139,8 +139,8 @@ def _epoch(
         state.optimizer.zero_grad()
         loss.backward()
         tally.add(loss, logits, batch.labels)
-        if tally.num_steps % look_every == 0 or tally.num_steps == len(batches):
-            _check_finite(state, config, rows, exact=look_every == 1)
+        if tally.num_steps % check_every == 0 or tally.num_steps == len(batches):
+            _check_finite(state, config, rows, exact=check_every == 1)
         state.optimizer.step()
         tally.seconds = time.perf_counter() - begun
     return _measured(model, train, val, config, state.epoch, tally.mean(), begun)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnexp import progress
+from attnexp.base import progress
+from attnexp.base.errors import Busy, UserError
 from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
-from attnexp.data.quality import in_words
-from attnexp.errors import Busy, UserError
+from attnexp.data.quality import format_quality
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors
 from attnexp.model.cost import of_model
 from attnexp.model.fast import REFERENCE, take_fast_path
@@ -105,8 +105,8 @@ class OpenRun:
         store.add_epoch(self.path, row)
         self.say(epoch_line(row, self.config.num_epochs))
 
-    def keep(self, state: State) -> None:
-        """Write down all that the rest of the run depends on."""
+    def save_checkpoint(self, state: State) -> None:
+        """Write all that the rest of the run depends on."""
         tensors = {f"training.{name}": tensor for name, tensor in state.tensors().items()}
         tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
         checkpoint.save(
@@ -124,8 +124,8 @@ class OpenRun:
             },
         )
 
-    def go_on(self, state: State) -> None:
-        """Take up what `keep` wrote, if it is there and was made as this run would make it."""
+    def resume(self, state: State) -> None:
+        """Continue from the checkpoint, if there is one that this run could have written."""
         try:
             found = checkpoint.load(self.path)
             if found is None:
@@ -214,7 +214,7 @@ class OpenRun:
         )
         self.inputs.identify()  # refuses where code has changed since the start
         store.save(self.path, result)
-        self.path = store.publish(self.path)
+        self.path = store.finalize(self.path)
         return result
 
 
@@ -239,7 +239,7 @@ def open_run(
     if planned is not None:
         identity.expect(planned)
     path = store.run_dir(config.out, identity.run_id)
-    with store.claim(path):
+    with store.lock(path):
         store.recover(path)
         if not again and store.has_finished(path):
             raise Busy("Another process has just finished this run.")
@@ -248,7 +248,7 @@ def open_run(
         with store.log(part) as log:
             origin = provenance.collect(str(where), torch.get_num_threads())
             log(json.dumps(origin))
-            log(in_words(inputs.dataset.quality) or "no questions about the data")
+            log(format_quality(inputs.dataset.quality) or "no questions about the data")
 
             def say(line: str) -> None:
                 progress.note(line)
@@ -284,11 +284,11 @@ def train_run(
     for reason in store.outdated(config.out, [identity]):
         progress.note(reason)
     with open_run(config, overrides=overrides, again=again) as run:
-        result = work_through(run)
+        result = train(run)
         return run.path, result
 
 
-def work_through(run: OpenRun) -> RunResult:
+def train(run: OpenRun) -> RunResult:
     """Train and finish an open run."""
     model, config = run.build(), run.config.train
     if isinstance(model, Baseline):
@@ -296,16 +296,16 @@ def work_through(run: OpenRun) -> RunResult:
             run.add(row, logits, model.state_dict())
         return run.finish(model)
     state = start(model, run.train, config, run.shuffle())
-    run.go_on(state)
+    run.resume(state)
     with interrupt.deferred():
         try:
             for row, logits in fit(state, run.train, run.val, config):
                 run.add(row, logits, model.state_dict())
                 if row.epoch < config.epochs:
-                    run.keep(state)
+                    run.save_checkpoint(state)
             return run.finish(model)
         except interrupt.Stopped:
-            run.keep(state)
+            run.save_checkpoint(state)
             raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 

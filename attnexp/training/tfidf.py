@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attnexp.base.errors import UserError
 from attnexp.data.text import START
-from attnexp.errors import UserError
 from attnexp.model.seams import Baseline
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import signal
 import socket
 from typing import Any
 
-from attnexp import modules
+from attnexp.base import modules
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig
-from attnexp.errors import UserError
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
 

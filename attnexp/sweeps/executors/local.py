@@ -9,7 +9,7 @@ from multiprocessing import connection, get_context, parent_process, resource_tr
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from attnexp import progress
+from attnexp.base import progress
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
 

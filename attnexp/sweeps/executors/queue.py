@@ -8,9 +8,9 @@ from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
-from attnexp import modules
+from attnexp.base import modules
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
-from attnexp.errors import UserError
 from attnexp.sweeps.executors.squeue import NAME, Squeue
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job

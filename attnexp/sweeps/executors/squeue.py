@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Collection
 
-from attnexp import progress
-from attnexp.errors import UserError
+from attnexp.base import progress
+from attnexp.base.errors import UserError
 
 NAME = "attnexp"
 """Of every job."""

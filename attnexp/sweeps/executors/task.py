@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from attnexp.errors import Busy, RunFailed, UserError
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 
@@ -41,11 +41,11 @@ class Executor(Protocol):
 
 def do(job: Job) -> Outcome:
     """Train, and turn whatever happens into an outcome: one run must not end a sweep."""
-    from attnexp.training.run import open_run, work_through
+    from attnexp.training.run import open_run, train
 
     try:
         with open_run(job.config, overrides=job.overrides, planned=job.identity) as run:
-            result = work_through(run)
+            result = train(run)
     except Busy:
         return Elsewhere()
     except (UserError, RunFailed) as error:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """What a container may use; holds `max` where it may use all."""

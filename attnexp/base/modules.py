@@ -6,7 +6,7 @@ import importlib.util
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-from attnexp.errors import UserError
+from attnexp.base.errors import UserError
 
 
 @functools.cache
