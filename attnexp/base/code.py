@@ -144,7 +144,7 @@ def _time_of_change(spec: ModuleSpec) -> float:
 
 @functools.cache
 def _read(source: bytes, package: str) -> tuple[str, list[tuple[str, str]]]:
-    """The digest of a module's file, and what it imports: a module, and an attribute of it or ""."""
+    """The digest of a module's file, and its imports: a module, and an attribute of it or ""."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's code; importing it gives them

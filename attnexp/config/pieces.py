@@ -349,10 +349,28 @@ def _source(module: str) -> ast.Module:
             f"There is no module '{module}' in {Path.cwd()} or on Python's path. Call attnexp from "
             f"the folder that holds it, or set PYTHONPATH."
         )
+    _times_of_change[file] = _time_of_change(file)
     try:
         return ast.parse(file.read_text())
     except (SyntaxError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no Python: {error}.") from error
+
+
+_times_of_change: dict[Path, int | None] = {}
+"""Of the files behind `_source`, when they were read."""
+
+
+def _time_of_change(file: Path) -> int | None:
+    return file.stat().st_mtime_ns if file.exists() else None
+
+
+def forget_edited() -> None:
+    """Have specs read anew if one of their files has changed, as between a notebook's cells."""
+    modules.find.cache_clear()
+    if any(_time_of_change(file) != time for file, time in _times_of_change.items()):
+        _times_of_change.clear()
+        _source.cache_clear()
+        spec.cache_clear()
 
 
 def _locate(module: str) -> Path | None:

@@ -212,7 +212,7 @@ class OpenRun:
             provenance=self.provenance,
             files=store.digests(self.path),
         )
-        self.inputs.identify()  # refuses where code has changed since the start
+        self.inputs.identify().expect(self.identity)
         store.save(self.path, result)
         self.path = store.finalize(self.path)
         return result
