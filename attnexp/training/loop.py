@@ -149,9 +149,10 @@ def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
 def predict_batches(model: nn.Module, examples: Examples, precision: Precision) -> Iterator[Tensor]:
     """Logits of every example, batch by batch of `batch_size_of` the device, dropout off."""
     model.eval()
-    with torch.inference_mode(), autocast(examples.device, precision):
-        for ids in examples.ids.split(batch_size_of(examples.device)):
-            yield model(ids).float()
+    for ids in examples.ids.split(batch_size_of(examples.device)):
+        with torch.inference_mode(), autocast(examples.device, precision):
+            logits = model(ids).float()
+        yield logits.detach()
 
 
 def batch_size_of(device: torch.device) -> int:
