@@ -24,7 +24,7 @@ def collect(device: str, threads: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device,
         "threads": threads,
-        "argv": sys.argv,
+        "argv": ["attnexp", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "resumed": [],
     }
