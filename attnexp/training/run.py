@@ -22,9 +22,14 @@ from attnexp.base.errors import Busy, UserError
 from attnexp.config.schema import Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.quality import format_quality
-from attnexp.model.classifier import Classifier, build_model, set_word_vectors
+from attnexp.model.classifier import (
+    REFERENCE,
+    Classifier,
+    build_model,
+    set_word_vectors,
+    take_fast_path,
+)
 from attnexp.model.cost import of_model
-from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import checkpoint, code, predictions, provenance, store
@@ -202,7 +207,7 @@ class OpenRun:
                 "vocab_size": config.data.vocab_size,
                 "vectors_coverage": vectors.coverage if vectors else None,
             },
-            **of_model(config, len(dataset.classes)),
+            **of_model(model, config.data.max_len),
             epochs=self.epochs,
             best=max(self.epochs, key=lambda row: row.val_accuracy),  # the earliest of equals
             final=self.epochs[-1],
