@@ -74,9 +74,7 @@ def _reads_padding(run: "RunConfig") -> bool:
 
 
 WHERE_READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
-WHERE_HIDDEN = When(
-    "a mask that hides something", lambda run: run.mask.kind or run.mask.padding
-)
+WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once

@@ -40,25 +40,29 @@ def of_model(model: nn.Module, num_tokens: int) -> dict[str, int]:
 
 def count_flops(model: nn.Module, num_tokens: int) -> int:
     """FLOPs of one text: 2 for a multiply and an add, as torch counts its matrix products."""
-    shapes = {id(t): t.detach().to("meta") for t in [*model.parameters(), *model.buffers()]}
+    tensors = [*model.parameters(), *model.buffers()]
     try:
-        return _count_flops(copy.deepcopy(model, shapes), num_tokens, torch.device("meta"))
+        shapes = copy.deepcopy(model, {id(t): t.detach().to("meta") for t in tensors})
+        return _count_flops(shapes, torch.ones(1, num_tokens, dtype=torch.int32, device="meta"))
     except Exception:  # some operation needs values
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        values = {id(t): t.detach() for t in [*model.parameters(), *model.buffers()]}
-        return _count_flops(copy.deepcopy(model, values), num_tokens, device)
+        values = copy.deepcopy(model, {id(t): t.detach().cpu() for t in tensors})
+        # On the CPU torch does not look into an LSTM: the gates of every token.
+        recurrent = sum(
+            2 * p.numel() * num_tokens
+            for module in model.modules()
+            if isinstance(module, nn.LSTM)
+            for name, p in module.named_parameters()
+            if name.startswith("weight")
+        )
+        return recurrent + _count_flops(values, torch.ones(1, num_tokens, dtype=torch.int32))
 
 
-def _count_flops(model: nn.Module, num_tokens: int, device: torch.device) -> int:
-    """Changes the model, which is a copy."""
+def _count_flops(model: nn.Module, ids: Tensor) -> int:
+    """Changes the model, which is a copy, to the reference path."""
     for module in model.modules():
         module.__class__ = getattr(type(module), "reference", type(module))
-    ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
-    # torch looks into no recurrent layer of these libraries.
-    without = torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False)
     with (
-        *without,
-        torch.random.fork_rng(),
+        torch.random.fork_rng(devices=[]),
         FlopCounterMode(display=False) as counter,
         torch.inference_mode(),
     ):
