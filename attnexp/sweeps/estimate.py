@@ -7,8 +7,7 @@ from statistics import fmean
 import torch
 
 from attnexp.config.schema import Protocol, RunConfig
-from attnexp.model.classifier import build_model
-from attnexp.model.fast import take_fast_path
+from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs.result import RunResult
 from attnexp.training import device
 from attnexp.training.evaluate import examples_of
