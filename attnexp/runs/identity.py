@@ -20,7 +20,6 @@ from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_d
 from attnexp.runs.result import SCHEMA
 
 LOOP = "attnexp.training.loop"
-FAST_PATH = "attnexp.model.fast"
 TOKENIZERS = "attnexp.data.text"
 
 ROOMS = ("attnexp.model.", "attnexp.training.", "attnexp.data.")
@@ -105,8 +104,6 @@ def modules_of(config: RunConfig) -> frozenset[str]:
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
-    if config.model.fills("Layers"):  # whichever path is taken: a run has one id on both
-        found.add(FAST_PATH)
     return frozenset({LOOP, TOKENIZERS, *found})
 
 
