@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -260,13 +261,15 @@ OWN_FILES = {
 
 
 @pytest.fixture
-def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on Python's path with `OWN_FILES`."""
     for name, text in OWN_FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    for name in ("piece", "mine", "mine.helper", "mine.deeper"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +388,7 @@ def test_a_piece_edited_while_it_trains_fails_its_run(
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     name = f"{tmp_path.name}_piece"
-    edit = "open(__file__, 'a').write('EDITED = 1')"
+    edit = "with open(__file__, 'a') as file: file.write('EDITED = 1\\n')"
     text = OWN_PIECE.format(name=name, setting="scale", more=edit)
     (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / f"{name}_rate.py").write_text("RATE = 1")

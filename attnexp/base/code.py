@@ -15,8 +15,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attnexp.base.errors import RunFailed
@@ -27,8 +27,9 @@ PACKAGE = __name__.partition(".")[0]
 STARTED = time.time()
 """When this process began to import attnexp, in seconds since 1970."""
 
-_digests_of_process: dict[str, str] = {}
-"""Digests of the modules as this process has imported them, or will when it does."""
+_read_before: dict[str, tuple[str, ModuleType | None, float]] = {}
+"""Modules when they were last read: the digest, the module if it was imported by then, and the time
+of the last change of its file."""
 
 
 def digests(roots: Iterable[str], counts: Callable[[str, str], bool]) -> dict[str, str]:
@@ -117,27 +118,34 @@ def _forget_edited(found: Mapping[str, str]) -> None:
     edited = {name for name, digest in found.items() if _is_edited(name, digest)}
     if ours := {name for name in edited if name.startswith(f"{PACKAGE}.")}:
         raise RunFailed(_changed_under_way(files(ours)))
-    _digests_of_process.update(found)
     if edited:  # all of them, since any may hold what it imported from another
-        packages = {name.partition(".")[0] for name in _digests_of_process} - {PACKAGE}
+        packages = {name.partition(".")[0] for name in {*found, *_read_before}} - {PACKAGE}
         for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
             del sys.modules[name]
+    for name, digest in found.items():
+        _read_before[name] = (digest, _imported(name), _time_of_change(name))
 
 
 def _is_edited(name: str, digest: str) -> bool:
     """Whether a module of this digest is another than this process has imported."""
-    if name in _digests_of_process:
-        return _digests_of_process[name] != digest
-    module = name.removesuffix(".__init__")
-    spec = find(module)
-    assert spec is not None
-    # Imported before it was first read here: times of the file are all there is to tell.
-    return module in sys.modules and STARTED < _time_of_change(spec) <= time.time()
+    module, changed_at = _imported(name), _time_of_change(name)
+    if name not in _read_before:
+        return module is not None and STARTED < changed_at <= time.time()
+    digest_before, module_before, changed_at_before = _read_before[name]
+    is_imported_since = module is not None and module is not module_before
+    return digest != digest_before or (is_imported_since and changed_at != changed_at_before)
 
 
-def _time_of_change(spec: ModuleSpec) -> float:
-    """When a module's file was written, or moved to its place, in seconds since 1970."""
-    assert spec.origin is not None
+def _imported(name: str) -> ModuleType | None:
+    return sys.modules.get(name.removesuffix(".__init__"))
+
+
+def _time_of_change(name: str) -> float:
+    """When a module's file was written or moved to its place, in seconds since 1970."""
+    spec = find(name.removesuffix(".__init__"))
+    assert spec is not None and spec.origin is not None
+    if not os.path.exists(spec.origin):  # within an archive
+        return 0.0
     stat = os.stat(spec.origin)
     return max(stat.st_mtime, stat.st_ctime)
 
