@@ -61,11 +61,14 @@ def composed(words: str) -> RunConfig:
 
 def others(config: RunConfig, key: str) -> Iterator[Any]:
     """Other values of a setting: every other option, or a number near it."""
-    ((value, kind),) = (
-        (getattr(section, f.name), f.type) for name, section, f in walk(config) if name == key
+    ((value, f),) = (
+        (getattr(section, f.name), f) for name, section, f in walk(config) if name == key
     )
+    kind = f.type
     if isinstance(value, bool):
         yield not value
+    elif options := f.metadata.get("options"):
+        yield from (option for option in options if option != value)
     elif isinstance(kind, type) and issubclass(kind, StrEnum):
         yield from (option for option in kind if option != value)
     elif isinstance(value, float):
