@@ -155,7 +155,7 @@ def test_no_two_choices_are_one_model(place: str) -> None:
 REVIEWS = [
     "Well, it's good! A film that one may see -- again and again, and then again; really.",
     "bad.",
-    "the good the bad",
+    "the good 好看 the bad",
     "It isn't bad, (not) at all: good",
 ]
 

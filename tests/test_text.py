@@ -85,7 +85,7 @@ def inner(text):
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module of one's own, which the current process has not imported yet."""
-    name = f"{tmp_path.name}_tokens"
+    name = f"tokens_of_{tmp_path.name}"
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / f"{name}.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path / "beside"))
@@ -100,7 +100,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("joined", "returned 't h r e e', of type str, on the text 'three'. Let it return a list"),
         ("coded", r"returned \[b'three', 'three'\], of type list of bytes and str"),
         ("lines", r"returned the token 'a\\nb'. Leave out line breaks"),
-        ("broken", r"raised JSONDecodeError: .*_tokens\.py, line 15\), on the text 'three'. Mend"),
+        ("broken", r"raised JSONDecodeError: .*\.py, line 15\), on the text 'three'. Mend"),
     ],
 )
 def test_what_is_wrong_with_a_tokenizer_is_said(own: str, function: str, said: str) -> None:
