@@ -119,8 +119,9 @@ def test_a_module_that_fails_is_named_with_its_line(own: str, tmp_path: Path) ->
     [
         ("kears", "there is no such tokenizer. Did you mean 'keras'. Choose one of: keras, basic"),
         ("keras:", "there is no such tokenizer"),
-        ("no_such_module:split", "there is no module 'no_such_module' in .* PYTHONPATH"),
-        ("..:split", "there is no module"),
+        ("no_such_module:split", "there is no file of module 'no_such_module' in .* PYTHONPATH"),
+        ("..:split", "there is no file of module"),
+        ("builtins:list", "there is no file of module"),
     ],
 )
 def test_a_tokenizer_that_is_not_there_is_refused_before_data_are_read(

@@ -74,9 +74,9 @@ def _check_own_tokenizer(name: str) -> None:
         found = modules.find(module)
     except (ImportError, ValueError):
         found = None
-    if found is None:
+    if found is None or not found.has_location:
         raise UserError(
-            f"data.tokenizer={name}: there is no module '{module}' in {Path.cwd()} or on Python's "
+            f"data.tokenizer={name}: there is no file of module '{module}' in {Path.cwd()} or on Python's "
             f"path. Call attnexp from the folder that holds it, or set PYTHONPATH."
         )
 
