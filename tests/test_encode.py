@@ -178,8 +178,8 @@ def test_train_and_test_drawn_anew_are_another_draw_of_one_corpus(tmp_path: Path
     for dataset in (drawn, other):
         assert not np.array_equal(dataset.train.ids, whole.train.ids)
         for split in ("train", "test"):
-            labels = [np.bincount(getattr(one, split).labels) for one in (dataset, whole)]
-            assert np.array_equal(*labels)
+            new, old = (np.bincount(getattr(one, split).labels) for one in (dataset, whole))
+            assert np.array_equal(new, old)
     assert not np.array_equal(drawn.train.ids, other.train.ids)
     config.limit_train = 8
     assert np.bincount(load(config, resample=0).train.labels).tolist() == [4, 4]

@@ -20,11 +20,14 @@ from attnexp.data import encode
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block
 from attnexp.model.classifier import build_model
-from attnexp.model.init import init_weights, named_seed
+from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.positions import SinusoidalPosition
 from attnexp.runs.result import EpochRow
-from attnexp.training.loop import Examples, fit, make_optimizer, start
+from attnexp.training.evaluate import examples_of
+from attnexp.training.loop import start
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.run import fit
 
 SEEDS = (0, 1, 2)
 
@@ -47,6 +50,11 @@ class Tagger(nn.Module):
         self.position = position
         self.mixer = mixer
         self.output = nn.Linear(WIDTH, 1)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """As in `Classifier`."""
+        init_table(self.embedding.weight, stream("embedding.weight"))
+        init_layers(self, stream, "output")
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T)."""
@@ -187,7 +195,7 @@ def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learni
         [*LEARNING, f"seed={seed}", f"train.epochs={num_epochs}", f"data.limit_train={num_train}"]
     )
     dataset = encode.load(config.data)
-    train, val = (Examples.of(part, torch.device("cpu")) for part in (dataset.train, dataset.test))
+    train, val = (examples_of(part, torch.device("cpu")) for part in (dataset.train, dataset.test))
     with torch.random.fork_rng(devices=[]):
         model = build_model(config)
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))

@@ -23,7 +23,8 @@ Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
-Device = StrEnum("Device", ["auto", "cpu", "cuda"])
+Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
+Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
@@ -55,6 +56,10 @@ class OnError(StrEnum):
 
 IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
 IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
+IN_ADAMW = When(
+    "train.optimizer=adamw",
+    lambda run: run.is_network and run.train.optimizer is Optimizer.adamw,
+)
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
 FROM_OWN = When("data=files and hub", lambda run: run.data.name in (DataName.files, DataName.hub))
@@ -73,16 +78,15 @@ def _reads_padding(run: "RunConfig") -> bool:
         return False
     if run.mask.padding and run.mask.fills("Causal") and run.data.pad is Side.pre:
         return False  # they see padding alone, and so are zero already
-    if run.model.layers > 1 and not run.mask.padding:
+    if not run.model.fills("Attention"):
+        return True  # layers of one's own may read anything
+    if getattr(run.model, "layers", 2) > 1 and not run.mask.padding:
         return True
     return not run.model.pooling.fills("RealTokens")
 
 
 WHERE_READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
-WHERE_HIDDEN = When(
-    "a mask that hides something, other than mask=restricted",
-    lambda run: (run.mask.kind or run.mask.padding) and not run.mask.fills("RestrictedWindow"),
-)
+WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
@@ -171,6 +175,14 @@ class PositionConfig(Piece):
 
 
 @dataclass(kw_only=True)
+class JoinedPositionConfig(PositionConfig):
+    """What every position that joins the embeddings has besides its own settings."""
+
+    dropout: float = setting(0.0, ">= 0", "< 1")
+    """On embeddings and positions together."""
+
+
+@dataclass(kw_only=True)
 class MaskConfig(Piece):
     """What hides a key besides the pattern, which is the piece."""
 
@@ -190,7 +202,7 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
         "Baseline": Piece,
     },
     "position": {
-        "JoinedPosition": PositionConfig,
+        "JoinedPosition": JoinedPositionConfig,
         "Rotation": PositionConfig,
         "ScoreBias": PositionConfig,
         None: Piece,
@@ -213,9 +225,17 @@ class TrainConfig:
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
     """Texts of a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
-    """adam is Keras's; adamw also decays weights, by torch's default of 0.01."""
+    """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
     """Learning rate."""
+    warmup: int = setting(0, ">= 0", when=IN_NETWORK)
+    """Steps over which the learning rate rises from 0 in a straight line."""
+    schedule: Schedule = setting(Schedule.constant, when=IN_NETWORK)
+    """Learning rate after the warm-up: constant, or linear or cosine down to 0 at the last step."""
+    weight_decay: float = setting(0.01, ">= 0", when=IN_ADAMW)
+    """Decoupled weight decay of AdamW."""
+    clip: float | None = setting(None, "> 0", when=IN_NETWORK)
+    """Norm to which the gradient of all parameters together is clipped."""
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     measure_train: bool = False
@@ -223,7 +243,7 @@ class TrainConfig:
     fast: bool = setting(True, when=IN_NETWORK)
     """Compute the same with less work where the model allows it; false takes the plain code."""
     device: Device = Device.auto
-    """auto: CUDA where there is a device, else the CPU."""
+    """auto: CUDA where there is a device, else the CPU. mps: Apple's GPU."""
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
     """bf16: matrix products in 16 bits; weights stay fp32."""
     threads: int | None = setting(None, ">= 1", "<= 1024")
@@ -232,7 +252,7 @@ class TrainConfig:
 
 @dataclass(kw_only=True, slots=True)
 class SeedsConfig:
-    """Sources of chance, apart: each follows `seed` unless it is given here."""
+    """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """Weights at the start."""
@@ -240,6 +260,8 @@ class SeedsConfig:
     """What happens while training: order of the texts, dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
     """Which part of train is held out."""
+    resample: int | None = setting(None, ">= 0")
+    """Train and test drawn anew from their union by this seed; null leaves them as they are."""
 
 
 @dataclass(kw_only=True, slots=True)
