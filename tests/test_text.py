@@ -218,7 +218,8 @@ def test_texts_drawn_anew_keep_their_union_and_classes(
     corpus: tuple[list[list[str]], list[list[int]]], seed: int
 ) -> None:
     given_texts, labels = corpus
-    old, old_words = rank_words(*given_texts, str.split)
+    train, test = given_texts
+    old, old_words = rank_words(train, test, str.split)
     arrays = [np.array(half, np.int8) for half in labels]
     new, new_labels, words = resample(old, arrays, old_words, seed)
     assert [len(half) for half in new] == [len(half) for half in old]

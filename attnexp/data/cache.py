@@ -1,4 +1,4 @@
-"""What takes long to make, kept on disk between runs. Losing it costs time and nothing else."""
+"""A cache on disk of what takes long to compute. Losing it costs time and nothing else."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from attnexp.base.files import atomic_write
 T = TypeVar("T")
 
 DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""What reading a damaged file raises."""
+"""Exceptions that reading a damaged file raises."""
 
 
 def cache_dir() -> Path:

@@ -47,7 +47,7 @@ class Corpus:
     is_drawn: bool = False
     """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
-    """What reading found to question."""
+    """Problems found in reading."""
 
 
 def corpus(
@@ -58,7 +58,7 @@ def corpus(
 ) -> Corpus:
     """Both splits, checked, from (texts, labels) by name. Raises `UserError` where they fail.
 
-    counts: what reading found to question, by the names of `quality`. test_share: how much of train
+    counts: problems found in reading, by the names of `quality`. test_share: how much of train
     is drawn for test, where that is not among the halves.
     """
     for split, (texts, labels) in halves.items():
@@ -98,7 +98,7 @@ def _without_marks(texts: list[str] | Ragged) -> int:
 
 
 def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
-    """What every format must hold; `UserError` if it does not."""
+    """Raise `UserError` unless there are texts, and a name or whole number as label of each."""
     if not texts:
         raise UserError(f"{where} holds no texts.")
     if len(texts) != len(labels):

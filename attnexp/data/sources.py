@@ -235,7 +235,7 @@ def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> 
 
 
 def _key(content: str, data: DataConfig) -> str:
-    """Of the bytes, and of what is read from them."""
+    """Digest of the bytes, and of the settings that choose what is read from them."""
     asked = [data.config, data.text, data.label, data.train_split, data.test_split, data.test_share]
     return hashlib.sha256(json.dumps([content, *asked]).encode()).hexdigest()
 

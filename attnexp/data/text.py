@@ -63,7 +63,7 @@ def characters(text: str) -> list[str]:
 
 
 def whitespace(text: str) -> list[str]:
-    """What stands between white space, as it is."""
+    """The parts of a text between white space, unchanged."""
     return text.split()
 
 
@@ -139,7 +139,7 @@ def tokenizer(name: str) -> Tokenize:
 
 
 def _describe(error: Exception) -> str:
-    """What was raised, and the line of the user's module that raised it or called what did."""
+    """An error, and the line of the user's module that raised it or called what raised it."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
