@@ -100,6 +100,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
 
 def _values(field: Field[Any], default: Any) -> Iterator[str]:
     """Those that a field may have, where they can be listed; else what it has."""
+    yield from field.metadata.get("options", ())
     for kind in get_args(field.type) or (field.type,):
         if kind is bool:
             yield from ("true", "false")

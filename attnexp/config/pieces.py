@@ -81,10 +81,15 @@ class Piece:
 
 
 def _restore(frame: Any, values: dict[str, Any], folder: str) -> Piece:
-    if folder and folder not in sys.path:
-        sys.path.append(folder)  # where the module lay for whoever started the sweep
+    add_to_path(folder)
     made: Piece = spec(values["kind"], frame)(**values)
     return made
+
+
+def add_to_path(folder: str) -> None:
+    """Let modules be found where they lay for whoever started the sweep. Empty: nowhere else."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
 
 
 def setting(default: Any = MISSING, *bounds: str, **more: Any) -> Any:
@@ -399,10 +404,10 @@ def _frame(made: type[Piece]) -> type[Piece]:
 
 
 def root(kind: str) -> str:
-    """The folder on Python's path that holds a piece's module."""
+    """The folder on Python's path that holds the module of `module:name`; empty if it has none."""
     module = kind.partition(":")[0]
-    file = _locate(module)
-    assert file is not None
+    if (file := _locate(module)) is None:
+        return ""
     depth = module.count(".") + (file.name == "__init__.py")
     return str(file.absolute().parents[depth])
 
