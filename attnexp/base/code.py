@@ -143,7 +143,8 @@ def _imported(name: str) -> ModuleType | None:
 def _time_of_change(name: str) -> float:
     """When a module's file was written or moved to its place, in seconds since 1970."""
     spec = find(name.removesuffix(".__init__"))
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     if not os.path.exists(spec.origin):  # within an archive
         return 0.0
     stat = os.stat(spec.origin)

@@ -17,10 +17,11 @@ from attnexp.base.errors import RunFailed
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict, walk
+from attnexp.data.text import tokenizer_kind
 from attnexp.runs.result import SCHEMA
 
 LOOP = "attnexp.training.loop"
-TOKENIZERS = "attnexp.data.text"
+TEXT = "attnexp.data.text"
 
 ROOMS = ("attnexp.model.", "attnexp.training.", "attnexp.data.")
 """Rooms that compute, in which imports are followed."""
@@ -104,7 +105,8 @@ def modules_of(config: RunConfig) -> frozenset[str]:
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
-    return frozenset({LOOP, TOKENIZERS, *found})
+    tokenizer = tokenizer_kind(config.data.tokenizer).partition(":")[0]
+    return frozenset({LOOP, TEXT, tokenizer, *found})
 
 
 def read_again() -> None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @functools.lru_cache(maxsize=1)
-def load_data(config: DataConfig) -> encode.Dataset:
+def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
     """The data, with what should be questioned in them told once.
 
     The runs of a sweep mostly share their data: the last one read is kept.
     """
-    dataset = encode.load(config)
+    dataset = encode.load(config, resample)
     if told := format_quality(dataset.quality):
         progress.note(told)
     return dataset
@@ -48,7 +48,7 @@ class Inputs:
 
 def read_inputs(config: RunConfig) -> Inputs:
     """Read what a run needs. Raises `UserError` where that is not to be had."""
-    dataset = load_data(config.data)
+    dataset = load_data(config.data, config.seeds.resample)
     return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
 
 
