@@ -275,7 +275,7 @@ def _build(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
     except (ValueError, TypeError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
     if isinstance(made, nn.Module):
-        made.surroundings = surroundings  # by which `verify` knows what shapes to expect
+        vars(made)[seams.SURROUNDINGS] = surroundings
     return made
 
 
