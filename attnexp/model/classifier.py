@@ -179,7 +179,7 @@ def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
     shapes = build_on_meta(config, num_classes)
     if shapes is not None:
         number = num_values(shapes)
-        memory.check(FLOAT_BYTES * number, f"A model of {number:,} parameters")
+        memory.check(FLOAT_BYTES * number, f"A model of {number:,} parameters or more")
     classifier = _assemble(config, num_classes)
     init_weights(classifier, config.seed_of("init"))
     return classifier
