@@ -30,7 +30,7 @@ from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
 MODEL = """classifier attention fast block positions masks mixers pooling scores window
-cost size settings claims_values extending classes train"""
+cost init settings claims_values extending verify classes train"""
 TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",

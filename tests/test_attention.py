@@ -164,3 +164,30 @@ def test_uniform_scores_give_every_key_exactly_the_same(dtype: torch.dtype) -> N
     weights = attention.weights(normal(B, T, D).to(dtype))
     assert weights.shape == (B, H, T, T)
     assert torch.equal(weights, torch.full_like(weights, 1 / T))
+
+
+def torchs(attention: MultiHeadSelfAttention, dropout: float) -> nn.MultiheadAttention:
+    """torch's layer with the weights of ours, which has a square output projection."""
+    layer = nn.MultiheadAttention(D, H, dropout=dropout, bias=False, batch_first=True).double()
+    with torch.no_grad():
+        projections = attention.q_proj, attention.k_proj, attention.v_proj
+        layer.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
+        layer.out_proj.weight.copy_(attention.out_proj.get_parameter("weight"))
+    return layer
+
+
+def test_dropout_on_attention_weights_is_torchs() -> None:
+    """Equal without; in mean and variance over 20,000 draws with, each within 5 standard errors."""
+    ours = make(D, num_heads=H, d_head=K, d_output=D, dropout=0.3)
+    theirs, x = torchs(ours, 0.3), normal(1, T, D)
+    expected = theirs.eval()(x, x, x)[0]
+    torch.testing.assert_close(ours.eval()(x), expected)
+    torch.manual_seed(0)
+    x, num = x.expand(20_000, -1, -1), 20_000
+    with torch.no_grad():
+        one, other = ours.train()(x), theirs.train()(x, x, x)[0]
+    assert one.std(0).min() > 0.01
+    error = (one.var(0) / num + other.var(0) / num).sqrt()
+    assert ((one.mean(0) - other.mean(0)).abs() < 5 * error).all()
+    torch.testing.assert_close(one.var(0), other.var(0), rtol=0.1, atol=0)
+    torch.testing.assert_close(one.mean(0), expected[0], rtol=0, atol=float(5 * error.max()))

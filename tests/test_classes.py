@@ -14,9 +14,8 @@ from test_fast import BLOCK, reviews
 from test_html import Parsed, page
 
 from attnexp.config.compose import compose
-from attnexp.model.classifier import build_model
-from attnexp.model.cost import of_model
-from attnexp.model.fast import take_fast_path
+from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.model.cost import of_config
 from attnexp.report import insight, predict
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
@@ -121,7 +120,7 @@ def test_more_classes_change_the_last_layer_alone() -> None:
     assert two.keys() == five.keys()
     unlike = [name for name in two if not torch.equal(two[name], five[name])]
     assert unlike == ["output.3.weight", "output.3.bias"]
-    more = of_model(config, 5)["parameters"] - of_model(config, 2)["parameters"]
+    more = of_config(config, 5)["parameters"] - of_config(config, 2)["parameters"]
     assert more == 4 * (8 + 1)
 
 

@@ -65,14 +65,12 @@ def excluded(pair: tuple[str, str]) -> bool:
     """Pieces that have nothing to do with each other, which is told rather than ignored."""
     chosen = dict(option.split("=") for option in pair)
     position, mask = chosen.get("position", "none"), chosen.get("mask", "none")
-    if chosen.get("model") in WITHOUT_ATTENTION:
-        return (
-            mask != "none"
-            or position in INSIDE_ATTENTION
-            or (chosen["model"] == "tfidf" and position != "none")
-            or (chosen["model"] in ("mean", "fasttext") and position == "shuffled")
-        )
-    return mask == "restricted" and position in ("relative", "alibi")
+    return chosen.get("model") in WITHOUT_ATTENTION and (
+        mask != "none"
+        or position in INSIDE_ATTENTION
+        or (chosen["model"] == "tfidf" and position != "none")
+        or (chosen["model"] in ("mean", "fasttext") and position == "shuffled")
+    )
 
 
 GROUPS = ("model", "position", "mask", "train")

@@ -8,8 +8,12 @@ from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.data.encode import load
-from attnexp.model.classifier import build_model
-from attnexp.model.fast import take_fast_path
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.block import Attention, Block
+from attnexp.model.classifier import Classifier, build_classifier, build_model, take_fast_path
+from attnexp.model.masks import Window
+from attnexp.model.pooling import Last, Mean
+from attnexp.model.scores import DotProduct
 from attnexp.training.evaluate import evaluate_run, examples_of
 from attnexp.training.loop import start
 from attnexp.training.run import fit, train_run
@@ -29,15 +33,30 @@ PATHS = {
         "model.score=additive model.d_query=3 model.d_value=5",
         "model.layers=2 mask=padding",
         "experiment=blog_pe data=contrast",
+        "model.attention_dropout=0.3 position=sinusoidal position.dropout=0.2",
+        "mask=window mask.radius=2 model.score=cosine data.max_len=30",
+        "mask=window mask.radius=2 mask.mode=mul data.max_len=30",
+        "mask=window mask.radius=2 position=alibi data.max_len=30",
+        "mask=window mask.radius=2 model.attention_dropout=0.3 data.max_len=30",
+    ],
+    "window": [
+        "mask=window mask.radius=2 data.max_len=30",
+        "mask=restricted mask.radius=2 data.max_len=30 model.pooling=max",
+        "mask=window mask.radius=2 data.max_len=30 mask.padding=true mask.query=true",
+        "mask=window_padding mask.radius=4 data.max_len=30 position=rotary model.pooling=cls",
+        f"{BLOCK} mask=window_padding mask.radius=1 data.max_len=30 model.layer_dropout=0.2",
+        "mask=window mask.radius=2 data.max_len=30 position=shuffled model.d_value=1",
     ],
     "fused": [
         "model.pooling=max mask=padding",
         "model.pooling=attention position=rotary mask=causal",
         f"{BLOCK} position=sinusoidal",
         f"{BLOCK} mask=padding mask.query=true model.layer_dropout=0.2",
+        "model.layer_dropout=0.2",
     ],
     "reference": [
-        "mask=restricted mask.radius=2",
+        "model.pooling=max model.attention_dropout=0.3",
+        "model.layer_dropout=0.2 mask=causal mask.mode=mul",
         "model.pooling=max model.score=cosine",
         "model.pooling=max position=alibi",
         f"{BLOCK} mask=causal mask.mode=mul",
@@ -56,9 +75,9 @@ def built(words: str) -> tuple[nn.Module, nn.Module, str]:
     return reference, fast, take_fast_path(fast)
 
 
-def reviews() -> Tensor:
-    """Padded ones among them, the first of padding alone: (5, 9)."""
-    ids = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
+def reviews(max_len: int = 9) -> Tensor:
+    """Padded ones among them, the first of padding alone: (5, max_len)."""
+    ids = torch.randint(1, 30, (5, max_len), generator=torch.Generator().manual_seed(0))
     ids[0], ids[1, :4] = 0, 0
     return ids
 
@@ -71,15 +90,134 @@ def test_logits_and_gradients_are_those_of_the_reference(path: str, words: str) 
     reference, fast, taken = built(words)
     assert taken == path
     assert fast.state_dict().keys() == reference.state_dict().keys()
+    ids = reviews(30 if "data.max_len=30" in words else 9)
     for model in (reference, fast):
         torch.manual_seed(0)  # dropout draws alike
-        model.double()(reviews()).square().sum().backward()
+        model.double()(ids).square().sum().backward()
     with torch.no_grad():
-        torch.testing.assert_close(fast.eval()(reviews()), reference.eval()(reviews()))
+        torch.testing.assert_close(fast.eval()(ids), reference.eval()(ids))
     for (name, ours), theirs in zip(fast.named_parameters(), reference.parameters(), strict=True):
         assert (ours.grad is None) == (theirs.grad is None), name
         if ours.grad is not None and theirs.grad is not None:
             torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-12)
+
+
+HEADS = ["model.heads=3 model.d_head=1", "model.heads=1 model.d_head=2"]
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("", "mask=padding mask.query=true", "model.layers=2", "model.attention_dropout=0.3"),
+        *("model.pooling=masked_mean", "model.pooling=last", "model.pooling=cls"),
+        *("model.pooling=max model.layers=2 model.layer_dropout=0.3", "model.d_value=1"),
+        "mask=window mask.radius=1 data.max_len=30 model.layers=2 model.layer_dropout=0.3",
+    ],
+)
+def test_dropout_draws_alike_for_heads_of_any_width(words: str, heads: str) -> None:
+    reference, fast, taken = built(f"{heads} {words} model.dropout=0.5 model.d_model=4")
+    assert taken != "reference"
+    ids = reviews(30 if "data.max_len=30" in words else 9)
+    logits = []
+    for model in (reference, fast):
+        torch.manual_seed(0)
+        logits.append(model.double()(ids))
+    torch.testing.assert_close(*logits)
+
+
+class OwnClassifier(Classifier):
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids) + 1
+
+
+class OwnLayers(Attention):
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return reversed(list(super().__iter__()))
+
+
+class OwnBlock(Block):
+    def forward(self, *given: Tensor | None) -> Tensor:
+        return super().forward(*given) * 2  # type: ignore[arg-type]
+
+
+class OwnAttention(MultiHeadSelfAttention):
+    def forward(self, *given: Tensor | None) -> Tensor:
+        return super().forward(*given) ** 2  # type: ignore[arg-type]
+
+
+class OwnScore(DotProduct):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q, k) + torch.arange(k.shape[-2])
+
+
+class OwnPool(Mean):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return x.square().mean(dim=-2)
+
+
+class OwnLast(Last):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return x.amax(dim=-2)
+
+
+class OwnDropout(nn.Dropout):
+    def forward(self, input: Tensor) -> Tensor:
+        return input.tanh()
+
+
+class OwnLinear(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) + 0.1
+
+
+class OwnNorm(nn.Identity):
+    def forward(self, input: Tensor) -> Tensor:
+        return input / 2
+
+
+class OwnWindow(Window):
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        return super().__call__(query, key) & (key <= query)
+
+
+OWN = (
+    *(OwnClassifier, OwnLayers, OwnBlock, OwnAttention, OwnScore, OwnPool, OwnLast),
+    *(OwnDropout, OwnLinear, OwnNorm),
+)
+
+
+@pytest.mark.parametrize("own", OWN, ids=lambda own: own.__name__)
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("model.layers=2", "model.layers=2 model.pooling=max"),
+        "model.layers=2 model.pooling=last model.output_projection=true mask.padding=true",
+        "model.layers=2 mask=window_padding mask.radius=1 data.max_len=30",
+    ],
+)
+def test_what_has_another_forward_is_not_replaced(own: type[nn.Module], words: str) -> None:
+    """Each subclass in turn stands wherever its base stood."""
+    config = compose([*SMALL, "model.heads=2", "model.d_head=4", "model.d_model=8", *words.split()])
+    models = [build_classifier(config).double().eval() for _ in range(2)]
+    for model in models:
+        for seed, parameter in enumerate(model.parameters()):
+            nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
+        for module in list(model.modules()):
+            if type(module) is own.__base__:
+                module.__class__ = own
+    take_fast_path(models[1])
+    ids = reviews(30 if "data.max_len=30" in words else 9)
+    torch.testing.assert_close(models[1](ids), models[0](ids))
+
+
+def test_another_window_is_no_window() -> None:
+    words = "data=contrast data.max_len=30 mask=window mask.radius=2".split()
+    models = [build_classifier(compose(words)).double().eval() for _ in range(2)]
+    for model in models:
+        model.pattern = OwnWindow(radius=2)
+    assert take_fast_path(models[1]) == "pooled"
+    torch.testing.assert_close(models[1](reviews(30)), models[0](reviews(30)))
 
 
 @pytest.mark.parametrize(

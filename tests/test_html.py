@@ -9,7 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
@@ -396,16 +396,22 @@ def test_any_model_with_attention_can_be_shown(
                                            if "relative" not in words[0])  # fmt: skip
 
 
-def test_a_restricted_window_shows_the_map_it_never_makes(tmp_path: Path) -> None:
-    padded = ("mask.padding=true", "mask.radius=2")
-    one, other = (
-        insight.reader(stored(tmp_path / kind, f"mask={kind}", *padded))(insight.SENTENCE).attention
-        for kind in ("window", "restricted")
-    )
-    assert one is not None
-    assert other is not None
-    np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
-    assert other.weights[:, 0, 3:].max() == 0
+def test_nobody_elses_code_is_shown_unasked() -> None:
+    """Whether a class stands as `kind` or as plain text in a piece's place."""
+    run = made("a", 0)
+
+    def with_config(section: dict[str, Any]) -> Run:
+        config = {**run.result.config, **section}
+        return replace(run, result=replace(run.result, config=config))
+
+    for section in (
+        {"model": {**run.result.config["model"], "pooling": "evil:Pool"}},
+        {"model": {**run.result.config["model"], "kind": "evil:Layers"}},
+        {"position": "evil.positions:Position"},
+        {"mask": {"kind": "attnexp_evil.mask:Mask"}},
+    ):
+        assert html.choose([with_config(section)]) == []
+    assert html.choose([run]) == [run]
 
 
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:

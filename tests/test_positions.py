@@ -12,12 +12,12 @@ from torch import Tensor
 
 from attnexp.claims.measure import normal
 from attnexp.model.biases import AlibiBias, RelativeBias
+from attnexp.model.classifier import shuffled_positions
 from attnexp.model.positions import (
     Combine,
     Layout,
     LearnedPosition,
     SinusoidalPosition,
-    shuffled_positions,
     sinusoidal_table,
 )
 from attnexp.model.rotary import RotaryPosition

@@ -74,7 +74,7 @@ def c19(_results: Path) -> Finding:
 
 def _hiding(mode: str) -> Block:
     attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4, mask_mode=mode)
-    return rough(Block, attention, d_input=8, hide_padding=True)
+    return rough(Block, attention, d_input=8)
 
 
 def _pooled(layer: Block, x: Tensor, padding: Tensor) -> Tensor:

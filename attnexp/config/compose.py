@@ -34,7 +34,7 @@ from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
 from attnexp.config.keys import owners
 from attnexp.config.options import conf_dir, groups, is_file, read
-from attnexp.config.pieces import Piece
+from attnexp.config.pieces import CLASS, Piece
 from attnexp.config.schema import (
     PLACES,
     DataName,
@@ -52,9 +52,6 @@ OVERLAYS = ("experiment", "study")
 
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
-
-CLASS = re.compile(r"[\w.]+:\w+")
-"""A choice that is anyone's class: `module:Class`."""
 
 
 class NotChosen(UserError):

@@ -38,6 +38,8 @@ from attnexp.config.options import name_of
 
 SEAMS = "attnexp.model.seams"
 TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+CLASS = re.compile(r"[\w.]+:\w+")
+"""A choice that is anyone's class: `module:Class`."""
 BOUND = re.compile(r"(>=|>|<=|<) (-?[\d.e]+)|odd|even")
 
 
@@ -410,6 +412,20 @@ def root(kind: str) -> str:
         return ""
     depth = module.count(".") + (file.name == "__init__.py")
     return str(file.absolute().parents[depth])
+
+
+def foreign_code(config: dict[str, Any]) -> list[str]:
+    """Classes and functions outside attnexp that a stored config names, as `module:Name`.
+
+    They stand as a piece's `kind` or as plain text in its place. Using the config imports them.
+    """
+    found: list[str] = []
+    for value in config.values():
+        if isinstance(value, dict):
+            found += foreign_code(value)
+        elif isinstance(value, str) and CLASS.fullmatch(value):
+            found += [] if value.startswith("attnexp.") else [value]
+    return found
 
 
 def load(kind: str) -> Any:

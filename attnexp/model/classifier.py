@@ -179,7 +179,7 @@ def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
     shapes = build_on_meta(config, num_classes)
     if shapes is not None:
         number = num_values(shapes)
-        memory.check(FLOAT_BYTES * number, f"A model of {number:,} parameters")
+        memory.check(FLOAT_BYTES * number, f"A model of {number:,} parameters or more")
     classifier = _assemble(config, num_classes)
     init_weights(classifier, config.seed_of("init"))
     return classifier
@@ -275,7 +275,7 @@ def _build(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
     except (ValueError, TypeError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
     if isinstance(made, nn.Module):
-        made.surroundings = surroundings  # by which `verify` knows what shapes to expect
+        vars(made)[seams.SURROUNDINGS] = surroundings
     return made
 
 

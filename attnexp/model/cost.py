@@ -110,5 +110,5 @@ def _bytes_kept(model: nn.Module, config: RunConfig, batch_size: int) -> int:
             model.train()(ids)
     except Exception:
         return 0
-    total = sum(storage.nbytes() for storage in kept.values())
+    total = sum(int(storage.nbytes()) for storage in kept.values())
     return total // (2 if config.train.precision is Precision.bf16 else 1)

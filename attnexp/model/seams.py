@@ -9,8 +9,8 @@ and meaning in the signature (`config.pieces` reads them there):
 
 `position=my_package.my_module:Decay position.rate=0.3` then trains with it: see docs/extending.md.
 
-A piece keeps the weights that its constructor makes, from a random stream that follows the seed;
-one that defines `init_parameters(stream)` makes them there instead: see `init.init_weights`.
+A piece keeps the weights that its constructor makes, from a random stream that follows the seed.
+One that defines `init_parameters(stream)` makes them there instead: see `init.init_weights`.
 
 Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_mask` is (B, T), True
 at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
@@ -27,6 +27,9 @@ REFERENCE = "reference"
 
 Even = Annotated[int, "even"]
 """A width whose columns come in pairs."""
+
+SURROUNDINGS = "_surroundings"
+"""Attribute that keeps the positional arguments of a module's constructor: see `verify`."""
 
 
 class Embedding(nn.Module):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration
 from attnexp.config.options import name_of
+from attnexp.config.pieces import foreign_code
 from attnexp.report import comparison as comparing
 from attnexp.report import figures, formats, insight, tables
 from attnexp.report.comparison import Comparison, Variant
@@ -218,7 +219,10 @@ def choose(runs: Sequence[Run]) -> list[Run]:
     that of another, with a table of positions if there is one. Of runs whose model needs nobody
     else's code."""
     firsts = [group[0] for group in comparing.by_variant(runs).values()]
-    looking = [run for run in firsts if insight.has_attention(run) and insight.is_ours(run)]
+    looking = [
+        run for run in firsts
+        if insight.has_attention(run) and not foreign_code(run.result.config)
+    ]  # fmt: skip
     return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 
 

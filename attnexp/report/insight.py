@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
+from attnexp.config import pieces
 from attnexp.config.options import name_of
-from attnexp.config.schema import RunConfig, Side, flatten
+from attnexp.config.schema import RunConfig, Side
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
-
-TABLES = ("sinusoidal", "learned")
-"""Positions that are one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,16 +97,13 @@ def has_attention(run: Run) -> bool:
 
 
 def has_table(run: Run) -> bool:
-    """Whether positions are a table."""
-    return (
-        "position" in run.result.config and name_of(run.result.config["position"]["kind"]) in TABLES
-    )
-
-
-def is_ours(run: Run) -> bool:
-    """Whether looking imports nobody else's code."""
-    kinds = [value for key, value in flatten(run.result.config).items() if key.endswith(".kind")]
-    return all(kind is None or kind.startswith("attnexp.") for kind in kinds)
+    """Whether positions may have a table to show, since they join the embeddings."""
+    position = run.result.config.get("position")
+    kind = position["kind"] if isinstance(position, dict) else position
+    try:
+        return bool(kind) and pieces.seam(kind) == "JoinedPosition"
+    except UserError:  # a class that is not here
+        return False
 
 
 def look(run: Run, text: str = SENTENCE) -> Insight:
@@ -121,14 +116,13 @@ def look(run: Run, text: str = SENTENCE) -> Insight:
     except UserError as error:
         return Insight(missing=[str(error)])
     missing = []
-    reading = table = None
+    reading = None
     try:
         reading = _read(run.result.classes, _vocabulary(run), config, model, text)
     except UserError as error:
         missing.append(f"There is no attention map: {error}")
-    if has_table(run):
-        table = _table(model)
-    else:
+    table = _table(model)
+    if table is None:
         missing.append(f"There is no table of positions with position={config.position.name}.")
     return Insight(reading=reading, table=table, missing=missing)
 
@@ -209,36 +203,23 @@ def _forward(model: "nn.Module", ids: "Tensor") -> "tuple[Tensor, NDArray[np.flo
     """ids (1, T) -> logits (1,) or (1, C), and the first layer's map (H, T, T)."""
     import torch
 
-    from attnexp.model import masks
-    from attnexp.model.block import Block
+    from attnexp.model.attention import MultiHeadSelfAttention
     from attnexp.model.classifier import Classifier
 
     layer = model.layers[0] if isinstance(model, Classifier) and model.layers else None
+    attention = getattr(layer, "attention", None)
     with torch.no_grad():
-        if not isinstance(layer, Block):
+        if not isinstance(attention, MultiHeadSelfAttention):
             return model(ids), None
-        attention = layer.attention
         seen: list[tuple[Any, ...]] = []
         handle = attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
         logits = model(ids)
         handle.remove()
-        x, allowed, positions, real_keys = seen[0]
-        if attention.window is not None:  # never makes its map; here it is small
-            query, key = masks.grid(x.shape[1], x.device)
-            allowed = masks.Window(radius=attention.window)(query, key)[None, None]
-            if real_keys is not None:
-                allowed = allowed & real_keys[:, None, None]
-        weights = attention.weights(x, allowed, positions)[0]
+        weights = attention.weights(*seen[0])[0]
     return logits, weights.numpy()
 
 
-def _table(model: "nn.Module") -> NDArray[np.float32]:
-    from attnexp.model.classifier import Classifier
-    from attnexp.model.positions import LearnedPosition, SinusoidalPosition
-
-    assert isinstance(model, Classifier)
-    position = model.position
-    if isinstance(position, LearnedPosition):
-        return (position.scale * position.weight).detach().numpy()
-    assert isinstance(position, SinusoidalPosition)
-    return position.table.numpy()
+def _table(model: "nn.Module") -> NDArray[np.float32] | None:
+    position = getattr(model, "position", None)
+    rows = position.table_rows() if position is not None else None
+    return None if rows is None else rows.detach().numpy()

@@ -9,6 +9,7 @@ is whole: what has finished is never lost to an attempt that has not.
 import json
 import os
 import shutil
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from attnexp.base.errors import Busy, UserError
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import checkpoint, code
@@ -166,7 +167,10 @@ def log(path: Path) -> Iterator[Callable[[str], None]]:
     try:
         yield add
     except BaseException as error:
+        is_plain = isinstance(error, (UserError, RunFailed, KeyboardInterrupt, GeneratorExit))
         with suppress(UserError):  # which may be why
+            if error.__cause__ is not None or not is_plain:
+                add(traceback.format_exc().rstrip())
             add(f"stopped: {error!r}")
         raise
 

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.base import progress
-from attnexp.base.errors import Busy, RunFailed
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data.quality import format_quality
 from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, take_fast_path
 from attnexp.model.cost import of_model
 from attnexp.model.seams import Baseline
+from attnexp.model.verify import check_pieces, explain, first_not_finite
 from attnexp.runs import checkpoint, code, predictions, provenance, store
 from attnexp.runs.arrays import under
 from attnexp.runs.identity import Identity
@@ -277,6 +278,7 @@ def train(run: OpenRun) -> RunResult:
     recorder.resume(state, config.train, where)
     saved = str(state)
     try:
+        check_pieces(model, run.train.ids[:2])
         for row, logits in fit(state, run.train, run.val, config.train):
             recorder.add(row, logits, run.val, model, config)
             if row.epoch < config.num_epochs:
@@ -286,6 +288,12 @@ def train(run: OpenRun) -> RunResult:
         return finish(run, model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        if (explained := explain(error, model)) is not None:
+            raise explained from error
+        raise
 
 
 def build_on_device(run: OpenRun) -> nn.Module:
@@ -315,7 +323,9 @@ def fit(
             for _ in progress.track(steps, total=num_steps, label=f"epoch {epoch}/{config.epochs}"):
                 pass
         except NotFinite as error:
-            raise RunFailed(f"{error} {_remedy(epoch, config)}") from error
+            first = first_not_finite(state.model, error.ids)
+            where = f" The first output that is not finite is that of {first}." if first else ""
+            raise RunFailed(f"{error}{where} {_remedy(epoch, config)}") from None
         yield _measured(state.model, train, val, config, epoch, tally.mean(), started)
 
 
