@@ -9,7 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
