@@ -334,6 +334,7 @@ def test_edited_code_of_the_user_is_imported_anew(own_files: Path, is_imported_f
     assert rate() == 22
     if not is_imported_first:
         assert code.changed(before, after) == ["mine/deeper.py"]
+    assert code.digests(["piece"], lambda name, importer: False) == after
     module = sys.modules["piece"]
     (own_files / "mine/deeper.py").write_text("thing = 22  # Twenty-two.")
     assert code.digests(["piece"], lambda name, importer: False) == after

@@ -132,8 +132,10 @@ def _is_edited(name: str, digest: str) -> bool:
     if name not in _read_before:
         return module is not None and STARTED < changed_at <= time.time()
     digest_before, module_before, changed_at_before = _read_before[name]
-    is_imported_since = module is not None and module is not module_before
-    return digest != digest_before or (is_imported_since and changed_at != changed_at_before)
+    if digest != digest_before or name.startswith(f"{PACKAGE}."):
+        return digest != digest_before
+    # The user may have edited it, imported it and undone the edit.
+    return module not in (None, module_before) and changed_at != changed_at_before
 
 
 def _imported(name: str) -> ModuleType | None:
