@@ -1,13 +1,13 @@
 """A cache on disk of what takes long to compute. Losing it costs time and nothing else."""
 
-import hashlib
 import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeVar
 
-from attnexp.base import modules, progress
+from attnexp.base import progress
+from attnexp.base.code import digests
 from attnexp.base.files import atomic_write
 
 T = TypeVar("T")
@@ -28,9 +28,7 @@ def code_digests(*names: str) -> dict[str, str]:
 
     What is cached is keyed by the code that made it, so edited code makes it anew.
     """
-    files = [Path(spec.origin) for name in names if (spec := modules.find(name)) and spec.origin]
-    files += sorted(Path(__file__).parent.glob("*.py"))
-    return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
+    return digests(names, lambda name, importer: name.startswith("attnexp.data."))
 
 
 def load_or_compute(
