@@ -43,12 +43,6 @@ def test_paths_become_absolute(path: str) -> None:
     assert "~" not in config.data.path
 
 
-def test_imdb_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")
-    assert compose([]).data.path == "/from/environment"
-    assert compose(["data.path=/given"]).data.path == "/given"
-
-
 WRONG = {
     "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
     "model.head=4": ["Did you mean 'model.heads'?"],

@@ -363,8 +363,18 @@ def test_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
 
 def test_a_missing_path_is_never_replaced_by_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "data.path=/nowhere does not exist" in told("/nowhere")
-    monkeypatch.setenv("ATTNEXP_IMDB", "/nowhere")
-    assert "ATTNEXP_IMDB=/nowhere does not exist" in told("/nowhere")
+    monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")
+    assert "data.path=/nowhere does not exist" in told("/nowhere")
+    with pytest.raises(UserError, match="ATTNEXP_IMDB=/from/environment does not exist"):
+        find(DataConfig())
+
+
+def test_results_name_the_environment_and_not_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = write_archive(tmp_path / "a.tar.gz")
+    monkeypatch.setenv("ATTNEXP_IMDB", str(archive))
+    assert find(DataConfig()).description.endswith(" $ATTNEXP_IMDB")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

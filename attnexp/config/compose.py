@@ -370,8 +370,6 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
     check(config)
     _reset_idle(config, words)
     data = config.data
-    if data.name is DataName.imdb and data.path is None:
-        data.path = os.environ.get("ATTNEXP_IMDB") or None
     if data.path is not None and data.name is not DataName.hub:
         data.path = _absolute(data.path)
     if isinstance(config.model, ModelConfig) and config.model.vectors is not None:

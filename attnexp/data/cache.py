@@ -24,7 +24,10 @@ def cache_dir() -> Path:
 
 
 def code_digests(*names: str) -> dict[str, str]:
-    """Digests of modules, and of those of this room and of the user that they import, by name."""
+    """Digests, by module, of the code in `data` and of the user that these modules lead to.
+
+    What is cached is keyed by the code that made it, so edited code makes it anew.
+    """
     return digests(names, lambda name, importer: name.startswith("attnexp.data."))
 
 

@@ -1,6 +1,5 @@
 """The data on this machine: where each set would come from, and what the cache holds."""
 
-import os
 import textwrap
 from datetime import datetime
 from pathlib import Path
@@ -22,8 +21,8 @@ def take(config: DataConfig) -> dict[str, Any]:
 
     Asks no network: what is not here yet is said to be so.
     """
-    imdb = DataConfig(path=os.environ.get("ATTNEXP_IMDB") or None)
-    wanted = {str(one.name): one for one in (DataConfig(name=DataName.contrast), imdb, config)}
+    known = (DataConfig(name=DataName.contrast), DataConfig())
+    wanted = {str(one.name): one for one in (*known, config)}
     return {
         "schema": SCHEMA,
         "sets": [_locate(one) for one in reversed(wanted.values())],
@@ -36,7 +35,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
     found = {"name": str(config.name), "source": None, "missing": None, "encoded": None}
     if config.name is DataName.contrast:
         return found | {"source": "generated here; needs no file and no cache"}
-    if config.name is DataName.hub or not config.path:
+    if sources.local_path(config)[0] is None:
         name = config.path or sources.IMDB
         if not sources.cached(config):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,14 +63,27 @@ def find(data: DataConfig) -> Source:
     Raises `UserError`, which says what to do, when it is nowhere or not in a known format.
     """
     assert data.name is not DataName.contrast
-    if data.name is DataName.hub or not data.path:
+    place, setting = local_path(data)
+    if place is None:
         return _on_hub(data)
-    path = Path(data.path).expanduser().absolute()
+    path = Path(place).expanduser().absolute()
     with as_user_error(path):
         if not path.exists():
-            setting = "ATTNEXP_IMDB" if os.environ.get("ATTNEXP_IMDB") == data.path else "data.path"
-            raise UserError(f"{setting}={data.path} does not exist. Give {FORMATS}.")
-        return _in_folder(path, data) if path.is_dir() else _in_file(path, data)
+            raise UserError(f"{setting}={place} does not exist. Give {FORMATS}.")
+        source = _in_folder(path, data) if path.is_dir() else _in_file(path, data)
+    if setting == "ATTNEXP_IMDB":  # results name no folder of this machine
+        shown = source.description.replace(str(path), f"${setting}")
+        source = replace(source, description=shown)
+    return source
+
+
+def local_path(data: DataConfig) -> tuple[str | None, str]:
+    """The folder or file to read, and what names it: `data.path`, or for IMDB $ATTNEXP_IMDB."""
+    if data.name is DataName.hub:
+        return None, ""
+    if data.path is None and data.name is DataName.imdb:
+        return os.environ.get("ATTNEXP_IMDB") or None, "ATTNEXP_IMDB"
+    return data.path, "data.path"
 
 
 def cached(data: DataConfig) -> Path | None:

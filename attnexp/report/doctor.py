@@ -49,7 +49,7 @@ def look_around() -> dict[str, Any]:
             {"name": "cpu", "cores": os.cpu_count(), "threads": torch.get_num_threads()},
             *({"name": gpu.name, "memory_bytes": gpu.total_memory} for gpu in gpus),
         ],
-        "data": inventory.take(DataConfig(path=os.environ.get("ATTNEXP_IMDB") or None))["sets"],
+        "data": inventory.take(DataConfig())["sets"],
         "hub": {"name": sources.IMDB, "unreachable": hub.unreachable(sources.IMDB)},
         "cache": {"folder": str(cache_dir()), "free_bytes": _free(cache_dir())},
     }

@@ -74,7 +74,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
     if elsewhere:
         test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
-        dataset = encode.load(config.data)
+        dataset = encode.load(config.data, config.seeds.resample)
         if dataset.fingerprint != result.data["fingerprint"]:
             raise UserError(
                 f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
