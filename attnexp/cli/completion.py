@@ -48,7 +48,7 @@ def studies(incomplete: str) -> list[str]:
 
 def claims() -> list[Offer]:
     """Every claim, read in the source: what checks them needs torch."""
-    texts = (path.read_text() for path in (Path(__file__).parent / "claims").glob("*.py"))
+    texts = (path.read_text() for path in (Path(__file__).parents[1] / "claims").glob("*.py"))
     found = (re.findall(r'Claim\(\s*"(C\d+)",\s*"[^"]+",\s*"(.*?)"', text) for text in texts)
     return sorted(claim for of_file in found for claim in of_file)
 

@@ -5,14 +5,15 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from typer import Typer
+import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from attnexp import completion
 from attnexp.base.errors import RunFailed, UserError
+from attnexp.cli import completion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +45,7 @@ class Commands(TyperGroup):
         except RunFailed as error:
             stop(str(error), code=1)
         except BrokenPipeError:
-            raise  # to `run_app`
+            raise  # to `main`
         except OSError as error:
             where = error.filename or "while writing"
             stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
@@ -53,8 +54,93 @@ class Commands(TyperGroup):
             stop(str(why) or "the same command, given again, goes on.", code=130)
 
 
-def run_app(app: Typer) -> None:
-    """The console script: call what the words of the process say, and exit."""
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""A laboratory for attention on text: which piece matters, and how sure are we?
+
+    Settings are words: `position=sinusoidal`, `model.heads=4`. `attnexp config` shows all.""",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from attnexp import __version__
+
+        emit(f"attnexp {__version__}")
+        raise typer.Exit
+
+
+def _quiet(asked: bool) -> None:
+    if asked:
+        from attnexp.base.progress import console
+
+        console.quiet = True
+
+
+def _share(points: float) -> float:
+    """Points of accuracy as a share."""
+    if not 0 < points < 100:
+        raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {points}.")
+    return points / 100
+
+
+@app.callback()
+def _options_of_all(
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", callback=_quiet, expose_value=False, help="Results and errors only."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show it and leave."),
+    ] = False,
+) -> None:
+    pass
+
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="OVERRIDES",
+        help="Settings, as key=value.",
+        show_default=False,
+        autocompletion=completion.settings,
+    ),
+]
+RunDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN_DIR", help="A finished run's folder.", autocompletion=completion.runs
+    ),
+]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR",
+        help="Studies, or any folders with runs.",
+        autocompletion=completion.studies,
+    ),
+]
+Margin = Annotated[
+    float,
+    typer.Option(
+        metavar="POINTS", help="Accuracies nearer than this count as equivalent.", callback=_share
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+def main() -> None:
+    """The console script: run the command that the process's arguments name, and exit."""
     # Threads of GNU OpenMP spin for milliseconds while they wait, which on cores shared with other
     # work makes a run many times slower. A short spin costs an idle machine little. It is read when
     # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
