@@ -6,7 +6,7 @@ SEEDS ?= 6
 NUM ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation test test-slow mutants audit release-check check smoke bench docs clean
+.PHONY: help setup ablation studies test test-slow mutants audit release-check check smoke bench docs clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,15 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
 	$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
+
+studies: setup  ## The published studies of IMDB, on their declared seeds (many hours on two cores)
+	$(BIN)/attnexp sweep study=blog 'seed=range(100,140)'
+	$(BIN)/attnexp sweep study=blog_scaled 'seed=range(100,140)'
+	$(BIN)/attnexp sweep study=position_x_scale 'seed=range(100,120)'
+	$(BIN)/attnexp sweep study=blog_cells 'seed=range(100,110)'
+	$(BIN)/attnexp sweep study=position 'seed=range(100,120)'
+	$(BIN)/attnexp sweep study=heads 'seed=range(100,116)'
+	$(BIN)/attnexp sweep study=baselines 'seed=range(100,112)'
 
 # One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out

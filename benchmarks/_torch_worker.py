@@ -25,7 +25,8 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import Classifier, build_classifier, build_model
 from attnexp.model.fast import FusedSelfAttention, take_fast_path
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit, start
+from attnexp.training.loop import Examples, start
+from attnexp.training.run import fit
 
 Batches = DataLoader[tuple[Tensor, ...]]
 

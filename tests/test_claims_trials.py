@@ -14,7 +14,8 @@ from attnexp.claims import trials
 from attnexp.claims.claim import Conclusion
 from attnexp.model.mixers import Convolution
 from attnexp.runs.result import EpochRow
-from attnexp.training import loop
+from attnexp.training.evaluate import Logits
+from attnexp.training.run import fit
 
 NOWHERE = Path("nowhere")
 
@@ -121,8 +122,8 @@ def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_c29_is_not_supported_where_what_is_shown_was_measured_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def measured_after(*args: Any) -> Iterator[tuple[EpochRow, loop.Logits]]:
-        for row, logits in loop.fit(*args):
+    def measured_after(*args: Any) -> Iterator[tuple[EpochRow, Logits]]:
+        for row, logits in fit(*args):
             assert row.train_accuracy_after is not None
             yield replace(row, train_accuracy=row.train_accuracy_after), logits
 

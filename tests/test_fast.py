@@ -10,9 +10,9 @@ from attnexp.config.compose import compose
 from attnexp.data.encode import load
 from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
-from attnexp.training.evaluate import evaluate_run
-from attnexp.training.loop import Examples, fit, start
-from attnexp.training.run import train_run
+from attnexp.training.evaluate import evaluate_run, examples_of
+from attnexp.training.loop import start
+from attnexp.training.run import fit, train_run
 
 BLOCK = "model.layers=2 model.residual=true model.norm=pre model.feed_forward=8"
 PATHS = {
@@ -93,7 +93,7 @@ def test_fifty_steps_of_training_lose_the_same(words: str) -> None:
     )
     data = load(config.data)
     device = torch.device("cpu")
-    train, test = Examples.of(data.train, device), Examples.of(data.test, device)
+    train, test = examples_of(data.train, device), examples_of(data.test, device)
     losses = []
     for fast in (False, True):
         torch.manual_seed(0)

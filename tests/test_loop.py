@@ -11,15 +11,18 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim import lr_scheduler
 
 from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
-from attnexp.config.schema import Optimizer, Precision, TrainConfig
+from attnexp.config.schema import Optimizer, Precision, Schedule, TrainConfig
 from attnexp.model.classifier import build_classifier
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
-from attnexp.training import loop
-from attnexp.training.loop import Examples, Logits, evaluate, make_optimizer
+from attnexp.training import run
+from attnexp.training.evaluate import Logits, evaluate
+from attnexp.training.loop import Examples, best_epoch, start
+from attnexp.training.optimizer import make_optimizer, make_scheduler
 
 Float = NDArray[np.float64]
 
@@ -50,7 +53,7 @@ def fit(
     model: nn.Module, data: Examples, val: Examples, config: TrainConfig, order: torch.Generator
 ) -> Iterator[tuple[EpochRow, Logits]]:
     """From the first step on."""
-    return loop.fit(loop.start(model, data, config, order), data, val, config)
+    return run.fit(start(model, data, config, order), data, val, config)
 
 
 def train(*words: str, n: int = 37) -> list[EpochRow]:
@@ -195,34 +198,91 @@ def test_evaluate_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def breaking(stub: Stub, rows: Tensor, *, loss: bool) -> Tensor:
-    """An answer whose loss, or whose gradient alone, is no number where review 7 is seen, once
-    epoch 1 is over."""
-    if not stub.training or 7 not in rows or stub.weight == 0:
-        return right(rows)
-    return right(rows) * math.inf if loss else right(rows) + torch.sqrt(0 * stub.weight)
-
-
 @pytest.mark.parametrize("loss", [True, False])
-def test_the_step_that_is_no_number_is_named_with_its_batch_and_the_last_good_epoch(
-    loss: bool,
-) -> None:
-    """Though looks are far apart: 40 batches of one an epoch."""
-    stub = Stub(lambda self, rows: breaking(self, rows, loss=loss))
+def test_a_loss_that_is_not_finite_is_named_by_epoch_and_step(loss: bool) -> None:
+    """A gradient that is not finite shows in the loss of the step after it."""
+
+    def breaking(stub: Stub, rows: Tensor) -> Tensor:
+        if not stub.training or 7 not in rows or len(stub.batches) <= 40:
+            return right(rows)
+        return right(rows) * math.inf if loss else right(rows) + torch.sqrt(0 * stub.weight)
+
     data, config = numbered(40), TrainConfig(batch_size=1, epochs=3, lr=0.25)
-    rows = fit(stub, data, data, config, shuffle())
+    rows = fit(Stub(breaking), data, data, config, shuffle())
     assert next(rows)[0].epoch == 1
-    nn.init.ones_(stub.weight)
     order = shuffle()
     torch.randperm(40, generator=order)
-    step = torch.randperm(40, generator=order).tolist().index(7) + 1
-    what = "loss" if loss else "gradient of weight"
+    step = torch.randperm(40, generator=order).tolist().index(7) + (1 if loss else 2)
     with pytest.raises(RunFailed) as told:
         next(rows)
     assert str(told.value) == (
-        f"The {what} is not finite in epoch 2, step {step} (rows 7 of train). Epoch 1 was the "
-        f"last good one. A smaller train.lr (now 0.25) usually helps."
+        f"The loss is not finite in epoch 2, step {step}. Epoch 1 was the last good one. "
+        f"A smaller train.lr (now 0.25) usually helps."
     )
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "index"), [([0.5], 0), ([0.5, 0.75, 0.75], 1), ([0.75, 0.5, 0.75], 0)]
+)
+def test_the_best_epoch_is_the_earliest_of_equals(accuracies: list[float], index: int) -> None:
+    assert best_epoch(accuracies) == index
+
+
+def rates(num_steps: int, make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
+    """Learning rate of every step, from 0.5."""
+    optimizer, found = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5), []
+    scheduler = make(optimizer)
+    for _ in range(num_steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+@pytest.mark.parametrize("warmup", [0, 5])
+@pytest.mark.parametrize(
+    ("schedule", "decay"),
+    [
+        ("constant", lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),
+        ("linear", lambda optimizer: lr_scheduler.LinearLR(optimizer, 1.0, 0.0, 20)),
+        ("cosine", lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, 20)),
+    ],
+)
+def test_schedules_are_those_of_torch(
+    schedule: str, decay: Callable[[torch.optim.Optimizer], Any], warmup: int
+) -> None:
+    """A warm-up, then a decay over the 20 steps that are left."""
+    config = TrainConfig(lr=0.5, warmup=warmup, schedule=Schedule(schedule))
+    found = rates(warmup + 20, lambda optimizer: make_scheduler(optimizer, config, warmup + 20))
+    rise = rates(warmup, lambda optimizer: lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, 4))
+    assert found == pytest.approx([*rise, *rates(20, decay)])
+
+
+def test_training_with_schedule_decay_and_clipping_is_torch_written_out() -> None:
+    data, config = examples(12), TrainConfig(
+        batch_size=4, epochs=2, lr=0.1, optimizer=Optimizer.adamw, weight_decay=0.2,
+        warmup=2, schedule=Schedule.linear, clip=0.05,
+    )  # fmt: skip
+    ends = []
+    for ours in (True, False):
+        torch.manual_seed(0)
+        model = BagOfWords(20)
+        if ours:
+            list(fit(model, data, data, config, shuffle()))
+        else:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.2, eps=1e-7)
+            order = shuffle()
+            epochs = [torch.randperm(12, generator=order).split(4) for _ in range(2)]
+            shares = [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+            for share, rows in zip(shares, chain(*epochs), strict=True):
+                optimizer.param_groups[0]["lr"] = 0.1 * share
+                optimizer.zero_grad()
+                logits = model(data.ids[rows])
+                nn.functional.binary_cross_entropy_with_logits(logits, data.labels[rows]).backward()
+                assert nn.utils.clip_grad_norm_(model.parameters(), 0.05) > 0.05
+                optimizer.step()
+        ends.append(model.score.weight.detach())
+    torch.testing.assert_close(*ends)
 
 
 def test_a_last_step_that_breaks_the_weights_fails_the_run_too() -> None:

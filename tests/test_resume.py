@@ -6,28 +6,24 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from conftest import Command
 from forked import PROGRAM
 from test_loop import SMALL, examples, figures, shuffle
-from torch import nn
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model
 from attnexp.model.init import named_seed
 from attnexp.runs import checkpoint, store
-from attnexp.runs.result import EpochRow, RunResult
-from attnexp.training import interrupt
-from attnexp.training.loop import Examples, fit, start
-from attnexp.training.run import open_run, train, train_run
+from attnexp.runs.result import RunResult
+from attnexp.training.loop import Examples, start
+from attnexp.training.run import fit, open_run, prepare, train, train_run
 from attnexp.training.state import State
 
-STEPS = 5
-"""Of an epoch of 37 reviews in batches of 8."""
+CPU = torch.device("cpu")
 
 
 def begin(*words: str) -> tuple[State, Examples, Examples, RunConfig]:
@@ -38,44 +34,30 @@ def begin(*words: str) -> tuple[State, Examples, Examples, RunConfig]:
     return state, data, examples(70, seed=1), config
 
 
-def stop_at(model: nn.Module, call: int) -> None:
-    """Have the process told to end while the model is called for that time."""
-    calls = []
-
-    def count(module: nn.Module, inputs: Any) -> None:
-        calls.append(inputs)
-        if len(calls) == call:
-            signal.raise_signal(signal.SIGTERM)
-
-    model.register_forward_pre_hook(count)
-
-
-@pytest.mark.parametrize("call", [1, 3, 5, 6, 7, 12, 13, 20, 30])
+@pytest.mark.parametrize("epoch", [1, 2])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_from_any_step_training_ends_with_the_same_figures_to_the_bit(
-    call: int, optimizer: str
+def test_from_any_epoch_training_ends_with_the_same_figures_to_the_bit(
+    epoch: int, optimizer: str
 ) -> None:
-    """Stopped in training, validation or the second look at train, of any of three epochs."""
-    words = [f"train.optimizer={optimizer}", "position=sinusoidal", "train.measure_train=true"]
+    words = [f"train.optimizer={optimizer}", "position=sinusoidal", "train.measure_train=true",
+             "train.warmup=3", "train.schedule=cosine", "train.clip=0.5"]  # fmt: skip
     state, data, val, config = begin(*words)
     undisturbed = [row for row, _ in fit(state, data, val, config.train)]
-    weights = {name: tensor.clone() for name, tensor in state.tensors().items()}
+    weights = {name: tensor.clone() for name, tensor in state.tensors(CPU).items()}
 
     state, data, val, config = begin(*words)
-    stop_at(state.model, call)
-    rows: list[EpochRow] = []
-    with pytest.raises(interrupt.Stopped), interrupt.deferred():
-        rows.extend(row for row, _ in fit(state, data, val, config.train))
-    rows = rows[: state.epoch - 1]
-    kept = {name: tensor.clone() for name, tensor in state.tensors().items()}
+    rows = fit(state, data, val, config.train)
+    for _ in range(epoch):
+        next(rows)
+    kept = {name: tensor.clone() for name, tensor in state.tensors(CPU).items()}
     numbers = json.loads(json.dumps(state.numbers()))
 
     state, *_ = begin(*words, "seed=7")
     torch.rand(9)
-    state.restore(kept, numbers)
+    state.restore(kept, numbers, CPU)
     found = [row for row, _ in fit(state, data, val, config.train)]
-    assert figures(found) == figures(undisturbed)[state.epoch - 1 - len(found) :]
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in state.tensors().items())
+    assert figures(found) == figures(undisturbed)[epoch:]
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in state.tensors(CPU).items())
 
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
@@ -85,15 +67,15 @@ def small(tmp_path: Path, *words: str) -> RunConfig:
 
 def stopped(config: RunConfig, after: str = "epoch 1/") -> Path:
     """The folder of a run that was told to end when it said that."""
-    with open_run(config) as run:
-        say = run.say
+    with open_run(prepare(config)) as run:
+        note = run.recorder.note
 
         def stop(line: str) -> None:
-            say(line)
+            note(line)
             if line.startswith(after):
-                signal.raise_signal(signal.SIGTERM)
+                raise KeyboardInterrupt
 
-        run.say = stop
+        run.recorder.note = stop
         with pytest.raises(KeyboardInterrupt, match="goes on from"):
             train(run)
     return run.path
@@ -113,8 +95,7 @@ def same(one: RunResult, other: RunResult) -> bool:
 def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str) -> None:
     _, undisturbed = train_run(small(tmp_path / "undisturbed", f"train={protocol}"))
     config = small(tmp_path / "stopped", f"train={protocol}")
-    # Under holdout there is something to do after the last epoch: the test.
-    ends = [1, 2] if protocol == "blog" else [1, 2, 3]
+    ends = [1, 2]
     for line in (f"epoch {n}/" for n in ends):
         part = stopped(config, after=line)
         assert not list(part.parent.rglob(store.RESULT))

@@ -175,7 +175,7 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     began, seen = threading.Event(), []
 
     def other_sweep() -> None:
-        with train.open_run(held.job.config) as run:
+        with train.open_run(train.prepare(held.job.config)) as run:
             began.set()
             time.sleep(1.0)
             train.train(run)

@@ -71,7 +71,8 @@ def others(config: RunConfig, key: str) -> Iterator[Any]:
     elif isinstance(value, float):
         yield value / 2 + 0.1
     else:
-        yield 6 if value is None else value + 2
+        small = 0.01 if kind == float | None else 6
+        yield small if value is None else value + 2
 
 
 def put(section: Any, path: list[str], value: Any) -> Any:

@@ -10,7 +10,7 @@ from forked import PROGRAM
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.training.run import open_run, train
+from attnexp.training.run import open_run, prepare, train
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
@@ -55,7 +55,7 @@ def test_quiet_leaves_results_alone(attnexp: Command) -> None:
 
 def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> None:
     config = compose([*SMOKE, "train.threads=1", f"out={tmp_path}"])
-    with open_run(config) as run:
+    with open_run(prepare(config)) as run:
         shutil.rmtree(run.path)
         with pytest.raises(UserError, match=r"cannot be written.*No such file") as error:
             train(run)

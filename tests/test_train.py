@@ -17,9 +17,11 @@ from attnexp.runs.result import EpochRow, Run
 from attnexp.runs.weights import WEIGHTS, load_weights
 from attnexp.training import inputs, loop
 from attnexp.training import run as train
-from attnexp.training.evaluate import evaluate_run
+from attnexp.training.evaluate import evaluate_run, examples_of, predict
 from attnexp.training.metrics import measure
-from attnexp.training.run import open_run, train_run
+from attnexp.training.run import open_run, prepare, train_run
+
+CPU = torch.device("cpu")
 
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
@@ -57,13 +59,12 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []
-    real = loop.predict
+    real = predict
 
     def watch(model, examples, precision, **more):  # type: ignore[no-untyped-def]
         seen.append((len(examples), int(examples.ids.sum())))
         return real(model, examples, precision, **more)
 
-    monkeypatch.setattr(loop, "predict", watch)
     monkeypatch.setattr(train, "predict", watch)
     config = small(tmp_path, "train=holdout", "train.epochs=3", "data.limit_test=200")
     run_dir, result = train_run(config)
@@ -84,6 +85,9 @@ def test_stored_predictions_give_the_rows_again(tmp_path: Path, protocol: str) -
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
         assert (found.brier, found.ece) == (row.val_brier, row.val_ece)
     assert (predictions.TEST in stored) == (protocol == "holdout")
+    for row in result.epochs:
+        packed = stored[f"{predictions.CORRECT}{row.epoch}"]
+        assert predictions.unpack(packed, result.data["n_val"]).mean() == row.val_accuracy
     if protocol == "holdout":
         assert measure(stored[predictions.TEST], stored[predictions.TEST_LABELS]) == result.test
 
@@ -93,7 +97,8 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
 
     def chance(*words: str) -> tuple[list[float], list[int], list[float]]:
         config = small(tmp_path, "train=holdout", "model.dropout=0", *words)
-        parts = train._split(config, inputs.load_data(config.data), torch.device("cpu"))
+        data = inputs.load_data(config.data)
+        parts = loop.split(config, *(examples_of(half, CPU) for half in (data.train, data.test)))
         _, result = train_run(config)
         weights = build_model(config).state_dict()["embedding.weight"][1]
         return weights.tolist(), parts[1].ids.tolist(), [result.epochs[0].train_loss]
@@ -117,7 +122,7 @@ def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
     def validation(*words: str) -> list[int]:
         config = small(tmp_path, "train=holdout", *words)
         data = inputs.load_data(config.data)
-        parts = train._split(config, data, torch.device("cpu"))
+        parts = loop.split(config, *(examples_of(half, CPU) for half in (data.train, data.test)))
         together = torch.cat([parts[0].ids, parts[1].ids])
         assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
         ids: list[int] = parts[1].ids.tolist()
@@ -128,7 +133,7 @@ def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
 
 
 def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"not finite in epoch 1, step \d+ .*train\.lr"):
+    with pytest.raises(RunFailed, match=r"not finite in epoch 1, step \d+\. .*train\.lr"):
         train_run(small(tmp_path, "train.lr=1e38", "model.score.scale=false"))
     (log,) = tmp_path.rglob(store.LOG)
     assert "stopped" in log.read_text()
@@ -138,7 +143,7 @@ def test_a_diverging_run_fails_and_leaves_no_result(tmp_path: Path) -> None:
 def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     run_dir, first = train_run(small(tmp_path))
     assert train_run(small(tmp_path)) == (run_dir, first)
-    with pytest.raises(Busy, match="just finished"), open_run(small(tmp_path)):
+    with pytest.raises(Busy, match="just finished"), open_run(prepare(small(tmp_path))):
         pass
     again_dir, again = train_run(small(tmp_path), again=True)
     assert again_dir == run_dir

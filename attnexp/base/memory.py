@@ -1,6 +1,7 @@
 """The memory of this machine, and refusing what it cannot hold before trying."""
 
 import os
+import sys
 from pathlib import Path
 
 from attnexp.base.errors import UserError
@@ -10,8 +11,11 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def of_machine() -> int:
-    """Bytes that this process could have."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes that this process could have; without a limit where the system does not say."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):  # Windows
+        physical = sys.maxsize
     try:
         return min(physical, int(CGROUP_LIMIT.read_text()))
     except (OSError, ValueError):

@@ -24,7 +24,10 @@ from attnexp.model.init import init_weights, named_seed
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.positions import SinusoidalPosition
 from attnexp.runs.result import EpochRow
-from attnexp.training.loop import Examples, fit, make_optimizer, start
+from attnexp.training.evaluate import examples_of
+from attnexp.training.loop import start
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.run import fit
 
 SEEDS = (0, 1, 2)
 
@@ -187,7 +190,7 @@ def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learni
         [*LEARNING, f"seed={seed}", f"train.epochs={num_epochs}", f"data.limit_train={num_train}"]
     )
     dataset = encode.load(config.data)
-    train, val = (Examples.of(part, torch.device("cpu")) for part in (dataset.train, dataset.test))
+    train, val = (examples_of(part, torch.device("cpu")) for part in (dataset.train, dataset.test))
     with torch.random.fork_rng(devices=[]):
         model = build_model(config)
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))

@@ -24,7 +24,8 @@ Tokenizer = StrEnum("Tokenizer", ["keras", "basic_english"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
-Device = StrEnum("Device", ["auto", "cpu", "cuda"])
+Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
+Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
@@ -48,6 +49,10 @@ class OnError(StrEnum):
 
 IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
 IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
+IN_ADAMW = When(
+    "train.optimizer=adamw",
+    lambda run: run.is_network and run.train.optimizer is Optimizer.adamw,
+)
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
 FROM_OWN = When("data=files and hub", lambda run: run.data.name in (DataName.files, DataName.hub))
@@ -195,9 +200,17 @@ class TrainConfig:
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
     """Texts of a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
-    """adam is Keras's; adamw also decays weights, by torch's default of 0.01."""
+    """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
     """Learning rate."""
+    warmup: int = setting(0, ">= 0", when=IN_NETWORK)
+    """Steps over which the learning rate rises from 0 in a straight line."""
+    schedule: Schedule = setting(Schedule.constant, when=IN_NETWORK)
+    """Learning rate after the warm-up: constant, or linear or cosine down to 0 at the last step."""
+    weight_decay: float = setting(0.01, ">= 0", when=IN_ADAMW)
+    """Decoupled weight decay of AdamW."""
+    clip: float | None = setting(None, "> 0", when=IN_NETWORK)
+    """Norm to which the gradient of all parameters together is clipped."""
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     measure_train: bool = False
@@ -205,7 +218,7 @@ class TrainConfig:
     fast: bool = setting(True, when=IN_NETWORK)
     """Compute the same with less work where the model allows it; false takes the plain code."""
     device: Device = Device.auto
-    """auto: CUDA where there is a device, else the CPU."""
+    """auto: CUDA where there is a device, else the CPU. mps: Apple's GPU."""
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
     """bf16: matrix products in 16 bits; weights stay fp32."""
     threads: int | None = setting(None, ">= 1", "<= 1024")
@@ -214,7 +227,7 @@ class TrainConfig:
 
 @dataclass(kw_only=True, slots=True)
 class SeedsConfig:
-    """Sources of chance, apart: each follows `seed` unless it is given here."""
+    """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """Weights at the start."""
@@ -222,6 +235,8 @@ class SeedsConfig:
     """What happens while training: order of the texts, dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
     """Which part of train is held out."""
+    resample: int | None = setting(None, ">= 0")
+    """Train and test drawn anew from their union by this seed; null leaves them as they are."""
 
 
 @dataclass(kw_only=True, slots=True)

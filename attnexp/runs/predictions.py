@@ -22,8 +22,9 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """(n,), 0 to C - 1: the truth in the same order."""
 
 CORRECT = "correct."
-"""Before the name of a point, in the published copy of a run, which has neither logits nor labels:
-a bit a text, which is 1 where the most probable class is the true one, as `pack` writes them."""
+"""Prefix of arrays made by `pack`, one bit for each text: whether the most probable class is the
+true one. After it stands the number of an epoch, counted from 1 (on the validation set), or, in the
+published copy of a run, which has neither logits nor labels, the name of an endpoint."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:

@@ -1,6 +1,7 @@
 """Where a result came from."""
 
 import importlib.metadata
+import os
 import platform
 import subprocess
 import sys
@@ -12,16 +13,18 @@ from attnexp import __version__
 
 
 def collect(device: str, threads: int) -> dict[str, Any]:
-    """What one must know to believe or repeat a number."""
+    """Versions, machine and command that produced a result."""
     return {
         "version": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
         "torch": importlib.metadata.version("torch"),
+        "numpy": importlib.metadata.version("numpy"),
+        "fpmath": os.environ.get("ONEDNN_DEFAULT_FPMATH_MODE", "STRICT"),
         "platform": platform.platform(),
         "device": device,
         "threads": threads,
-        "argv": sys.argv,
+        "argv": ["attnexp", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "resumed": [],
     }

@@ -11,8 +11,10 @@ from attnexp.model.classifier import build_model
 from attnexp.model.fast import take_fast_path
 from attnexp.runs.result import RunResult
 from attnexp.training import device
+from attnexp.training.evaluate import examples_of
 from attnexp.training.inputs import read_inputs
-from attnexp.training.loop import Examples, fit, start
+from attnexp.training.loop import start
+from attnexp.training.run import fit
 
 NUM_TRIAL = 320
 """Reviews of a trial epoch: ten batches of K's size."""
@@ -32,7 +34,7 @@ def trial(config: RunConfig) -> float | None:
         return None
     where = device.prepare(config.train)
     dataset = read_inputs(config).dataset
-    few = Examples.of(dataset.train, where)[:NUM_TRIAL]
+    few = examples_of(dataset.train, where)[:NUM_TRIAL]
     short = replace(config.train, epochs=2, measure_train=False)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)

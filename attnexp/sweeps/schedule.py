@@ -17,11 +17,11 @@ from attnexp.config.schema import OnError
 from attnexp.runs import code, manifest, store
 from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
+from attnexp.sweeps import interrupt
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training import interrupt
 from attnexp.training.inputs import read_inputs
 
 SECONDS_BETWEEN_LOOKS = 0.5

@@ -1,7 +1,6 @@
 """The machine under a run: device, threads, number format, memory."""
 
 import ctypes
-import resource
 import sys
 from typing import Any
 
@@ -9,39 +8,41 @@ import torch
 
 from attnexp.base import memory
 from attnexp.base.errors import UserError
-from attnexp.config.schema import Device, Precision, RunConfig, TrainConfig
+from attnexp.config.schema import Device, RunConfig, TrainConfig
 from attnexp.model import size
 
-_matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-"""torch's switch for the precision of oneDNN's products."""
+_matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)
+"""torch's switch for the precision of oneDNN's products, from torch 2.9 on."""
 
 
 def prepare(config: TrainConfig) -> torch.device:
-    """Set threads and libraries, find the device. Raises `UserError` for CUDA without CUDA."""
+    """Set threads and libraries, find the device. Raises `UserError` for one that is not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     _keep_freed_memory()
     _use_onednn(config.fast)
     has_cuda = torch.cuda.is_available()
-    if config.device is Device.cuda and not has_cuda:
+    is_here = {
+        Device.auto: True,
+        Device.cpu: True,
+        Device.cuda: has_cuda,
+        Device.mps: torch.backends.mps.is_available(),
+    }
+    if not is_here[config.device]:
         raise UserError(
-            f"train.device=cuda, but torch {torch.__version__} finds no CUDA device here. Use "
-            f"train.device=cpu or train.device=auto."
+            f"train.device={config.device}, but torch {torch.__version__} finds no "
+            f"{config.device.upper()} device here. Use train.device=cpu or train.device=auto."
         )
-    use_cuda = has_cuda and config.device is not Device.cpu
-    return torch.device("cuda" if use_cuda else "cpu")
+    if config.device is Device.auto:
+        return torch.device("cuda" if has_cuda else "cpu")
+    return torch.device(config.device)
 
 
 def products() -> str:
     """Which library multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without it."""
-    if _matmul.fp32_precision == "bf16":
+    if _matmul is not None and _matmul.fp32_precision == "bf16":
         return "oneDNN"
     return "MKL" if torch.backends.mkl.is_available() else "torch"
-
-
-def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """bf16 for matrix products where `precision` asks for it; weights stay fp32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision is Precision.bf16)
 
 
 def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> None:
@@ -53,7 +54,11 @@ def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> No
 
 
 def peak_rss_bytes() -> int:
-    """The most memory this process has held."""
+    """Peak memory of this process; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -65,6 +70,8 @@ def _use_onednn(wanted: bool) -> None:
     really round; a product is compared before anything rests on it. Only AMD's are asked: there a
     step of training takes two thirds of the time, on Intel's a tenth more (benchmarks/LOG.md).
     """
+    if _matmul is None:
+        return
     _matmul.fp32_precision = "none"
     can = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(can.get("cpu_name"))

@@ -41,10 +41,10 @@ class Executor(Protocol):
 
 def do(job: Job) -> Outcome:
     """Train, and turn whatever happens into an outcome: one run must not end a sweep."""
-    from attnexp.training.run import open_run, train
+    from attnexp.training.run import open_run, prepare, train
 
     try:
-        with open_run(job.config, overrides=job.overrides, planned=job.identity) as run:
+        with open_run(prepare(job.config), overrides=job.overrides, planned=job.identity) as run:
             result = train(run)
     except Busy:
         return Elsewhere()

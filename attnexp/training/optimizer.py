@@ -1,0 +1,64 @@
+"""The optimizer: Adam as Keras has it, and the usual schedules of the learning rate."""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from attnexp.config.schema import Optimizer, Schedule, TrainConfig
+
+
+class KerasAdam(torch.optim.Adam):
+    """Adam with epsilon where Keras puts it: beside the second moment before its correction.
+
+    torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
+    c = 1 - beta2^t. Early in training the gradients of queries and of rare words are so small
+    (1e-8) that epsilon decides the length of their steps. Dividing epsilon by sqrt(c) makes the
+    two equal.
+    """
+
+    def step(self, closure: Any = None) -> Any:
+        """Update the parameters, as `torch.optim.Adam.step`."""
+        for group in self.param_groups:
+            group["num_steps"] = group.get("num_steps", 0) + 1
+            correction = 1 - group["betas"][1] ** group["num_steps"]
+            group["eps"] = self.defaults["eps"] / math.sqrt(correction)
+        return super().step(closure)
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam or AdamW with Keras's decay rates; every step updates every row of the embedding."""
+    common: dict[str, Any] = {
+        "lr": config.lr,
+        "betas": (0.9, 0.999),
+        "eps": config.eps,
+        "fused": True,
+    }
+    if config.optimizer is Optimizer.adamw:
+        return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
+    return KerasAdam(model.parameters(), **common)
+
+
+def make_scheduler(
+    optimizer: torch.optim.Optimizer, config: TrainConfig, num_steps: int
+) -> LambdaLR:
+    """Linear warm-up over `train.warmup` steps, then `train.schedule` until `num_steps`.
+
+    Step s of the warm-up, counted from 1, has s / warmup of the learning rate. After it, linear
+    falls in a straight line to 0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5).
+    """
+
+    def factor(step: int) -> float:
+        if step < config.warmup:
+            return (step + 1) / config.warmup
+        progress = (step - config.warmup) / max(num_steps - config.warmup, 1)
+        match config.schedule:
+            case Schedule.linear:
+                return 1 - progress
+            case Schedule.cosine:
+                return (1 + math.cos(math.pi * progress)) / 2
+        return 1.0
+
+    return LambdaLR(optimizer, factor)
