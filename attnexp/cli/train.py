@@ -93,10 +93,10 @@ def sweep(
             words, zipped=zipped, max_seeds=max_seeds or 64, margin=margin, metric=metric
         )
     if dry_run:
-        from attnexp.sweeps import preview
+        from attnexp.sweeps.preview import preview_sweep, print_preview
 
-        shown = preview.take(planned)
-        emit(shown.to_json()) if as_json else preview.show(shown, console())
+        shown = preview_sweep(planned)
+        emit(shown.to_json()) if as_json else print_preview(shown, console())
         return
 
     from contextlib import closing
@@ -105,17 +105,15 @@ def sweep(
     from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
-    from attnexp.sweeps.schedule import carry_out
-    from attnexp.sweeps.sequential import carry_out_until_decided
+    from attnexp.sweeps.schedule import run_sweep
+    from attnexp.sweeps.sequential import run_until_decided
     from attnexp.sweeps.watch import Watch, totals
 
     with closing(Watch()) as watch:
         if until is None:
-            entries = carry_out(planned, on_error=on_error, observe=watch)
+            entries = run_sweep(planned, on_error=on_error, observe=watch)
         else:
-            entries = carry_out_until_decided(
-                planned, on_error=on_error, observe=watch, tell=watch.look
-            )
+            entries = run_until_decided(planned, on_error=on_error, observe=watch, tell=watch.look)
     outcomes = [entry.outcome for entry in entries]
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))

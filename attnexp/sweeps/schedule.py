@@ -2,6 +2,7 @@
 the rest is started wherever a slot is free."""
 
 import signal
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ from attnexp.config.schema import OnError
 from attnexp.runs import code, manifest, store
 from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
-from attnexp.sweeps import interrupt
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
@@ -64,7 +64,7 @@ Observer = Callable[[list[Entry], Executor | None], None]
 """Called whenever something may have changed; without an executor while none is at work."""
 
 
-def survey(sweep: Sweep) -> list[Entry]:
+def scan(sweep: Sweep) -> list[Entry]:
     """Every run with its id, and whether it has finished before. Changes nothing on disk."""
     code.read_again()
     entries, variants, fingerprints = [], dict[int, VariantIdentity](), dict[Any, str]()
@@ -90,7 +90,7 @@ def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
     return store.outdated(sweep.out, missing.values())
 
 
-def carry_out(
+def run_sweep(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
@@ -101,13 +101,13 @@ def carry_out(
     An entry without an outcome was not begun, because another failed and `on_error` is `stop`. On
     Ctrl-C what runs is stopped, and the `KeyboardInterrupt` says how far the sweep came.
     """
-    entries = survey(sweep)
-    _write_down(sweep, entries)
+    entries = scan(sweep)
+    _record_manifest(sweep, entries)
     for reason in made_again(sweep, entries):
         progress.note(reason)
     for entry in entries:
         if entry.before:
-            _take_up(entry)
+            _load_finished(entry)
     observe(entries, None)
     missing = [entry for entry in entries if not entry.before]
     # Variants may differ in name alone: they share a run.
@@ -116,7 +116,7 @@ def carry_out(
     if todo:
         executor = _open(sweep, todo)
         try:
-            _work_off(entries, deque(todo), executor, on_error, observe)
+            _run_pending(entries, deque(todo), executor, on_error, observe)
         except KeyboardInterrupt:
             num_done = Counter(entry.status for entry in entries)[Status.done]
             raise KeyboardInterrupt(
@@ -133,7 +133,7 @@ def carry_out(
     return entries
 
 
-def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
+def _record_manifest(sweep: Sweep, entries: Sequence[Entry]) -> None:
     """Which runs are which variant."""
     manifest.record(
         sweep.directory,
@@ -159,7 +159,7 @@ def _open(sweep: Sweep, todo: list[Entry]) -> Executor:
     return executor
 
 
-def _work_off(
+def _run_pending(
     entries: list[Entry],
     todo: deque[Entry],
     executor: Executor,
@@ -174,8 +174,7 @@ def _work_off(
             entry.status, running[id(entry.job)] = Status.running, entry
         observe(entries, executor)
         if starting:
-            # Half started, a process would print a traceback of its own.
-            with interrupt.deferred(), _sigint_blocked():
+            with _signals_deferred():
                 executor.start([entry.job for entry in starting])
         if not running:
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -205,7 +204,7 @@ def _next(todo: deque[Entry], free: int) -> list[Entry]:
             _later(entry, todo)
         elif store.has_finished(entry.path):
             entry.before = True
-            _take_up(entry)
+            _load_finished(entry)
         else:
             chosen.append(entry)
     return chosen
@@ -217,7 +216,7 @@ def _later(entry: Entry, todo: deque[Entry]) -> None:
     todo.append(entry)
 
 
-def _take_up(entry: Entry) -> None:
+def _load_finished(entry: Entry) -> None:
     """What has finished before; where that cannot be read, the sweep goes on without it."""
     try:
         outcome: Outcome = Run(path=entry.path, result=store.load(entry.path))
@@ -244,11 +243,28 @@ def slots(sweep: Sweep, todo: list[Entry]) -> int | None:
 
 
 @contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """What is started inherits it: a terminal's Ctrl-C goes to all processes, but it is ours to end
-    the others, of which one that still imports could not say so itself."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _signals_deferred() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for SIGINT and SIGTERM only at the end of the block: a process that
+    is half started would print a traceback of its own.
+
+    SIGINT is blocked as well, which the started processes inherit: Ctrl-C in a terminal reaches all
+    processes, but only this one is to end the others.
+    """
+    received: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()  # no other handles signals
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: received.append(number))
+    can_block = hasattr(signal, "pthread_sigmask")  # not on Windows
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if can_block else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if can_block:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if received:
+        raise KeyboardInterrupt

@@ -13,13 +13,13 @@ from attnexp.runs.result import Run
 from attnexp.statistics import sequential
 from attnexp.statistics.sequential import Decision, Design
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, Observer, carry_out, survey
+from attnexp.sweeps.schedule import Entry, Observer, run_sweep, scan
 
 ALPHA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class InterimResult:
     """How a study stands after a look."""
 
     n: int
@@ -54,7 +54,7 @@ def plan_until_decided(
         raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
     options = ["--until", "decided", "--max-seeds", str(max_seeds), "--margin", f"{100 * margin:g}"]
     options += ["--metric", metric or points[0], *(["--zip"] if zipped else [])]
-    entries = survey(sweep)
+    entries = scan(sweep)
     declaration = Declaration(
         design=design,
         metric=metric or points[0],
@@ -93,12 +93,12 @@ def _check(sweep: Sweep, design: Design) -> None:
             )
 
 
-def carry_out_until_decided(
+def run_until_decided(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
     observe: Observer = lambda entries, executor: None,
-    tell: Callable[[Standing], None] = lambda standing: None,
+    tell: Callable[[InterimResult], None] = lambda standing: None,
 ) -> list[Entry]:
     """Do what `plan_until_decided` planned, as far as it takes; return the entries that it took.
 
@@ -117,13 +117,13 @@ def carry_out_until_decided(
             for job in sweep.jobs
             if before <= job.config.seed < n and job.label in (baseline, *going)
         ]
-        taken += carry_out(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
+        taken += run_sweep(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
         missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
         runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
         differences = declaration.differences(runs)
         decisions = sequential.decide(differences, design)
         chances = sequential.chances(differences, design, decisions)
-        tell(Standing(n=n, design=design, decisions=decisions, chances=chances))
+        tell(InterimResult(n=n, design=design, decisions=decisions, chances=chances))
         going = [
             label for label in going if decisions[label].verdict is None and label not in missing
         ]

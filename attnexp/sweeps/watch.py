@@ -16,17 +16,17 @@ from attnexp.statistics.sequential import Design, in_words
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
-from attnexp.sweeps.sequential import Standing
+from attnexp.sweeps.sequential import InterimResult
 
 
 class Watch:
-    """Give it to `schedule.carry_out`, and close it in the end."""
+    """Give it to `schedule.run_sweep`, and close it in the end."""
 
     def __init__(self) -> None:
         self.live = Live(
             console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
         )
-        self.standing: Standing | None = None
+        self.standing: InterimResult | None = None
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
@@ -46,7 +46,7 @@ class Watch:
             self.live.start()
             self.live.update(self.table(entries), refresh=True)
 
-    def look(self, standing: Standing) -> None:
+    def look(self, standing: InterimResult) -> None:
         """A line for each variant, after a look; the table keeps those that are open."""
         self.standing = standing
         progress.note(f"{_where(standing.design, standing.n)}, {standing.n} seeds:")
