@@ -22,8 +22,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.classifier import Classifier, build_classifier, build_model
-from attnexp.model.fast import FusedSelfAttention, take_fast_path
+from attnexp.model.classifier import (
+    Classifier,
+    build_classifier,
+    build_model,
+    take_fast_path,
+)
+from attnexp.model.fast import FusedSelfAttention
 from attnexp.training import device
 from attnexp.training.loop import Examples, start
 from attnexp.training.run import fit

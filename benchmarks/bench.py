@@ -203,7 +203,7 @@ def start(bench: Bench) -> Tables:
 def window(bench: Bench) -> Tables:
     """Training on 2 reviews a step, of n tokens: attention within 32 tokens, and full."""
     kinds = {
-        "mask=restricted mask.radius=32": ["mask=restricted", "mask.radius=32"],
+        "mask=window mask.radius=32": ["mask=window", "mask.radius=32"],
         "full": [],
         "full, train.fast=false": ["train.fast=false"],
     }

@@ -188,14 +188,14 @@ def published() -> Iterator[str]:
 
 def pieces() -> Iterator[str]:
     """What a model can be made of, and what it then costs."""
-    from attnexp.model.cost import of_model
+    from attnexp.model.cost import of_config
 
     yield "| choice | what it is | parameters | FLOPs |"
     yield "|---|---|---:|---:|"
     about = describe()
     named = {f"{place}={name}": text for place in PLACES for name, text in about[place].items()}
     for words, text in {**named, **dict.fromkeys(ALIKE, "")}.items():
-        cost = of_model(composed(words))
+        cost = of_config(composed(words))
         yield (
             f"| `{words}` | {text} | {cost['parameters']:,} | "
             f"{cost['flops_per_example'] / 1e6:.1f} M |"

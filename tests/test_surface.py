@@ -4,8 +4,9 @@ A new option fails here until its line is added:
 `python -c 'from test_surface import surface; print(surface())' > surface.txt` in `tests/`.
 """
 
+from enum import EnumType
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -34,10 +35,13 @@ def options(command: Any) -> list[str]:
 
 
 def kind(param: Any) -> str:
-    choices = getattr(param.type, "choices", None)
-    if param.is_flag:
+    annotation = param.type_descriptor.annotation
+    if annotation is bool:
         return ""
-    return "|".join(map(str, choices)) if choices else (param.metavar or param.type.name).upper()
+    choices = [*annotation] if isinstance(annotation, EnumType) else get_args(annotation)
+    if choices and annotation.__name__ != "list":
+        return "|".join(choices)
+    return str(param.metavar or annotation.__name__.upper())
 
 
 def test_no_command_or_option_comes_or_goes_unnoticed() -> None:

@@ -1,6 +1,8 @@
 """What one sees of a running sweep, and what a dry run expects of it."""
 
 import io
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from samples import but, result, row
 
 from attnexp.base import progress
 from attnexp.config.compose import compose
-from attnexp.model.cost import of_model
+from attnexp.model.cost import of_config
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
@@ -169,4 +171,15 @@ def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [[], ["data.max_len=40", "model.d_model=64"]])
 def test_flops_without_torch_are_those_that_torch_counts(model: str, more: list[str]) -> None:
     config = compose([f"model={model}", *more])
-    assert flops_per_text(config) == pytest.approx(of_model(config)["flops_per_example"], rel=1e-3)
+    assert flops_per_text(config) == pytest.approx(of_config(config)["flops_per_example"], rel=1e-3)
+
+
+def test_a_dry_run_does_not_import_torch(tmp_path: Path) -> None:
+    words = ["sweep", "study=blog", *CONTRAST, "train.device=cpu", "--dry-run", f"out={tmp_path}"]
+    program = (
+        f"import sys; sys.argv = ['attnexp', *{words}]; from attnexp.cli import main\n"
+        "try: main()\nfinally: assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "20 runs, 0 finished before, 20 to do" in done.stdout

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.fast import restrict
 from attnexp.model.init import init_weights
 
 D_MODEL, NUM_HEADS, D_HEAD = 128, 8, 16
@@ -18,9 +19,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def k_attention(window: int | None = None) -> MultiHeadSelfAttention:
     """K's layer, or the same restricted to a window, with the weights of seed 0."""
-    return made(
-        lambda: MultiHeadSelfAttention(D_MODEL, num_heads=NUM_HEADS, d_head=D_HEAD, window=window)
-    )
+    layer = made(lambda: MultiHeadSelfAttention(D_MODEL, num_heads=NUM_HEADS, d_head=D_HEAD))
+    if window is not None:
+        restrict(layer, window)
+    return layer
 
 
 def made(build: Callable[[], Module]) -> Module:

@@ -20,7 +20,7 @@ from attnexp.data import encode
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block
 from attnexp.model.classifier import build_model
-from attnexp.model.init import init_weights, named_seed
+from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.positions import SinusoidalPosition
 from attnexp.runs.result import EpochRow
@@ -50,6 +50,11 @@ class Tagger(nn.Module):
         self.position = position
         self.mixer = mixer
         self.output = nn.Linear(WIDTH, 1)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """As in `Classifier`."""
+        init_table(self.embedding.weight, stream("embedding.weight"))
+        init_layers(self, stream, "output")
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T)."""

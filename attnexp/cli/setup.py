@@ -37,9 +37,9 @@ def config(
         shown: dict[str, Any] = options.describe()
         text = options.format_groups(shown)
     elif cost:
-        from attnexp.model.cost import of_model
+        from attnexp.model.cost import of_config
 
-        shown = of_model(compose(overrides or []))
+        shown = of_config(compose(overrides or []))
         text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
     else:
         shown = to_dict(compose(overrides or []))

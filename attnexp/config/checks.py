@@ -1,11 +1,17 @@
-"""Values out of their bounds, and values that exclude each other: told before data are loaded."""
+"""Refuse values out of bounds, and values that exclude each other, before data are loaded."""
 
 import math
 from typing import Any
 
 from attnexp.base.errors import UserError
-from attnexp.config.pieces import format_bounds, violated
-from attnexp.config.schema import DataName, MaskMode, ModelConfig, RunConfig, walk
+from attnexp.config.pieces import Piece, format_bounds, violated
+from attnexp.config.schema import DataName, ModelConfig, RunConfig, walk
+
+WIDTHS = (
+    *("heads", "d_head", "d_query", "d_key", "d_value"),
+    *("score", "residual", "output_projection"),
+)
+"""Settings of `block.Attention` that must fit each other. Other layers may lack them."""
 
 
 def check_bounds(config: Any) -> None:
@@ -51,7 +57,7 @@ def check(config: RunConfig) -> None:
 def _check_surroundings(config: RunConfig, model: ModelConfig) -> None:
     """What pieces ask of the widths that they are given."""
     widths: dict[str, tuple[str, Any]] = {"d_model": ("model.d_model", model.d_model)}
-    if model.fills("Layers"):
+    if _has_widths(model):
         key = "model.d_query" if model.d_query else "model.d_head"
         widths["d_head"] = key, model.d_query or model.d_head
     for place, piece in {
@@ -93,8 +99,20 @@ def _check_without_attention(config: RunConfig) -> None:
         )
 
 
+def _has_widths(model: Piece) -> bool:
+    """Whether these are layers with the settings of `block.Attention`."""
+    return model.fills("Attention") and all(hasattr(model, name) for name in WIDTHS)
+
+
 def _check_attention(config: RunConfig) -> None:
     model, position, mask = config.model, config.position, config.mask
+    if model.pooling.fills("SummaryToken") and mask.fills("Causal"):
+        raise UserError(
+            "model.pooling=cls reads the first token, which must see the others; with mask=causal "
+            "it does not. Use model.pooling=last, or attention without a causal mask."
+        )
+    if not _has_widths(model):
+        return
     widths = [model.d_query, model.d_key, model.d_value]
     d_query, d_key = model.d_query or model.d_head, model.d_key or model.d_head
     if all(widths) and not model.score.fills("Additive"):
@@ -117,11 +135,6 @@ def _check_attention(config: RunConfig) -> None:
             f"model.score=uniform reads neither queries nor keys, and position={position.name} "
             f"turns nothing else. Use another of the two."
         )
-    if model.pooling.fills("SummaryToken") and mask.fills("Causal"):
-        raise UserError(
-            "model.pooling=cls reads the first token, which must see the others; with mask=causal "
-            "it does not. Use model.pooling=last, or attention without a causal mask."
-        )
     d_input = model.d_model * (2 if getattr(position, "combine", "") == "concat" else 1)
     d_output = (
         model.d_model if model.output_projection else model.heads * (model.d_value or model.d_head)
@@ -132,15 +145,4 @@ def _check_attention(config: RunConfig) -> None:
             f"wide and the output {d_output} (model.heads={model.heads} x "
             f"model.d_head={model.d_head}, model.d_model={model.d_model}, "
             f"position={position.name}). Make the widths equal."
-        )
-    if not mask.fills("RestrictedWindow"):
-        return
-    if mask.mode != MaskMode.add:
-        raise UserError(f"mask=restricted needs mask.mode=add; got mask.mode={mask.mode}.")
-    if not model.score.fills("DotProduct"):
-        raise UserError(f"mask=restricted needs model.score=dot; got {model.score.name}.")
-    if position.fills("ScoreBias"):
-        raise UserError(
-            f"mask=restricted computes no map of scores that position={position.name} could add "
-            f"to. Use mask=window."
         )

@@ -365,9 +365,9 @@ def _as_text(tree: Any) -> Any:
 def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
     """Check, and bring what means the same into one form, from wherever attnexp is called."""
     check_bounds(config)
-    if config.model.fills("Layers"):
+    if config.model.fills("Attention") and hasattr(config.model, "d_head"):
         for width in ("d_query", "d_key", "d_value"):
-            if getattr(config.model, width) == config.model.d_head:
+            if getattr(config.model, width, None) == config.model.d_head:
                 setattr(config.model, width, None)
     check(config)
     _reset_idle(config, words)

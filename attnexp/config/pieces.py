@@ -64,8 +64,11 @@ class Piece:
         return name_of(self.kind)
 
     def fills(self, *seams: str) -> bool:
-        """Whether the piece is one of these seams, or of these classes of ours."""
-        return any(one.rpartition(":")[2] in seams for one in self.lineage)
+        """Whether the piece is one of these seams, or of these classes of `attnexp.model`."""
+        return any(
+            module.startswith("attnexp.model.") and name in seams
+            for module, _, name in (one.partition(":") for one in self.lineage)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Specs are made when they are needed, in a sweep's other processes too."""

@@ -71,16 +71,15 @@ def _reads_padding(run: "RunConfig") -> bool:
         return False
     if run.mask.padding and run.mask.fills("Causal") and run.data.pad is Side.pre:
         return False  # they see padding alone, and so are zero already
-    if run.model.layers > 1 and not run.mask.padding:
+    if not run.model.fills("Attention"):
+        return True  # layers of one's own may read anything
+    if getattr(run.model, "layers", 2) > 1 and not run.mask.padding:
         return True
     return not run.model.pooling.fills("RealTokens")
 
 
 WHERE_READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
-WHERE_HIDDEN = When(
-    "a mask that hides something, other than mask=restricted",
-    lambda run: (run.mask.kind or run.mask.padding) and not run.mask.fills("RestrictedWindow"),
-)
+WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
@@ -158,6 +157,14 @@ class PositionConfig(Piece):
 
 
 @dataclass(kw_only=True)
+class JoinedPositionConfig(PositionConfig):
+    """What every position that joins the embeddings has besides its own settings."""
+
+    dropout: float = setting(0.0, ">= 0", "< 1")
+    """On embeddings and positions together."""
+
+
+@dataclass(kw_only=True)
 class MaskConfig(Piece):
     """What hides a key besides the pattern, which is the piece."""
 
@@ -177,7 +184,7 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
         "Baseline": Piece,
     },
     "position": {
-        "JoinedPosition": PositionConfig,
+        "JoinedPosition": JoinedPositionConfig,
         "Rotation": PositionConfig,
         "ScoreBias": PositionConfig,
         None: Piece,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from attnexp.model.init import Stream, init_layers
 from attnexp.model.scores import DotProduct
 from attnexp.model.seams import Score
 from attnexp.model.softmax import attention_weights
-from attnexp.model.window import window_attention
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -34,56 +34,48 @@ class MultiHeadSelfAttention(nn.Module):
         mask_mode: str = "add",
         rotary: nn.Module | None = None,
         bias: nn.Module | None = None,
-        window: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         """Widths and pieces.
 
         d_query, d_key, d_value: widths within a head, `d_head` where None. score: the class of
         scores; only additive ones join queries and keys of different widths (`ValueError`
         otherwise; C15). d_output: width after W_O; None leaves W_O out. rotary: (q or k, positions)
-        -> rotated. bias: positions -> what is added to the scores. window: see only that far,
-        without ever making the whole (T, T) map; dot-product scores without bias only.
+        -> rotated. bias: positions -> what is added to the scores. dropout: share of attention
+        weights set to zero in training, as in `nn.MultiheadAttention`.
         """
         super().__init__()
-        self.num_heads, self.mask_mode, self.window = num_heads, mask_mode, window
+        self.num_heads, self.mask_mode = num_heads, mask_mode
         d_query, d_key, d_value = d_query or d_head, d_key or d_head, d_value or d_head
         self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
         self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
         self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
         self.score = score(num_heads, d_query, d_key, d_head)
         self.rotary, self.bias = rotary, bias
+        self.dropout = nn.Dropout(dropout)
         width = num_heads * d_value
         self.d_output = d_output or width
         self.out_proj = nn.Linear(width, d_output, bias=False) if d_output else nn.Identity()
 
+    def init_parameters(self, stream: Stream) -> None:
+        """Glorot uniform, each projection from a stream of its own."""
+        init_layers(self, stream, "q_proj", "k_proj", "v_proj", "out_proj")
+
     def forward(
-        self,
-        x: Tensor,
-        allowed: Tensor | None = None,
-        positions: Tensor | None = None,
-        real_keys: Tensor | None = None,
+        self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """x (B, T, D) -> (B, T, `d_output`).
 
         allowed: see `attention_weights`. positions: (T,) or (B, T), 0..T-1 where None.
-        real_keys: (B, T), for a window alone, which knows no `allowed`.
         """
         v = self.split_heads(self.v_proj(x))
-        if self.window is None:
-            y = self.weights(x, allowed, positions) @ v  # (B, H, T, Kv)
-        else:
-            q, k = self.queries_and_keys(x, positions)
-            assert isinstance(self.score, DotProduct)
-            y = window_attention(
-                q * self.score.scale, k, v, radius=self.window, real_keys=real_keys
-            )
-        joined: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
-        return joined
+        y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
+        return self.join_heads(y)
 
     def weights(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """The attention map: (B, H, T queries, T keys)."""
+        """The attention map before dropout: (B, H, T queries, T keys)."""
         scores: Tensor = self.score(*self.queries_and_keys(x, positions))
         if self.bias is not None:
             scores = scores + self.bias(_or_count(positions, x))
@@ -101,6 +93,11 @@ class MultiHeadSelfAttention(nn.Module):
         """(B, T, H K) -> (B, H, T, K)."""
         heads: Tensor = x.unflatten(-1, (self.num_heads, -1))
         return heads.transpose(-3, -2)
+
+    def join_heads(self, y: Tensor) -> Tensor:
+        """(B, H, T, Kv) -> (B, T, `d_output`), through W_O if there is one."""
+        joined: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
+        return joined
 
 
 def _or_count(positions: Tensor | None, x: Tensor) -> Tensor:

@@ -4,16 +4,15 @@ Shapes: B batch, T tokens, D width. K's layer is the attention alone; residual, 
 feed-forward are each a choice of their own.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.init import Stream, init_layers
 from attnexp.model.scores import DotProduct
-from attnexp.model.seams import Layers, Rotation, Score, ScoreBias
+from attnexp.model.seams import LayerContext, Layers, Score
 
 
 class FeedForward(nn.Module):
@@ -23,6 +22,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(d_model, d_hidden)
         self.down = nn.Linear(d_hidden, d_model)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Matrices Glorot uniform, biases 0."""
+        init_layers(self, stream, "up", "down")
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -45,7 +48,6 @@ class Block(nn.Module):
         residual: bool = False,
         norm: str = "none",
         dropout: float = 0.0,
-        hide_padding: bool = False,
         hide_padded_queries: bool = False,
     ) -> None:
         super().__init__()
@@ -55,7 +57,7 @@ class Block(nn.Module):
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
         self.residual, self.norm = residual, norm
-        self.hide_padding, self.hide_padded_queries = hide_padding, hide_padded_queries
+        self.hide_padded_queries = hide_padded_queries
         self.dropout = nn.Dropout(dropout)
         widths = [d_input if norm == "pre" else d_output] + [d_output] * bool(d_feed_forward)
         self.norms = nn.ModuleList(
@@ -70,8 +72,7 @@ class Block(nn.Module):
         positions: Tensor | None = None,
     ) -> Tensor:
         """(B, T, d_input) -> (B, T, d_output)."""
-        real_keys = ~key_padding_mask if self.hide_padding else None
-        y = self.attention(self.normed(0, x, "pre"), allowed, positions, real_keys)
+        y = self.attention(self.normed(0, x, "pre"), allowed, positions)
         if self.hide_padded_queries:
             y = y.masked_fill(key_padding_mask[..., None], 0.0)
         x = self.joined(0, x, y)
@@ -88,20 +89,6 @@ class Block(nn.Module):
         """x, through the part's LayerNorm if this is its place."""
         y: Tensor = self.norms[part](x) if self.norm == place else x
         return y
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayerContext:
-    """What position and mask ask of every layer."""
-
-    rotation: Callable[[int], Rotation] | None = None
-    """From the width of a head."""
-    bias: Callable[[int], ScoreBias] | None = None
-    """From the number of heads."""
-    mask_mode: str = "add"
-    window: int | None = None
-    hide_padding: bool = False
-    hide_padded_queries: bool = False
 
 
 Width = Annotated[int | None, ">= 1", "Width within a head, where it is not d_head."]
@@ -124,15 +111,17 @@ class Attention(Layers):
         d_query: Width = None,
         d_key: Width = None,
         d_value: Width = None,
-        layers: Annotated[int, ">= 1", "How many, on top of each other."] = 1,
+        layers: Annotated[int, ">= 1", "<= 1000", "How many, on top of each other."] = 1,
         score: Annotated[type[Score], "How well a query matches a key."] = DotProduct,
         output_projection: Annotated[bool, "W_O after the heads."] = False,
         residual: Annotated[bool, "Add a part's input to its output."] = False,
         norm: Annotated[Literal["none", "pre", "post"], "LayerNorm around each part."] = "none",
         feed_forward: Annotated[int | None, ">= 1", "Hidden width, after each attention."] = None,
         layer_dropout: Annotated[float, ">= 0", "< 1", "On what each part gives."] = 0.0,
+        attention_dropout: Annotated[float, ">= 0", "< 1", "On the attention weights."] = 0.0,
     ) -> None:
         super().__init__()
+        self.num_tokens = context.num_tokens
         for _ in range(layers):
             attention = MultiHeadSelfAttention(
                 d_input,
@@ -146,7 +135,7 @@ class Attention(Layers):
                 mask_mode=context.mask_mode,
                 rotary=context.rotation(d_query or d_head) if context.rotation else None,
                 bias=context.bias(heads) if context.bias else None,
-                window=context.window,
+                dropout=attention_dropout,
             )
             self.append(
                 Block(
@@ -156,9 +145,17 @@ class Attention(Layers):
                     residual=residual,
                     norm=norm,
                     dropout=layer_dropout,
-                    hide_padding=context.hide_padding,
                     hide_padded_queries=context.hide_padded_queries,
                 )
             )
             d_input = attention.d_output
         self.d_output = d_input
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Nothing here: the modules within each block have rules of their own."""
+
+    def take_fast_path(self, classifier: nn.Module) -> str:
+        """See `fast.take_fast_path`."""
+        from attnexp.model import fast
+
+        return fast.take_fast_path(classifier)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnexp.model.init import Stream, init_table
 from attnexp.model.seams import Embedding
 
 _ODD = 0x2545F4914F6CDD1D
@@ -16,6 +17,10 @@ _ODD = 0x2545F4914F6CDD1D
 
 class WordEmbedding(nn.Embedding, Embedding):
     """A vector for each word."""
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Uniform in ±0.05."""
+        init_table(self.weight, stream("weight"))
 
     @property
     def words(self) -> Tensor:
@@ -43,6 +48,11 @@ class NgramEmbedding(Embedding):
         self.n = n
         self.word = nn.Embedding(vocab_size, d_model)
         self.ngram = nn.Embedding(buckets, d_model)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Uniform in ±0.05. Words start from the vectors that `WordEmbedding` gives them."""
+        init_table(self.word.weight, stream("weight"))
+        init_table(self.ngram.weight, stream("ngram.weight"))
 
     @property
     def words(self) -> Tensor:

@@ -1,66 +1,58 @@
 """Weights at the start: Keras's rules, and a random stream for each parameter."""
 
 import hashlib
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from attnexp.model import seams
-
-SEAMS = (
-    *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias),
-    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers),
-)
+Stream = Callable[[str], torch.Generator]
+"""From the name of a parameter within its module to the generator that draws its first values."""
 
 
 def init_weights(model: nn.Module, seed: int) -> None:
-    """Initialise every parameter, by its name and shape, as Keras does.
+    """Initialise the parameters of every module that says how, by `init_parameters(stream)`.
 
-    Embeddings and learned positions uniform in ±0.05; matrices Glorot uniform; recurrent matrices
-    orthogonal; biases 0, an LSTM's forget gate 1; LayerNorm's gain 1.
+    Modules without that method keep what their constructors made.
 
-    Each parameter draws from a generator of its own, seeded by `seed` and the parameter's name.
-    So two variants with the same seed start from the same weights wherever they share a piece,
-    and a comparison between them is paired.
-
-    A piece that is not ours keeps what its constructor made.
+    `stream(name)` is a generator of its own for each parameter, seeded by `seed` and the
+    parameter's full name in the model. So two variants with the same seed start from the same
+    weights wherever they share a piece, and a comparison between them is paired.
     """
-    theirs = {
-        parameter
-        for module in model.modules()
-        if isinstance(module, SEAMS) and not is_ours(type(module))
-        for parameter in module.parameters()
-    }
-    for name, parameter in model.named_parameters():
-        if parameter in theirs:
-            continue
-        # Words have the same vectors at the start with n-grams beside them and without.
-        name = name.replace("embedding.word.", "embedding.")
-        generator = torch.Generator().manual_seed(named_seed(seed, name))
-        if name.startswith(("embedding.", "position.", "cls")):
-            nn.init.uniform_(parameter, -0.05, 0.05, generator=generator)
-        elif "norms." in name and name.endswith("weight"):
-            nn.init.ones_(parameter)
-        elif parameter.ndim == 1 or ".bias.weight" in name:  # the latter: relative positions
-            nn.init.zeros_(parameter)
-        elif "weight_hh" in name:
-            nn.init.orthogonal_(parameter, generator=generator)
-        elif "score." in name and parameter.ndim == 3:  # a matrix for each head
-            for matrix in parameter:
-                nn.init.xavier_uniform_(matrix, generator=generator)
-        else:
-            nn.init.xavier_uniform_(parameter, generator=generator)
-    for module in model.modules():
-        if isinstance(module, nn.LSTM):
-            for name, parameter in module.named_parameters():
-                if name.startswith("bias_ih"):  # gates stand as input, forget, cell, output
-                    _, forget, _, _ = parameter.detach().chunk(4)
-                    forget.fill_(1.0)
+    for path, module in model.named_modules():
+        init_parameters = getattr(module, "init_parameters", None)
+        if init_parameters is not None:
+            prefix = f"{path}." if path else ""
+            init_parameters(
+                lambda name, prefix=prefix: torch.Generator().manual_seed(
+                    named_seed(seed, prefix + name)
+                )
+            )
 
 
-def is_ours(piece: type) -> bool:
-    """Whether a class is part of attnexp."""
-    return piece.__module__.startswith("attnexp.")
+def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
+    """Initialise torch layers within a module, by their names in it, as Keras does.
+
+    Matrices Glorot uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1.
+    """
+    for layer_name in names:
+        layer = module.get_submodule(layer_name)
+        for name, parameter in layer.named_parameters():
+            if parameter.ndim == 1:
+                nn.init.zeros_(parameter)
+            elif name.startswith("weight_hh"):
+                nn.init.orthogonal_(parameter, generator=stream(f"{layer_name}.{name}"))
+            else:
+                nn.init.xavier_uniform_(parameter, generator=stream(f"{layer_name}.{name}"))
+            if isinstance(layer, nn.LSTM) and name.startswith("bias_ih"):
+                # The four gates stand as input, forget, cell, output.
+                _, forget, _, _ = parameter.detach().chunk(4)
+                forget.fill_(1.0)
+
+
+def init_table(table: torch.Tensor, generator: torch.Generator) -> None:
+    """Initialise embeddings, or vectors that join them, uniformly in ±0.05, as Keras does."""
+    nn.init.uniform_(table, -0.05, 0.05, generator=generator)
 
 
 def named_seed(seed: int, name: str) -> int:

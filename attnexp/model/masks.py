@@ -44,10 +44,6 @@ class Window(Mask):
         return (query - key).abs() <= self.radius
 
 
-class RestrictedWindow(Window):
-    """The same window, with nothing computed beyond it: see `window.window_attention`."""
-
-
 class Dilated(Mask):
     """See every `dilation`-th token, `radius` of them to either side.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
+from attnexp.model.init import Stream, init_layers
 from attnexp.model.seams import Even, Mixer
 
 
@@ -34,6 +35,10 @@ class Convolution(Mixer):
             raise ValueError(f"a convolution's kernel must be odd, to have a middle; got {kernel}")
         self.d_output = d_model
         self.conv = nn.Conv1d(d_input, d_model, kernel, padding=kernel // 2)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Glorot uniform, bias 0."""
+        init_layers(self, stream, "conv")
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
@@ -72,6 +77,10 @@ class Recurrent(Mixer):
         if cell == "lstm":
             for name, parameter in self.rnn.named_parameters():
                 parameter.requires_grad_(not name.startswith("bias_hh"))
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Input matrices Glorot uniform, recurrent ones orthogonal, biases 0, forget gates 1."""
+        init_layers(self, stream, "rnn")
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output): the hidden state after every token."""

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnexp.model.init import Stream, init_table
 from attnexp.model.seams import Even, JoinedPosition
 
 Layout = Annotated[
@@ -76,11 +77,16 @@ class SinusoidalPosition(JoinedPosition):
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
         return join(x, rows(self.table, x, positions), combine=self.combine)
 
+    def table_rows(self) -> Tensor:
+        """The table, times `scale`: (max_len, D)."""
+        return self.table
+
 
 class LearnedPosition(JoinedPosition):
     """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
 
-    It starts at zero: no position at all, until training or another init says otherwise.
+    The constructor makes it zero, which is no position at all; in a model it starts uniformly in
+    ±0.05, as embeddings do.
     """
 
     def __init__(
@@ -92,9 +98,17 @@ class LearnedPosition(JoinedPosition):
         self.scale = scale
         self.weight = nn.Parameter(torch.zeros(max_len, d_model))
 
+    def init_parameters(self, stream: Stream) -> None:
+        """Uniform in ±0.05."""
+        init_table(self.weight, stream("weight"))
+
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
         return join(x, self.scale * rows(self.weight, x, positions), combine=self.combine)
+
+    def table_rows(self) -> Tensor:
+        """The table, times `scale`: (max_len, D)."""
+        return self.scale * self.weight
 
 
 def rows(table: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
@@ -110,20 +124,3 @@ def join(x: Tensor, table: Tensor, *, combine: str) -> Tensor:
     if combine == "concat":
         return torch.cat([table.expand_as(x), x], dim=-1)
     return x + table
-
-
-def shuffled_positions(ids: Tensor) -> Tensor:
-    """Positions that carry no order: ids (B, T) -> (B, T), every row a permutation of 0 to T-1.
-
-    The control for every encoding above. Tokens are ranked by a hash of their id, so a token's
-    position depends on the review's bag of words alone: reorder the review and each word takes its
-    position along. Norms, widths and parameters stay those of the encoding; only order is gone.
-    """
-    # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
-    # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
-    scattered = ids.long() + 1  # 0 would stay 0, and padding always come first
-    for _ in range(2):
-        scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
-        scattered = scattered ^ (scattered >> 15)
-    by_rank = scattered.argsort(dim=-1, stable=True)
-    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnexp.model.init import Stream
 from attnexp.model.seams import Score
 
 
@@ -63,6 +64,14 @@ class Additive(Score):
         self.value = nn.Parameter(torch.empty(num_heads, d_head))
         for weight in (self.query, self.key, self.value):
             nn.init.xavier_uniform_(weight)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Glorot uniform, the matrices of each head by themselves."""
+        for name in ("query", "key"):
+            generator = stream(name)
+            for matrix in self.get_parameter(name):
+                nn.init.xavier_uniform_(matrix, generator=generator)
+        nn.init.xavier_uniform_(self.value, generator=stream("value"))
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Any Kq and Kk."""

@@ -9,13 +9,21 @@ and meaning in the signature (`config.pieces` reads them there):
 
 `position=my_package.my_module:Decay position.rate=0.3` then trains with it: see docs/extending.md.
 
+A piece keeps the weights that its constructor makes, from a random stream that follows the seed;
+one that defines `init_parameters(stream)` makes them there instead: see `init.init_weights`.
+
 Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_mask` is (B, T), True
 at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 from torch import Tensor, nn
+
+REFERENCE = "reference"
+"""Name of the path of a model that computes as its code reads, with nothing replaced."""
 
 Even = Annotated[int, "even"]
 """A width whose columns come in pairs."""
@@ -34,6 +42,10 @@ class JoinedPosition(nn.Module):
     """Joins x: (x (B, T, D), positions) -> (B, T, d_output). Given max_len and d_model."""
 
     d_output: int
+
+    def table_rows(self) -> Tensor | None:
+        """Rows that are joined, (max_len, D), for whoever draws them; None without a table."""
+        return None
 
 
 class Rotation(nn.Module):
@@ -72,10 +84,38 @@ class Score(nn.Module):
     """
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerContext:
+    """What position, mask and data ask of every layer."""
+
+    num_tokens: int
+    """Tokens of every text, a summary token included."""
+    rotation: Callable[[int], Rotation] | None = None
+    """Makes the rotation of q and k for a head width."""
+    bias: Callable[[int], ScoreBias] | None = None
+    """Makes the bias of the scores for a number of heads."""
+    mask_mode: str = "add"
+    """How masked keys are hidden: see `softmax.attention_weights`."""
+    hide_padded_queries: bool = False
+    """Whether outputs at padded positions are set to zero."""
+
+
 class Layers(nn.ModuleList):
-    """Attends: layers that are told of masks and positions; `model.block.Attention` is ours."""
+    """Attends: layers that are told of masks and positions; `model.block.Attention` is ours.
+
+    Given d_input, d_model and a `LayerContext`. Each layer it holds takes x (B, T, D),
+    key_padding_mask, allowed (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns
+    (B, T, its own width); the last one's width is `d_output`.
+    """
 
     d_output: int
+
+    def take_fast_path(self, classifier: nn.Module) -> str:
+        """Change the classifier that holds these layers to compute the same with less work.
+
+        Returns a name for how it computes from then on: `reference` where nothing is changed.
+        """
+        return REFERENCE
 
 
 class Baseline(nn.Module):

@@ -15,6 +15,11 @@ SMALLEST_BLOCK = 16
 """Blocks of fewer queries waste less of their band and lose more on small matrix products."""
 
 
+def saves_work(radius: int, num_tokens: int) -> bool:
+    """Whether a block and what it reaches are fewer keys than the text has."""
+    return max(radius, SMALLEST_BLOCK) + 2 * radius < num_tokens
+
+
 def window_attention(
     q: Tensor,
     k: Tensor,
@@ -48,11 +53,10 @@ def window_attention(
     if real_keys is None:
         real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)
 
-    block = max(radius, SMALLEST_BLOCK)
-    if block + 2 * radius >= num_tokens:
-        block, reach = num_tokens, 0  # one block that holds every key already
+    if saves_work(radius, num_tokens):
+        block, reach = max(radius, SMALLEST_BLOCK), radius
     else:
-        reach = radius
+        block, reach = num_tokens, 0  # one block that holds every key already
     num_blocks = -(-num_tokens // block)
     # Tokens beyond either end are padding: not real as keys, cut off again as queries.
     beyond = num_blocks * block - num_tokens

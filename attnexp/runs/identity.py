@@ -87,8 +87,6 @@ def _used(config: RunConfig) -> frozenset[str]:
         found.add("attnexp.model.fast")
     if config.mask.padding:
         found.add("attnexp.model.masks")
-    if config.mask.fills("RestrictedWindow"):
-        found.add("attnexp.model.window")
     if config.position.kind and config.position.shuffled:
         found.add("attnexp.model.positions")
     if config.vectors is not None:

@@ -9,7 +9,7 @@ import torch
 from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, RunConfig, TrainConfig
-from attnexp.model import size
+from attnexp.model import cost
 
 _matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)
 """torch's switch for the precision of oneDNN's products, from torch 2.9 on."""
@@ -49,7 +49,7 @@ def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> No
     """Raise `UserError` where training takes more memory than there is. num_reviews: in train."""
     if config.is_network:
         on_gpu = torch.cuda.mem_get_info(where)[1] if where.type == "cuda" else None
-        needed = size.training_bytes(config, num_reviews)
+        needed = cost.training_bytes(config, num_reviews)
         memory.check(needed, "Training this model", available=on_gpu)
 
 

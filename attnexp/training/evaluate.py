@@ -13,8 +13,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import Precision
 from attnexp.data import encode
-from attnexp.model.classifier import build_model
-from attnexp.model.fast import take_fast_path
+from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
 from attnexp.runs.result import Evaluation, Run
 from attnexp.runs.weights import load_weights

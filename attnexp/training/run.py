@@ -24,9 +24,8 @@ from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data.quality import format_quality
-from attnexp.model.classifier import Classifier, set_word_vectors
+from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, take_fast_path
 from attnexp.model.cost import of_model
-from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.seams import Baseline
 from attnexp.runs import checkpoint, code, predictions, provenance, store
 from attnexp.runs.arrays import under
@@ -409,7 +408,7 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
             "vocab_size": config.data.vocab_size,
             "vectors_coverage": vectors.coverage if vectors else None,
         },
-        **of_model(config, len(dataset.classes)),
+        **of_model(model, config.data.max_len),
         epochs=recorder.epochs,
         best=recorder.epochs[best_epoch([row.val_accuracy for row in recorder.epochs])],
         final=recorder.epochs[-1],
