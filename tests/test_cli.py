@@ -134,7 +134,7 @@ def test_report_writes_one_page_or_says_why_not(
         (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
         (["--run", "outputs"], "--html FILE"),
         (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
-        (["--margin", "0"], "--margin is in points"),
+        (["--margin", "0"], "--margin is in percentage points"),
     ):
         assert told in refused("report", "outputs", *words)
     assert not (tmp_path / "other.html").exists()
@@ -261,7 +261,7 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
             break
     rest = process.communicate(timeout=60)[1]
     assert process.returncode == 130, rest
-    assert "1 of 2 runs are done and kept. The same command does the other 1." in " ".join(
+    assert "1 of 2 runs are done. Run the same command again for the other 1." in " ".join(
         rest.split()
     )
     assert "Traceback" not in rest

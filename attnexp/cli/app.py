@@ -1,4 +1,4 @@
-"""What surrounds the commands: an error becomes one message and an exit code, results go out."""
+"""The application: options of every command, errors as one message and an exit code, output."""
 
 import io
 import json
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """Turns what can go wrong into one message and an exit code."""
+    """Group of commands that turns an error into one message and an exit code."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, which takes `--quiet` as all do: `attnexp train -q` is `attnexp -q train`."""
+        """Return a command with the option `--quiet`: `attnexp train -q` is `attnexp -q train`."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             command.params += [
@@ -32,8 +32,8 @@ class Commands(TyperGroup):
         return command
 
     def invoke(self, ctx: Any) -> Any:
-        """Call a command."""
-        words = [*ctx.args]  # which are taken from it
+        """Call a command. Raises `SystemExit` for errors that the user can mend."""
+        words = [*ctx.args]  # a copy: parsing empties the list
         try:
             return super().invoke(ctx)
         except TyperException as error:
@@ -50,8 +50,8 @@ class Commands(TyperGroup):
             where = error.filename or "while writing"
             stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
         except KeyboardInterrupt as why:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not break the exit
-            stop(str(why) or "the same command, given again, goes on.", code=130)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
+            stop(str(why) or "Run the same command again to resume.", code=130)
 
 
 app = typer.Typer(
@@ -59,9 +59,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""A laboratory for attention on text: which piece matters, and how sure are we?
+    help="""Run controlled experiments on attention for text classification.
 
-    Settings are words: `position=sinusoidal`, `model.heads=4`. `attnexp config` shows all.""",
+    Settings are given as key=value, for example `position=sinusoidal model.heads=4`. `attnexp
+    config` lists them.""",
 )
 
 
@@ -81,9 +82,11 @@ def _quiet(asked: bool) -> None:
 
 
 def _share(points: float) -> float:
-    """Points of accuracy as a share."""
+    """Convert percentage points of accuracy to a share."""
     if not 0 < points < 100:
-        raise UserError(f"--margin is in points of accuracy, above 0 and below 100; got {points}.")
+        raise UserError(
+            f"--margin is in percentage points of accuracy, above 0 and below 100; got {points}."
+        )
     return points / 100
 
 
@@ -92,12 +95,18 @@ def _options_of_all(
     quiet: Annotated[
         bool,
         typer.Option(
-            "--quiet", "-q", callback=_quiet, expose_value=False, help="Results and errors only."
+            "--quiet",
+            "-q",
+            callback=_quiet,
+            expose_value=False,
+            help="Print only results and errors.",
         ),
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show it and leave."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -107,7 +116,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="OVERRIDES",
-        help="Settings, as key=value.",
+        help="Settings as key=value.",
         show_default=False,
         autocompletion=completion.settings,
     ),
@@ -115,53 +124,53 @@ Overrides = Annotated[
 RunDir = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN_DIR", help="A finished run's folder.", autocompletion=completion.runs
+        metavar="RUN_DIR", help="Folder of a finished run.", autocompletion=completion.runs
     ),
 ]
 Folders = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIR",
-        help="Studies, or any folders with runs.",
+        help="Studies, or other folders that contain runs.",
         autocompletion=completion.studies,
     ),
 ]
 Margin = Annotated[
     float,
     typer.Option(
-        metavar="POINTS", help="Accuracies nearer than this count as equivalent.", callback=_share
+        metavar="POINTS", help="Smallest difference in accuracy that matters.", callback=_share
     ),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write one self-contained page, with pictures."),
+    typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 def main() -> None:
     """The console script: run the command that the process's arguments name, and exit."""
-    # Threads of GNU OpenMP spin for milliseconds while they wait, which on cores shared with other
-    # work makes a run many times slower. A short spin costs an idle machine little. It is read when
-    # torch is imported; OMP_WAIT_POLICY, where the user set it, wins.
+    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on cores that
+    # are shared with other work. A short spin costs little on an idle machine. The variable is read
+    # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is lost
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:  # >&-
-        stop("the standard output is closed. Send it somewhere: > FILE, or > /dev/null.", code=2)
+        stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
     try:
-        # Pieces of one's own lie beside the caller, as with `python -m`; last, so they hide none.
+        # The user's pieces; appended last so that they never shadow installed modules.
         sys.path.append(os.getcwd())
     except FileNotFoundError:
-        stop("the folder that you are in was deleted. Change to another: cd.", code=2)
+        stop("The current folder was deleted. Change to another one with cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
     if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
         completion.join_words_of_bash(os.environ)
     try:
         app(prog_name="attnexp")
-    except SystemExit as ending:  # rich and Typer exit with 1 where the reader of our output left
+    except SystemExit as ending:  # rich and Typer exit with 1 after a closed pipe
         if isinstance(ending.__context__, BrokenPipeError):
             raise SystemExit(0) from None
         raise
@@ -170,17 +179,17 @@ def main() -> None:
 
 
 def _flush() -> None:
-    """Hand over what is left of the output. Python itself would do so after our last word."""
+    """Flush the output here, where an error can still be reported."""
     try:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whose reader has what it wanted
+        if not isinstance(error, BrokenPipeError):
             stop(f"{error.strerror}: the standard output. Send it elsewhere.", code=2)
 
 
 def stop(message: str, code: int) -> NoReturn:
-    """Exit with a message."""
+    """Print an error message and exit."""
     from attnexp.base.progress import console
 
     console.quiet = False
@@ -191,7 +200,7 @@ def stop(message: str, code: int) -> NoReturn:
 
 
 def _as_setting(error: TyperException, words: list[str]) -> str:
-    """What to write for `--seed 3`, where that is no option but a setting; else empty."""
+    """A hint for `--seed 3`, which is a setting and no option; empty for other errors."""
     option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
     if (
         not option
@@ -210,14 +219,14 @@ def _as_setting(error: TyperException, words: list[str]) -> str:
     _, equals, value = words[place].partition("=")
     if not equals:
         value = next(iter(words[place + 1 :]), "VALUE")
-    return f"{option} is no option. Settings are words, without dashes: {key}={value}"
+    return f"{option} is not an option. Settings are written without dashes: {key}={value}"
 
 
 def console() -> "Console":
-    """For tables, on stdout."""
+    """Console for tables on stdout."""
     from rich.console import Console
 
-    # Piped output keeps the width that tables are made for, whatever $COLUMNS says.
+    # Piped output is 80 columns wide, whatever $COLUMNS says.
     width = None if sys.stdout.isatty() else 80
     return Console(highlight=False, markup=False, emoji=False, width=width)
 

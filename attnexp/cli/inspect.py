@@ -16,9 +16,9 @@ def evaluate(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a finished run's model again on its test set, or on other texts.
+    """Evaluate a finished run on its test set, or on other texts.
 
-    Settings understood: data.path, data.text, data.label, data.limit_test,
+    Allowed settings: data.path, data.text, data.label, data.limit_test,
     train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
@@ -54,18 +54,25 @@ def predict(
     run_dir: RunDir,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="If none, each line of stdin.", show_default=False),
+        typer.Argument(
+            metavar="TEXT",
+            help="Text to classify (default: each line of stdin).",
+            show_default=False,
+        ),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Each line of this file instead.")
+        Path | None, typer.Option(metavar="FILE", help="Classify each line of this file instead.")
     ] = None,
     head: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Colour by this head, from 1, not by their mean."),
+        typer.Option(
+            metavar="N",
+            help="Show the attention of this head, counted from 1 (default: mean of heads).",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a trained model says of a text: label, probability, and where its attention goes.
+    """Classify a text with a trained model and show its attention.
 
     The more attention a token receives, the darker its colour. Unknown words end in "?".
 
@@ -88,15 +95,15 @@ def explore(
         list[Path],
         typer.Argument(
             metavar="RUN_DIR",
-            help="Finished runs, shown side by side.",
+            help="Finished runs to show side by side.",
             autocompletion=completion.runs,
         ),
     ],
-    port: Annotated[int, typer.Option(min=1024, max=65535, help="Where to listen.")] = 8080,
+    port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
 ) -> None:
-    """A page on this machine: type, move words, and watch every head of one model or several.
+    """Serve a page where you type a text and see every head of one or more models.
 
-    Nobody else can reach it, and it asks nothing of the network.
+    The page is reachable from this machine only and needs no network.
 
     Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
     """

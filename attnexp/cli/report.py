@@ -15,32 +15,32 @@ from attnexp.cli.app import AsJson, Folders, Html, Margin, RunDir, app, console,
 def report(
     folders: Folders,
     format: Annotated[
-        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="What to print.")
+        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
     ] = "table",
     html: Html = None,
     figure: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write one picture: FILE.svg, .pdf or .png."),
+        typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png."),
     ] = None,
     show: Annotated[
         Literal["curves", "forest", "attention", "positions"] | None,
-        typer.Option(help="With --figure: what; accuracy by epoch if not given."),
+        typer.Option(help="Content of --figure (default: curves, the accuracy by epoch)."),
     ] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="RUN_DIR",
-            help="Whose attention to show; a page takes two.",
+            help="Run whose attention is shown; repeat once to compare two runs.",
             autocompletion=completion.runs,
         ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="Of which text to show it, on a page or picture.")
+        str | None, typer.Option(help="Text whose attention is shown on the page or figure.")
     ] = None,
     margin: Margin = 0.25,
     as_json: AsJson = False,
 ) -> None:
-    """Print the tables and verdicts again from finished runs on disk.
+    """Print the tables and verdicts of finished runs.
 
     Example: attnexp report outputs/blog --format markdown
 
@@ -59,23 +59,21 @@ def report(
     runs = run or []
     if runs and html is None and show not in ("attention", "positions"):
         raise UserError(
-            f"--run {runs[0]} chooses whose attention a page or picture shows; give --html FILE, "
-            f"or --figure FILE with --show attention or positions."
+            f"--run {runs[0]} selects the run whose attention is shown. It needs --html FILE, or "
+            f"--figure FILE with --show attention or positions."
         )
     if len(runs) > (1 if figure else 2):
-        raise UserError(
-            f"A page shows two runs side by side, a picture one; got {len(runs)} with --run."
-        )
+        raise UserError(f"A page shows at most two runs, a figure one; got {len(runs)} with --run.")
     if text is not None and html is None and show != "attention":
         raise UserError(
-            "--text is what attention is shown of; give --html FILE, or --figure FILE with --show "
-            "attention."
+            "--text is the text whose attention is shown. It needs --html FILE, or --figure "
+            "FILE with --show attention."
         )
     sentence = (
         insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
     )
     if figure is None and show is not None:
-        raise UserError(f"--show {show} says what a picture shows; give --figure FILE too.")
+        raise UserError(f"--show {show} is the content of a figure. It needs --figure FILE.")
     if figure is not None:
         pictures.kind_of(figure)  # before anything is read
     left_out: list[str] = []
@@ -94,13 +92,13 @@ def report(
             pictures.write(
                 figure, show or "curves", found, compared[0], chosen=chosen, sentence=sentence
             )
-            note(f"Picture: {figure}")
+            note(f"Figure: {figure}")
     elif format == "table" and not as_json:
         formats.show(compared, console())
     else:
         emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
     if left_out:
-        stop("\n".join(["not all of it could be read, and this was left out:", *left_out]), code=1)
+        stop("\n".join(["Some results could not be read and were left out:", *left_out]), code=1)
 
 
 @app.command()
@@ -108,29 +106,34 @@ def judge(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, tsv, json, jsonl or parquet.")],
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="VARIANT", help="Compared with; the first if not given."),
+        typer.Option(
+            metavar="VARIANT", help="Variant that others are compared with (default: the first)."
+        ),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only this one; may be given several times.")
+        list[str] | None, typer.Option(help="Metric to compare (default: all); may be repeated.")
     ] = None,
     higher: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help="Of this one more is better.")
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when higher.")
     ] = None,
     lower: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help="Of this one less is better.")
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when lower.")
     ] = None,
     margin: Annotated[
         list[str] | None,
-        typer.Option(metavar="[METRIC=]NUMBER", help="What does not matter; of shares 0.25."),
+        typer.Option(
+            metavar="[METRIC=]NUMBER",
+            help="Smallest difference that matters (default for accuracies: 0.25 points).",
+        ),
     ] = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verdicts on results of any trainer: variants paired by seed, as for runs of attnexp.
+    """Compare results of any trainer, with variants paired by seed.
 
-    A row is a run: variant, seed and its metrics.
+    Each row holds a run: variant, seed and its metrics.
 
-    Or an answer: variant, seed, example, and correct or both prediction and label.
+    Or each row holds an answer: variant, seed, example, and either correct or prediction and label.
 
     Example: attnexp judge results.csv
 
@@ -162,16 +165,16 @@ def export(
     folders: Folders,
     to: Annotated[
         Literal["tensorboard", "trackio", "mlflow", "wandb"],
-        typer.Option(help="The tracker, as it is installed here."),
+        typer.Option(help="Installed tracker to write for."),
     ],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where; outputs/TRACKER if not given."),
+        typer.Option(metavar="DIR", help="Output folder (default: outputs/TRACKER)."),
     ] = None,
 ) -> None:
-    """Write finished runs into a tracker's folder, with settings, epochs and test figures.
+    """Write finished runs into the folder of an experiment tracker.
 
-    Nothing is sent. Exported again, a run replaces what it was.
+    Nothing is uploaded. Exporting a run again replaces it.
 
     Example: attnexp export outputs/blog --to tensorboard
     """

@@ -13,13 +13,18 @@ from attnexp.cli.app import AsJson, Overrides, app, console, emit, stop
 @app.command()
 def config(
     overrides: Overrides = None,
-    groups: Annotated[bool, typer.Option("--groups", help="List every group's options.")] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="List the options of every group.")
+    ] = False,
     cost: Annotated[
-        bool, typer.Option("--cost", help="Parameters and FLOPs of the model, for two classes.")
+        bool,
+        typer.Option(
+            "--cost", help="Print the parameters and FLOPs of the model, for two classes."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the composed settings of a run, what there is to choose from, or what a model costs.
+    """Print the settings of a run, the available options, or the cost of a model.
 
     Example: attnexp config experiment=blog_pe model.heads=4
 
@@ -32,7 +37,7 @@ def config(
     from attnexp.config.schema import to_dict
 
     if groups and (cost or overrides):
-        raise UserError("--groups lists all there is to choose. Give it alone.")
+        raise UserError("--groups lists all options. Use it without others.")
     if groups:
         shown: dict[str, Any] = options.describe()
         text = options.format_groups(shown)
@@ -55,7 +60,7 @@ def data(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where each data set would come from, and what is cached; `prepare` fills the cache.
+    """Print where each data set comes from and what is cached; `prepare` fills the cache.
 
     Example: attnexp data
 
@@ -79,21 +84,21 @@ def claims(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="Such as C04.",
+            help="Claim, such as C04.",
             show_default=False,
             autocompletion=completion.claims,
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that read finished sweeps on IMDB.")
+        bool, typer.Option("--all", help="Check also the claims that read finished sweeps on IMDB.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Root of all results.")] = Path("outputs"),
+    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("outputs"),
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Draw C09 and C23 there, as PNG.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what the sources say: the claim, what was measured, the verdict.
+    """Check the claims of the sources: print each claim, its measurement and a verdict.
 
     Example: attnexp claims
 
@@ -120,11 +125,11 @@ def claims(
 @app.command()
 def doctor(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Any tree of runs.", show_default=False)
+        Path | None, typer.Argument(metavar="DIR", help="Folder with runs.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What is installed, which devices, which data; or, of DIR, which runs to make again.
+    """Print versions, devices and data; or, for DIR, the damaged runs and how to repeat them.
 
     Example: attnexp doctor outputs
     """

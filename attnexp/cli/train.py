@@ -1,4 +1,4 @@
-"""Commands that train: `train` and `sweep`. Heavy imports are inside: help comes at once."""
+"""Commands that train: `train` and `sweep`. Heavy imports are inside, so that --help is fast."""
 
 from typing import Annotated, Literal
 
@@ -13,20 +13,22 @@ from attnexp.config.schema import OnError
 def train(
     overrides: Overrides = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also where this very run has finished before.")
+        bool, typer.Option("--again", help="Repeat the run even if it has finished.")
     ] = False,
     as_json: AsJson = False,
     multirun: Annotated[bool, typer.Option("--multirun", "-m", hidden=True)] = False,
 ) -> None:
-    """Train one model: live progress, a table by epoch, and where the results are.
+    """Train one model and print its metrics by epoch.
 
-    A run that has finished before is shown at once.
+    A run that has already finished is shown, not repeated.
 
     Example: attnexp train data=contrast position=sinusoidal
     """
     words = overrides or []
     if multirun:
-        raise UserError(f"train does one run. For many: attnexp sweep {' '.join(words)}".strip())
+        raise UserError(
+            f"`train` does one run. For several: attnexp sweep {' '.join(words)}".strip()
+        )
     from attnexp.config.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
@@ -47,31 +49,32 @@ def train(
 def sweep(
     overrides: Overrides = None,
     zipped: Annotated[
-        bool, typer.Option("--zip", help="Pair the axes' values instead of crossing them.")
+        bool, typer.Option("--zip", help="Pair the values of the axes instead of crossing them.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the runs and estimate the time.")
+        bool,
+        typer.Option("--dry-run", help="List the runs and their estimated time; train nothing."),
     ] = False,
     on_error: Annotated[
-        OnError, typer.Option(help="After a failed run: go on, or start no more.")
+        OnError, typer.Option(help="After a failed run, continue or stop.")
     ] = OnError.proceed,
     margin: Margin = 0.25,
     until: Annotated[
-        Literal["decided"] | None, typer.Option(help="Add seeds till every variant is decided.")
+        Literal["decided"] | None, typer.Option(help="Add seeds until every variant has a verdict.")
     ] = None,
     max_seeds: Annotated[
         int | None,
-        typer.Option(min=6, max=1000, help="With --until: the most there may be; 64 if not given."),
+        typer.Option(min=6, max=1000, help="Maximum number of seeds with --until (default: 64)."),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(metavar="POINT", help="With --until: the accuracy that decides, as final."),
+        typer.Option(metavar="POINT", help="Accuracy tested with --until, such as final."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train many models and compare them. What has finished before is not run again.
+    """Train several models and compare them. Finished runs are not repeated.
 
-    Where: executor=local (processes here; executor.workers=2), submitit, slurm or ray.
+    Runs are started by executor=local (processes; executor.workers=2), submitit, slurm or ray.
 
     Example: attnexp sweep study=blog 'seed=range(10)'
 
@@ -84,7 +87,7 @@ def sweep(
         from attnexp.sweeps.plan import plan
 
         if max_seeds or metric:
-            raise UserError("--max-seeds and --metric belong to --until decided.")
+            raise UserError("--max-seeds and --metric need --until decided.")
         planned = plan(words, zipped=zipped)
     else:
         from attnexp.sweeps.sequential import plan_until_decided
