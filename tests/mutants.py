@@ -37,6 +37,7 @@ TESTS = {
     "attnexp/training/metrics.py": "metrics classes",
     "attnexp/statistics/*.py": "stats verdict agreement interaction sequential until_decided",
     "attnexp/data/encode.py": "encode quality tables",
+    "attnexp/data/text.py": "text encode tables",
 }
 """Files to mutate, with the tests of which one must fail."""
 

@@ -155,3 +155,27 @@ def test_figures_of_several_classes_are_scikit_learns() -> None:
         assert (same.loss, same.brier, same.ece) == pytest.approx(
             (found.loss, found.brier, found.ece)
         )
+
+
+@pytest.mark.parametrize("tokenizer", ["characters", "by_letters:by_letters"])
+def test_a_language_without_spaces_is_learned_by_its_characters(
+    tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "by_letters.py").write_text("def by_letters(text):\n    return [*text]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    chance = random.Random(0)
+    (folder := tmp_path / "texts").mkdir()
+    for split in ("train", "test"):
+        with (folder / f"{split}.csv").open("w") as file:
+            writer = csv.writer(file)
+            writer.writerow(["text", "label"])
+            for i in range(60):
+                filler = "".join(chance.sample("这部电影我看了两遍觉得", 11))
+                writer.writerow([f"{filler}{'坏好'[i % 2]}。", i % 2])
+    words = f"model=tfidf data.tokenizer={tokenizer}"
+    run = trained(folder, f"{words} data.max_len=80")
+    assert run.result.test.accuracy == 1
+    stored, measured = evaluate_run(run.path)
+    assert measured == stored
+    assert insight.reader(run)("我觉得这部电影坏").label == "negative"
+    assert trained(folder, "model=tfidf").result.test.accuracy == 0.5

@@ -212,7 +212,7 @@ WRONG = {
     "train data=contrast out=EMPTY": "out=DIR",
     "train data=contrast data.limit_train=9999": "data.limit_train=9999",
     "train data=imdb": "Or do without IMDB: data=contrast",
-    "sweep data=contrast --max-seeds 9": "--max-seeds and --metric belong to --until decided",
+    "sweep data=contrast --max-seeds 9": "--max-seeds and --metric need --until decided",
     "sweep study=blog executor=a:B": "executor=a:B: an executor is no piece",
     "report /nowhere": "/nowhere",
     "evaluate /nowhere": "/nowhere",

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import json
 import os
 import pickle
@@ -10,15 +11,20 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Command
 from forked import PROGRAM
 
+from attnexp.base import code
 from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
-from attnexp.runs import code
+from attnexp.config.schema import to_dict
+from attnexp.runs import identity
+from attnexp.training.run import train_run
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
 
@@ -27,22 +33,17 @@ CONFIGS = {
     "sinusoidal": ["position=sinusoidal"],
     "rotary": ["position=rotary"],
     "alibi": ["position=alibi"],
-    "shuffled": ["position=relative", "position.shuffled=true"],
-    "causal": ["mask=causal"],
-    "padding": ["mask=padding"],
-    "restricted": ["mask=restricted"],
+    "relative": ["position=relative"],
     "lstm": ["model=lstm"],
     "cnn_attention": ["model=cnn_attention"],
     "tfidf": ["model=tfidf"],
-    "vectors": ["model.vectors=glove.txt"],
 }
 
 USERS = {
-    "positions.py": {"sinusoidal", "rotary", "shuffled"},
+    "__init__.py": {*CONFIGS},
+    "positions.py": {"sinusoidal", "rotary"},
     "rotary.py": {"rotary"},
-    "biases.py": {"alibi", "shuffled"},
-    "masks.py": {"causal", "padding", "restricted"},
-    "window.py": {"restricted"},
+    "biases.py": {"alibi", "relative"},
     "mixers.py": {"lstm", "cnn_attention"},
     "scores.py": {*CONFIGS} - {"lstm", "tfidf"},
     "seams.py": {*CONFIGS},
@@ -50,14 +51,17 @@ USERS = {
     "fast.py": {*CONFIGS} - {"lstm", "tfidf"},
     "../training/loop.py": {*CONFIGS},
     "../training/tfidf.py": {"tfidf"},
-    "../data/encode.py": {*CONFIGS},
-    "../data/vectors.py": {"vectors"},
+    "../training/run.py": set(),
+    "../training/evaluate.py": set(),
+    "../data/text.py": {*CONFIGS},
+    "../data/encode.py": set(),
+    "../data/vectors.py": set(),
+    "../config/schema.py": set(),
     "../runs/store.py": set(),
     "../base/progress.py": set(),
     "../report/tables.py": set(),
-    "../runs/provenance.py": set(),
 }
-"""Whose code a module of `model/` is."""
+"""Runs that change their id with a file, from `model/`."""
 
 IDS = """
 import json, pickle, sys
@@ -129,12 +133,12 @@ def test_comments_docstrings_and_layout_change_no_id(package: Path) -> None:
     assert ids(package) == before
 
 
-SAMPLE = '''
-"""Documented."""
+SAMPLE = """
+'Documented.'
 from a import (b as c, d)
 type_of: dict[str, int] = {**c, "k": None}
 def f(x, /, y=1.5, *, z: "int" = -1, **more) -> None:
-    """Documented."""
+    'Documented.'
     with open(x) as one, open(y) as other: yield f"{x!r:>{y}} é \\N{SNOWMAN} {z=}"
     match x:
         case [1, *rest] | {"a": _}: return (lambda: ...)()
@@ -142,8 +146,54 @@ async def g(): return [i async for i in d if (n := i) and not ""], b"\\x00", 1j,
 class C(object, metaclass=type): "Documented."; a: int
 try: pass
 except* ValueError: raise
-'''
-DIGEST = "863bbb5b26dedeb3"
+"""
+DIGEST = "c64e7443caa7efcf"
+
+DIFFERENT = [
+    *("f(1)", "f(-1)", "f(1.0)", "f('1')", "f(b'1')", "f(True)", "f(1, '')", "f(x=1)", "f(*1)"),
+    *("f[1]", "f(1); f(1)", "f([1])", "f((1,))", "f(None)", "f()", "f(**x)", "f(x)", "f(...)"),
+    *("f('')", "f(f'{1}')", "f(f'{1!r}')", "f(f'{1:2}')", "f(f'{1=}')", "f('None')", "f('absent')"),
+    *("f(0)", "f(False)", "f(0.0)", "f(0j)", "f(b'')", "f(absent)", "f([])", "f(())", "f({})"),
+    *("import f", "import f as g", "from f import f", "from .f import f", "from . import f"),
+    *("from .. import f", "from f import *", "del f", "global f", "assert f", "f", "f: int"),
+    *("f = f", "f += f", "f: int = f", "(f): int = f", "(f): int", "return", "return f", "yield"),
+    *("{**a}", "{None: a}", "{'None': a}", "{a: None}", "{a}", "{*a}", "[*a]", "[a]", "(*a,)"),
+    *("def f(): 1", "async def f(): 1", "def f(*, x): 1", "def f(*, x=None): 1", "def f(x): 1"),
+    *("def f(*x): 1", "def f(**x): 1", "def f(x=None): 1", "def f(x, /): 1", "def f(x=0): 1"),
+    *("def f(*, x, y=None): 1", "def f(*, x=None, y): 1", "def f(*, x=0, y): 1", "lambda: 1"),
+    *("def f(): return", "def f(): return None", "@f\ndef f(): 1", "class f: 1", "class f(f): 1"),
+    *(f"match a:\n case {case}: 1" for case in ("None", "False", "True", "0", "''", "'None'", "_")),
+    *(f"match a:\n case {case}: 1" for case in ("[]", "{}", "[_]", "[*_]", "{**a}", "a", "a.b")),
+    *(f"match a:\n case {case}: 1" for case in ("a()", "a(_)", "a(b=_)", "_ if b", "[*a]", "[a]")),
+    *("a[:]", "a[:1]", "a[1:]", "a[::1]", "a[None:1]", "a[0:1]", "a[()]"),
+    *(
+        "[b for b in a]",
+        "[b for b in a if b]",
+        "{b for b in a}",
+        "(b for b in a)",
+        "{b: b for b in a}",
+    ),
+    *("async def f(): [b async for b in a]", "async def f(): [b for b in a]"),
+    *("try: 1\nexcept: 1", "try: 1\nexcept a: 1", "try: 1\nexcept a as b: 1", "try: 1\nfinally: 1"),
+    *("try: 1\nexcept* a: 1", "raise", "raise a", "raise a from b", "raise a from None"),
+    *("if a: 1", "if a: 1\nelse: 1", "while a: 1", "while a: 1\nelse: 1", "with a: 1"),
+    *("with a as b: 1", "with a, b: 1", "a < b", "a <= b", "a is b", "a is not b", "not a", "-a"),
+]
+"""Sources of which no two say the same."""
+
+ALIKE = [
+    ("f(1)", "# A comment.\nf( 1, )  # Another."),
+    ("'A docstring.'\nf(1)", "f(1)"),
+    ("def f():\n    'Documented.'\n    return 1", "def f(): return 1"),
+    ("class A:\n    x: int\n    'An attribute.'", "class A:\n  x : int"),
+    ("class A: 'Documented.'", "class A: pass"),
+    ("f('a' 'b', u'c', 0x10, 1_0)", 'f("ab", """c""", 16, 10)'),
+    ("f(f'a{b}' 'c')", 'f("a" f"{b}c")'),
+    ("if a:\n    b\nelif c:\n    d", "if a: b\nelse:\n    if c: d"),
+]
+
+FSTRINGS = ["f'{x}'", "f'{x:}'", "f'{x:{y}}'", "f'{x:>{y}.{z}}'", "f'{{{x}}}'", "f'a{x!r:b}c' 'd'",
+            "f'{x = }'", "f'{x=!s:^{y}}'", "f''", "f'{f\"{x}\"}'", "rf'\\{x:\\d}'"]  # fmt: skip
 
 
 def test_a_digest_is_what_it_was_on_the_first_day() -> None:
@@ -151,33 +201,43 @@ def test_a_digest_is_what_it_was_on_the_first_day() -> None:
     assert code.digest(ast.parse(SAMPLE)) == DIGEST
 
 
-@pytest.mark.parametrize(
-    "other",
-    ["f(-1)", "f(1.0)", "f('1')", "f(b'1')", "f(True)", "f(1, '')", "f(x=1)", "f(*1)", "f[1]",
-     "f(1); f(1)", "async def f(): 1", "def f(): 1", "f(f'')", "f(f'{1}')", "f([1])", "f((1,))",
-     "f(None)", "f()", "import f", "from f import f", "from .f import f", "pass"],
-)  # fmt: skip
-def test_other_code_has_another_digest(other: str) -> None:
-    assert code.digest(ast.parse(other)) != code.digest(ast.parse("f(1)"))
+def test_other_code_has_another_digest() -> None:
+    seen: dict[str, str] = {}
+    for source in DIFFERENT:
+        assert seen.setdefault(code.digest(ast.parse(source)), source) == source
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_the_same_code_written_otherwise_has_the_same_digest(one: str, other: str) -> None:
+    assert code.digest(ast.parse(one)) == code.digest(ast.parse(other))
+
+
+EVERYTHING = """
+import ast, json, sys
+from attnexp.base.code import digest, digests
+for source in json.load(sys.stdin):
+    print(digest(ast.parse(source)))
+print(digests(["attnexp.training.loop", "attnexp.cli"], lambda name, importer: True))
+"""
 
 
 def test_every_python_gives_the_same_digests() -> None:
-    """Of the real modules, under whatever other interpreters are on this machine."""
-    program = "from attnexp.runs import code; print(code.reached(frozenset(code.ON_DEMAND)))"
+    """Under whatever other interpreters are on this machine."""
     found: dict[tuple[int, ...], Path] = {sys.version_info[:2]: Path(sys.executable)}
     for path in [
         *Path.home().glob(".pyenv/versions/3.*/bin/python"),
         *Path("/usr/bin").glob("python3.??"),
     ]:
-        told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
-        version = tuple(map(int, re.findall(r"\d+", told)[:2]))
+        printed = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+        version = tuple(map(int, re.findall(r"\d+", printed)[:2]))
         if version >= (3, 11):
             found.setdefault(version, path)
     if len(found) == 1:
         pytest.skip("no other Python here")
+    sources = json.dumps([SAMPLE, *DIFFERENT, *FSTRINGS])
     seen = {
         subprocess.run(
-            [path, "-c", program], env={"PYTHONPATH": str(ROOT)},
+            [path, "-c", EVERYTHING], input=sources, env={"PYTHONPATH": str(ROOT)},
             capture_output=True, text=True, check=True,
         ).stdout
         for path in found.values()
@@ -185,72 +245,182 @@ def test_every_python_gives_the_same_digests() -> None:
     assert len(seen) == 1
 
 
-def test_code_of_the_users_own_counts_and_installed_packages_do_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine").mkdir()
-    for name, text in {
-        "mine/__init__.py": "",
-        "mine/xpos.py": "import os, numpy, torch\nfrom . import helper\nfrom beside import one\n"
-        "from attnexp.model.rotary import RotaryPosition\nfrom nowhere import nothing",
-        "mine/helper.py": "from mine.deeper import thing",
-        "mine/deeper.py": "thing = 1",
-        "mine/unused.py": "",
-        "beside.py": "one = 1",
-    }.items():
+OWN_FILES = {
+    "mine/__init__.py": "RATE = 1",
+    "mine/helper.py": "from mine.deeper import thing",
+    "mine/deeper.py": "thing = 1",
+    "mine/unused.py": "",
+    "listed/__init__.py": "__all__ = ['inner']",
+    "listed/inner.py": "",
+    "beside.py": "one = 1",
+    "space/part/inner.py": "from . import other",
+    "space/part/other.py": "",
+    "broken.py": "def",
+}
+"""Code of the user's own: a package, a package with `__all__`, a module, a namespace package."""
+
+
+@pytest.fixture
+def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on Python's path with `OWN_FILES`."""
+    for name, text in OWN_FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = set(code.reached(frozenset({"mine.xpos"}))) - set(code.reached(frozenset()))
-    assert found == {
-        *("mine.xpos", "mine.helper", "mine.deeper", "beside"),
-        *("attnexp.model.rotary", "attnexp.model.positions"),
-    }
-    assert "mine.xpos" not in sys.modules  # nothing of it was imported
+    yield tmp_path
+    for name in ("piece", "mine", "mine.helper", "mine.deeper"):
+        sys.modules.pop(name, None)
 
 
-def test_a_piece_of_the_users_own_enters_the_id_by_its_code(tmp_path: Path) -> None:
-    """What it computes counts, what it says of itself does not."""
-    text = (
-        "from attnexp.model.seams import ScoreBias\n\nBASE = {base}\n\n\n"
-        "class Decay(ScoreBias):\n    {said}\n\n"
-        "    def __init__(self, num_heads: int) -> None:\n        super().__init__()\n"
-    )
-    program = (
-        "from attnexp.config.compose import compose; from attnexp.runs.identity import identify; "
-        "print(identify(compose(['position=mine:Decay']), '').run_id)"
-    )
-    ids = []
-    for base, said in ((1, "pass"), (1, "pass  # A comment."), (2, "pass")):
-        (tmp_path / "mine.py").write_text(text.format(base=base, said=said))
-        told = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path,
-            env=environment(ROOT), capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        ids.append(told.stdout.strip().split("-"))
-    assert ids[0] == ids[1]
-    assert ids[0][0] == ids[2][0]  # the same settings
-    assert ids[0][1] != ids[2][1]
+@pytest.mark.parametrize(
+    ("imports", "counted"),
+    [
+        ("import os, numpy, torch; from nowhere import nothing", ""),
+        ("import mine", "mine/__init__"),
+        ("import mine.unused", "mine/__init__ mine/unused"),
+        ("from mine import RATE", "mine/__init__"),
+        ("from mine import helper", "mine/__init__ mine/helper mine/deeper"),
+        ("def f(): from mine.deeper import thing", "mine/__init__ mine/deeper"),
+        ("from listed import *", "listed/__init__ listed/inner"),
+        ("import space", ""),
+        ("import space.part.inner", "space/part/inner space/part/other"),
+        ("from space.part import other", "space/part/other"),
+        ("import importlib; importlib.import_module('mine.deeper')", "mine/__init__ mine/deeper"),
+        ("from importlib import import_module as get; get('beside')", "beside"),
+        ("import importlib; importlib.import_module(name='beside')", "beside"),
+        ("import importlib as i; i.import_module('.deeper', 'mine')", "mine/__init__ mine/deeper"),
+        ("__import__('mine', fromlist=['deeper'])", "mine/__init__ mine/deeper"),
+        ("try: import broken\nexcept SyntaxError: pass", "broken"),
+        ("if TYPE_CHECKING: import beside\nelse: import mine.unused", "mine/__init__ mine/unused"),
+        ("from ..beyond import nothing", ""),
+        ("from attnexp.model.rotary import RotaryPosition", "model/rotary"),
+        ("from attnexp.base import files", ""),
+    ],
+)
+def test_imports_are_followed_into_the_users_own_code(
+    imports: str, counted: str, own_files: Path
+) -> None:
+    """Whatever their form, and without running any of it. Of attnexp's here rotary.py alone counts.
+
+    A module of a package brings in the package's own code.
+    """
+    (own_files / "piece.py").write_text(imports)
+    found = code.digests(["piece"], lambda name, importer: name == "attnexp.model.rotary")
+    assert code.files(found) == sorted(f"{name}.py" for name in ["piece", *counted.split()])
+    assert not {"piece", "mine", "listed", "space", "beside"} & {*sys.modules}
 
 
-def test_every_name_in_the_lists_is_a_modules() -> None:
-    for name in (code.ROOT, *code.ON_DEMAND, *code.BUILDERS, *code.COMPUTING):
-        path = ROOT / name.replace(".", "/")
-        assert path.is_dir() or path.with_suffix(".py").is_file(), name
+def test_a_piece_may_be_a_packages_own_class(own_files: Path) -> None:
+    (own_files / "mine/__init__.py").write_text("from . import helper")
+    found = code.digests(["mine"], lambda name, importer: False)
+    assert code.files(found) == ["mine/__init__.py", "mine/deeper.py", "mine/helper.py"]
 
 
-def test_a_process_that_has_imported_other_code_says_so(
+@pytest.mark.parametrize("is_imported_first", [False, True])
+def test_edited_code_of_the_user_is_imported_anew(own_files: Path, is_imported_first: bool) -> None:
+    """With all that imported it, and whoever imported it."""
+
+    def rate() -> Any:
+        return importlib.import_module("piece").RATE
+
+    (own_files / "piece.py").write_text("from mine.helper import thing as RATE")
+    if is_imported_first:
+        assert rate() == 1
+    else:
+        before = code.digests(["piece"], lambda name, importer: False)
+        assert rate() == 1
+    (own_files / "mine/deeper.py").write_text("thing = 22")
+    after = code.digests(["piece"], lambda name, importer: False)
+    assert rate() == 22
+    if not is_imported_first:
+        assert code.changed(before, after) == ["mine/deeper.py"]
+    module = sys.modules["piece"]
+    (own_files / "mine/deeper.py").write_text("thing = 22  # Twenty-two.")
+    assert code.digests(["piece"], lambda name, importer: False) == after
+    assert sys.modules["piece"] is module
+
+
+OWN_PIECE = """
+import torch
+from attnexp.model.seams import ScoreBias
+from {name}_rate import RATE
+
+class Decay(ScoreBias):
+    def __init__(self, num_heads: int, *, {setting}: float = 1.0) -> None:
+        super().__init__()
+        self.rate = RATE * {setting}
+        {more}
+    def forward(self, positions: torch.Tensor) -> torch.Tensor:
+        gap = positions[..., :, None] - positions[..., None, :]
+        return -self.rate * gap.abs()[..., None, :, :]
+"""
+
+SHORT_RUN = [*SMOKE, "train.epochs=1", "model.dropout=0"]
+
+
+def test_a_notebook_trains_what_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit of a piece, its settings or its helper has the id and figures of a new process."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"{tmp_path.name}_piece"
+
+    def write(module: str, rate: float, setting: str) -> None:
+        text = OWN_PIECE.format(name=module, setting=setting, more="")
+        (tmp_path / f"{module}.py").write_text(text)
+        (tmp_path / f"{module}_rate.py").write_text(f"RATE = {rate}")
+
+    def result(module: str, setting: str) -> tuple[str, float]:
+        words = [f"position={module}:Decay", f"position.{setting}=2", f"out={tmp_path}"]
+        _, result = train_run(compose([*SHORT_RUN, *words]), again=True)
+        return result.run_id, result.final.train_loss
+
+    seen = []
+    for rate, setting in ((0.1, "scale"), (3.0, "scale"), (3.0, "factor")):
+        write(name, rate, setting)
+        seen.append(result(name, setting))
+    assert len({run_id for run_id, _ in seen}) == 3
+    assert seen[0][1] != seen[1][1] == seen[2][1]
+    write(f"{name}_new", 3.0, "factor")  # as a new process would import it
+    assert result(f"{name}_new", "factor")[1] == seen[2][1]
+
+
+def test_a_piece_edited_while_it_trains_fails_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    piece = tmp_path / "edited.py"
-    for text, changed in (("base = 1", False), ("base = 1  # one", False), ("base = 2", True)):
-        piece.write_text(text)
-        code.read_again()
-        if changed:
-            with pytest.raises(RunFailed, match=r"edited\.py changed under way"):
-                code.reached(frozenset({"edited"}))
-        else:
-            assert "edited" in code.reached(frozenset({"edited"}))
+    name = f"{tmp_path.name}_piece"
+    edit = "with open(__file__, 'a') as file: file.write('EDITED = 1\\n')"
+    text = OWN_PIECE.format(name=name, setting="scale", more=edit)
+    (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / f"{name}_rate.py").write_text("RATE = 1")
+    with pytest.raises(RunFailed, match=rf"{name}\.py changed under way"):
+        train_run(compose([*SHORT_RUN, f"position={name}:Decay", f"out={tmp_path}"]))
+    assert not list(tmp_path.rglob("result.json"))
+
+
+def test_a_tokenizer_of_ones_own_is_in_the_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"{tmp_path.name}_words"
+    ids = []
+    for text in ("split()", "split()  # A comment.", "split(' ')"):
+        (tmp_path / f"{name}.py").write_text(
+            f"def words(text: str) -> list[str]: return text.{text}"
+        )
+        identity.read_again()
+        ids.append(identity.identify(compose([f"data.tokenizer={name}:words"]), "").run_id)
+    assert ids[0] == ids[1]
+    assert ids[0].split("-")[0] == ids[2].split("-")[0]
+    assert ids[0] != ids[2]
+
+
+def test_other_texts_are_another_run_of_the_same_variant() -> None:
+    """`seeds.resample` does not follow `seed`: 0 with seed 0 is not the same as none."""
+    configs = [compose(words.split()) for words in ("", "seeds.resample=0", "seeds.resample=3")]
+    assert len({identity.identify(config, "").run_id for config in configs}) == 3
+    assert len({json.dumps(identity.settings(to_dict(config))) for config in configs}) == 1
+    names = [identity.replicate(to_dict(config)) for config in configs]
+    assert names == ["0", "0-resample0", "0-resample3"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from attnexp.data.corpus import Split
 def bags(split: Split) -> dict[frozenset[tuple[str, int]], list[int]]:
     """Labels by bag of words."""
     found = defaultdict(list)
-    for review, label in zip(split.reviews, split.labels.tolist(), strict=True):
+    for review, label in zip(split.texts, split.labels.tolist(), strict=True):
         assert isinstance(review, str)
         found[frozenset(Counter(review.split()).items())].append(label)
     return found
@@ -34,21 +34,21 @@ def test_every_bag_is_balanced_when_all_labels_depend_on_order() -> None:
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 1.0])
 def test_sizes_balance_and_no_review_twice(fraction: float) -> None:
     corpus = contrast.generate(fraction)
-    assert len(corpus.train.reviews) == contrast.NUM_TRAIN
-    assert len(corpus.test.reviews) == contrast.NUM_TEST
+    assert len(corpus.train.texts) == contrast.NUM_TRAIN
+    assert len(corpus.test.texts) == contrast.NUM_TEST
     assert corpus.train.labels.mean() == corpus.test.labels.mean() == 0.5
-    together = [*corpus.train.reviews, *corpus.test.reviews]
+    together = [*corpus.train.texts, *corpus.test.texts]
     assert len(set(map(str, together))) == len(together)
 
 
 def test_the_clause_after_but_decides() -> None:
     train = contrast.generate(1.0).train
-    for review, label in zip(train.reviews, train.labels, strict=True):
+    for review, label in zip(train.texts, train.labels, strict=True):
         after = str(review).partition(" but ")[2].split()
         assert bool(set(after) & set(contrast.PRAISE)) == bool(label)
 
 
 def test_the_corpus_is_the_same_every_time() -> None:
     one, other = contrast.generate(0.5), contrast.generate(0.5)
-    assert one.train.reviews == other.train.reviews
+    assert one.train.texts == other.train.texts
     assert np.array_equal(one.test.labels, other.test.labels)

@@ -83,10 +83,11 @@ COMMANDS = {
 def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the options and settings that are written, be there the data or not; the page of
     pieces of one's own has what some name."""
-    files = {"python": "decay.py", "yaml": "mine.yaml"}
-    for language, text in BLOCKS:
-        if language in files:
-            (tmp_path / files[language]).write_text(text)
+    files = {"class Decay": "decay.py", "def of_words": "pairs.py", "baseline: none": "mine.yaml"}
+    for _, text in BLOCKS:
+        for mark, name in files.items():
+            if mark in text:
+                (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     commands = get_command(app).commands  # type: ignore[attr-defined]

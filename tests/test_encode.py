@@ -1,5 +1,7 @@
 """Encoding: deterministic, cached, and safe from damage and from company."""
 
+import hashlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,19 +12,22 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import IMDB, needs_imdb
 
+import attnexp
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName, Tokenizer
+from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, quality, sources
 from attnexp.data.cache import cache_dir
 from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
 
 
-def write(folder: Path, texts: list[str] | None = None) -> DataConfig:
-    """A small set of reviews as parquet, and the config that reads it."""
-    texts = texts or [f"review number {i} is {'bad' if i % 2 else 'good'}" for i in range(20)]
+def write(
+    folder: Path, train: list[str] | None = None, test: list[str] | None = None
+) -> DataConfig:
+    """A small set of texts as parquet, and the config that reads it."""
+    train = train or [f"review number {i} is {'bad' if i % 2 else 'good'}" for i in range(20)]
     folder.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "test"):
+    for split, texts in (("train", train), ("test", test or train)):
         table = pa.table({"text": texts, "label": [1 - i % 2 for i in range(len(texts))]})
         pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
     return DataConfig(name=DataName.files, path=str(folder), max_len=6, vocab_size=30)
@@ -139,30 +144,75 @@ def test_a_limit_beyond_the_reviews_is_named(config: DataConfig) -> None:
         load(config)
 
 
-def test_ranks_need_the_keras_tokenizer(tmp_path: Path) -> None:
-    path = tmp_path / "imdb.npz"
-    rows = np.empty(2, object)
-    rows[:] = [[1, 2], [2]]
-    labels = np.array([0, 1])
-    np.savez(path, x_train=rows, y_train=labels, x_test=rows, y_test=labels)
-    config = DataConfig(name=DataName.files, path=str(path), max_len=3)
-    assert load(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
-    config.tokenizer = Tokenizer.basic_english
-    with pytest.raises(UserError, match="word ranks, not text"):
-        load(config)
-
-
-def test_word_ranks_and_text_do_not_meet(config: DataConfig, tmp_path: Path) -> None:
+@pytest.fixture
+def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataConfig:
+    """Word ranks in Keras's format, taken for the file that Keras publishes."""
     path = tmp_path / "imdb.npz"
     rows = np.empty(2, object)
     rows[:] = [[1, 2], [2]]
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
-    ranks = DataConfig(name=DataName.files, path=str(path), max_len=3)
+    monkeypatch.setattr(sources, "KERAS_NPZ", {hashlib.sha256(path.read_bytes()).hexdigest()})
+    return DataConfig(name=DataName.files, path=str(path), max_len=3)
+
+
+def test_ranks_need_the_keras_tokenizer(ranks: DataConfig) -> None:
+    assert load(ranks).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
+    ranks.tokenizer = "characters"
+    with pytest.raises(UserError, match="word ranks, not text"):
+        load(ranks)
+
+
+def test_word_ranks_and_text_do_not_meet(config: DataConfig, ranks: DataConfig) -> None:
     words = load(config).words
     assert load_test(config, words, SENTIMENTS).ids.shape == (20, config.max_len)
-    for reviews, vocabulary in ((config, []), (ranks, words), (ranks, [])):
+    for texts, vocabulary in ((config, []), (ranks, words), (ranks, [])):
         with pytest.raises(UserError, match="Use text on both sides"):
-            load_test(reviews, vocabulary, SENTIMENTS)
+            load_test(texts, vocabulary, SENTIMENTS)
+
+
+def test_train_and_test_drawn_anew_are_another_draw_of_one_corpus(tmp_path: Path) -> None:
+    config = write(tmp_path / "texts", test=[f"another text {i}" for i in range(10)])
+    whole, drawn, other = load(config), load(config, resample=0), load(config, resample=1)
+    assert same(load(config, resample=0), drawn)
+    assert drawn.fingerprint == other.fingerprint == whole.fingerprint
+    for dataset in (drawn, other):
+        assert not np.array_equal(dataset.train.ids, whole.train.ids)
+        for split in ("train", "test"):
+            new, old = (np.bincount(getattr(one, split).labels) for one in (dataset, whole))
+            assert np.array_equal(new, old)
+    assert not np.array_equal(drawn.train.ids, other.train.ids)
+    config.limit_train = 8
+    assert np.bincount(load(config, resample=0).train.labels).tolist() == [4, 4]
+
+
+PROGRAM = """
+import sys
+from attnexp.config.schema import DataConfig
+from attnexp.data.encode import load
+path, tokenizer = sys.argv[1:]
+print(*load(DataConfig(name="files", path=path, tokenizer=tokenizer)).words)
+"""
+
+
+@pytest.mark.parametrize("edited", ["attnexp/data/text.py", "mine.py"])
+def test_edited_code_encodes_anew(config: DataConfig, tmp_path: Path, edited: str) -> None:
+    """In a copy of the package, for the code is edited."""
+    shutil.copytree(Path(attnexp.__file__).parent, tmp_path / "attnexp")
+    (tmp_path / "mine.py").write_text("def mine(text):\n    return text.lower().split(' ')\n")
+    name = "mine:mine" if edited == "mine.py" else "keras"
+
+    def words() -> str:
+        program = [sys.executable, "-c", PROGRAM, str(config.path), name]
+        return subprocess.run(
+            program, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    before = words()
+    assert words() == before
+    assert cache_file()
+    path = tmp_path / edited
+    path.write_text(path.read_text().replace("text.lower()", "text.upper()"))
+    assert words() == before.upper()
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

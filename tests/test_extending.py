@@ -23,9 +23,10 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 def test_the_page_works_from_an_empty_file_to_a_verdict(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    (module,) = [text for language, text in BLOCKS if language == "python"]
+    module, tokenizer = (text for language, text in BLOCKS if language == "python")
     (study,) = [text for language, text in BLOCKS if language == "yaml"]
     (tmp_path / "decay.py").write_text(module)
+    (tmp_path / "pairs.py").write_text(tokenizer)
     (tmp_path / "mine.yaml").write_text(study)
     said = []
     for language, text in BLOCKS:
@@ -34,7 +35,7 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
             done = attnexp(*shlex.split(line)[1:], *once)
             assert done.returncode == 0, done.stderr
             said.append(done.stdout)
-    config, _, sweep, _, study_sweep = said
+    config, _, sweep, _, study_sweep, _ = said
     assert "kind: decay:Decay" in config
     assert "rate: 0.5" in config
     assert re.search(r"position=decay:Decay against position=none, final: \w+: ", sweep)

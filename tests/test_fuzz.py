@@ -6,7 +6,6 @@ What came out of each is printed (`pytest -m slow -s tests/test_fuzz.py`) for do
 import gzip
 import json
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import pytest
 import test_tables
 import torch
 from conftest import Command
-from test_sources import swap_array, write_archive, write_folder, write_keras, write_parquet
+from test_sources import write_archive, write_folder, write_parquet
 from typer.testing import CliRunner
 
 from attnexp.base.errors import UserError
@@ -184,14 +183,6 @@ def rewrite(path: Path, random: Random) -> None:
     path.write_bytes(mutated(path.read_bytes(), random))
 
 
-def mutate_inside_npz(path: Path, random: Random) -> None:
-    """An array of the archive, whose checksums are right."""
-    name = random.choice(["x_train", "y_train", "x_test", "y_test"])
-    with zipfile.ZipFile(path) as archive:
-        content = archive.read(f"{name}.npy")
-    swap_array(path, name, mutated(content, random))
-
-
 def mutate_inside_gzip(path: Path, random: Random) -> None:
     """The archive within the compression, whose checksum is right."""
     path.write_bytes(gzip.compress(mutated(gzip.decompress(path.read_bytes()), random)))
@@ -213,8 +204,6 @@ def write_tables(form: str) -> Callable[[Path], Path]:
 
 Mutate = Callable[[Path, Random], None]
 FORMATS: dict[str, tuple[int, Callable[[Path], Path], Mutate]] = {
-    "npz": (150, lambda tmp: write_keras(tmp / "imdb.npz"), rewrite),
-    "arrays of an npz": (250, lambda tmp: write_keras(tmp / "imdb.npz"), mutate_inside_npz),
     "tar.gz": (150, lambda tmp: write_archive(tmp / "a.tar.gz"), rewrite),
     "tar in a gzip": (250, lambda tmp: write_archive(tmp / "a.tar.gz"), mutate_inside_gzip),
     "folder": (150, write_folder, mutate_a_file),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from conftest import ROOT
 
-from attnexp.runs.code import ON_DEMAND, reached
+from attnexp.config.compose import compose
+from attnexp.runs.identity import identify
 
 
 def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
@@ -26,7 +27,8 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
         "from attnexp.config import compose, options, study; print(options.conf_dir()); "
         "print(compose.compose(['experiment=blog_pe']).position.name, "
         "*study.load_study('blog').variants); "
-        "from attnexp.runs.code import ON_DEMAND, reached; print(reached(frozenset(ON_DEMAND)))"
+        "from attnexp.runs.identity import identify; "
+        "print(identify(compose.compose(['experiment=blog_pe']), '').run_id)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -35,7 +37,7 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         str(site / "attnexp/conf"),
         "sinusoidal no_pe pe",
-        str(reached(frozenset(ON_DEMAND))),  # the same code, and so the same ids
+        identify(compose(["experiment=blog_pe"]), "").run_id,  # the same code, and so the same ids
     ], done.stderr
     shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
     assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}

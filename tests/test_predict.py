@@ -26,7 +26,7 @@ def test_probabilities_are_those_of_the_run(attnexp: Command, tmp_path: Path) ->
     (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
     run = Run(path=run_dir, result=store.load(run_dir))
     read = insight.reader(run)
-    reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.reviews
+    reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.texts
     assert isinstance(reviews, list)
     expected = 1 / (1 + np.exp(-predictions.load(run)[predictions.FINAL][:50]))
     assert [read(review).probabilities["positive"] for review in reviews[:50]] == pytest.approx(

@@ -55,7 +55,7 @@ def on_disk(path: Path) -> DataConfig:
 
 
 def first_review(path: Path) -> object:
-    return next(iter(find(on_disk(path)).read().train.reviews))
+    return next(iter(find(on_disk(path)).read().train.texts))
 
 
 def told(config: DataConfig) -> str:
@@ -145,8 +145,8 @@ def test_a_damaged_header_is_not_the_end_of_an_archive(tmp_path: Path, damage: s
 @pytest.mark.parametrize(
     ("train", "test", "part"),
     [
-        (["", "..."], TEST, "No review of train"),
-        (TRAIN, ["!", "?"], "No review of test"),
+        (["", "..."], TEST, "No text of train"),
+        (TRAIN, ["!", "?"], "No text of test"),
     ],
 )
 def test_reviews_without_any_word_are_refused(

@@ -61,11 +61,14 @@ def composed(words: str) -> RunConfig:
 
 def others(config: RunConfig, key: str) -> Iterator[Any]:
     """Other values of a setting: every other option, or a number near it."""
-    ((value, kind),) = (
-        (getattr(section, f.name), f.type) for name, section, f in walk(config) if name == key
+    ((value, f),) = (
+        (getattr(section, f.name), f) for name, section, f in walk(config) if name == key
     )
+    kind = f.type
     if isinstance(value, bool):
         yield not value
+    elif options := f.metadata.get("options"):
+        yield from (option for option in options if option != value)
     elif isinstance(kind, type) and issubclass(kind, StrEnum):
         yield from (option for option in kind if option != value)
     elif isinstance(value, float):
@@ -153,7 +156,7 @@ def test_no_two_choices_are_one_model(place: str) -> None:
 REVIEWS = [
     "Well, it's good! A film that one may see -- again and again, and then again; really.",
     "bad.",
-    "the good the bad",
+    "the good 好看 the bad",
     "It isn't bad, (not) at all: good",
 ]
 

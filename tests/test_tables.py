@@ -19,9 +19,8 @@ from test_sources import write_folder
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
-from attnexp.data.corpus import Corpus
+from attnexp.data.corpus import Corpus, draw_test
 from attnexp.data.sources import find
-from attnexp.data.split import draw_test
 
 TEXTS = ["plain", 'a "quoted", text', "two\nlines", "tab\there", "NA", "null", "10", "2020-01-01",
          "☕ naïve", "a\u2028b", " space ", "", "true", "1.5", "'", "[1]"]  # fmt: skip
@@ -138,7 +137,7 @@ def test_the_same_rows_have_the_same_fingerprint_in_every_format(tmp_path: Path,
     FORMATS[form](tmp_path)
     corpus = read(tmp_path)
     assert corpus.classes == tuple(sorted(LABELS))
-    assert corpus.train.reviews == TEXTS
+    assert corpus.train.texts == TEXTS
     assert [corpus.classes[i] for i in corpus.test.labels] == [label for _, label in ROWS["test"]]
     (tmp_path / "again").mkdir()
     FORMATS["parquet"](tmp_path / "again")
@@ -201,7 +200,7 @@ def test_columns_are_found_where_that_is_plain(
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     corpus = read(tmp_path, **settings)
     assert corpus.classes == ("n", "y")
-    assert all(str(review).startswith("text ") for review in corpus.train.reviews)
+    assert all(str(review).startswith("text ") for review in corpus.train.texts)
 
 
 def test_a_row_without_one_of_the_named_classes_is_told(tmp_path: Path) -> None:
@@ -253,8 +252,8 @@ def test_files_by_other_names_are_splits_when_asked_for(tmp_path: Path) -> None:
     for name in ("old", "new", "validation"):
         write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(4)])
     corpus = read(tmp_path, train_split="old", test_split="new")
-    assert corpus.train.reviews == [f"old {i}" for i in range(4)]
-    assert corpus.test.reviews == [f"new {i}" for i in range(4)]
+    assert corpus.train.texts == [f"old {i}" for i in range(4)]
+    assert corpus.test.texts == [f"new {i}" for i in range(4)]
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:

@@ -1,14 +1,30 @@
-"""Keras's rules for words, ranks and ids."""
+"""Tokenizers, ours and anyone's; Keras's rules for ranks and ids; texts drawn anew."""
 
+import pickle
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnexp.config.schema import DataConfig, Side
-from attnexp.data.text import Ragged, keras_words, rank_with, rank_words, to_ids, tokenizer
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.config.schema import TOKENIZERS, DataConfig, Side
+from attnexp.data.text import (
+    Ragged,
+    characters,
+    keras_words,
+    rank_with,
+    rank_words,
+    resample,
+    to_ids,
+    tokenizer,
+    tokenizer_kind,
+)
 
 
 def test_keras_words_lower_strip_filters_and_split_on_spaces() -> None:
@@ -22,8 +38,117 @@ def test_basic_english_comes_from_torchtext() -> None:
                                                                  "!"]  # fmt: skip
 
 
+def test_characters_splits_chinese_japanese_and_korean() -> None:
+    text = "我喜欢Attention，“真的”！ カフェで３杯。좋다 It's 〇𠮷々 A-1"
+    assert characters(text) == [
+        *"我喜欢", "attention", *"真的カフェで", "３", "杯", *"좋다", "it's", *"〇𠮷々", "a", "1",
+    ]  # fmt: skip
+    assert tokenizer("whitespace")(" 我 喜欢，\u3000A\n") == ["我", "喜欢，", "A"]
+
+
+HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
+ASCII = st.characters(max_codepoint=0x7F)
+
+
+@given(st.text(alphabet=HAN | ASCII))
+def test_characters_differs_from_the_default_rules_in_cjk_alone(text: str) -> None:
+    apart = "".join(f" {one} " if one >= "\u4e00" else one for one in text)
+    assert characters(text) == keras_words(apart)
+
+
+def test_every_tokenizer_of_ours_is_a_function_like_anyones() -> None:
+    text = "It is GOOD"
+    for name, kind in TOKENIZERS.items():
+        assert tokenizer_kind(name) == tokenizer_kind(kind) == kind
+        assert tokenizer(name)(text) == tokenizer(kind)(text)
+        assert [token.lower() for token in tokenizer(name)(text)] == ["it", "is", "good"]
+
+
+OWN = """
+rate = 3
+def halves(text):
+    return [text[:len(text) // 2], text[len(text) // 2:]]
+def joined(text):
+    return " ".join(text)
+def coded(text):
+    return [text.encode(), text]
+def lines(text):
+    return ["a\\nb", text]
+def broken(text):
+    return inner(text)
+def inner(text):
+    import json
+    return json.loads(text)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module of one's own, which the current process has not imported yet."""
+    name = f"tokens_of_{tmp_path.name}"
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / f"{name}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path / "beside"))
+    return name
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("none", "cannot be imported: AttributeError: .* has no attribute 'none'. Give a function"),
+        ("rate", "is no function, but 3. Give a function"),
+        ("joined", "returned 't h r e e', of type str, on the text 'three'. Let it return a list"),
+        ("coded", r"returned \[b'three', 'three'\], of type list of bytes and str"),
+        ("lines", r"returned the token 'a\\nb'. Leave out line breaks"),
+        ("broken", r"raised JSONDecodeError: .*\.py, line 15\), on the text 'three'. Mend"),
+    ],
+)
+def test_what_is_wrong_with_a_tokenizer_is_said(own: str, function: str, said: str) -> None:
+    with pytest.raises(UserError, match=f"data.tokenizer={own}:{function} {said}"):
+        tokenizer(f"{own}:{function}")("three")
+
+
+def test_a_module_that_fails_is_named_with_its_line(own: str, tmp_path: Path) -> None:
+    (tmp_path / "beside" / f"{own}.py").write_text("rate = 3\nrate / 0\n")
+    with pytest.raises(UserError, match=rf"ZeroDivisionError: .*{own}\.py, line 2\)"):
+        tokenizer(f"{own}:halves")
+
+
+@pytest.mark.parametrize(
+    ("given_name", "said"),
+    [
+        ("kears", "there is no such tokenizer. Did you mean 'keras'. Choose one of: keras, basic"),
+        ("keras:", "there is no such tokenizer"),
+        ("no_such_module:split", "there is no file of module 'no_such_module' in .* PYTHONPATH"),
+        ("..:split", "there is no file of module"),
+        ("builtins:list", "there is no file of module"),
+    ],
+)
+def test_a_tokenizer_that_is_not_there_is_refused_before_data_are_read(
+    given_name: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=f"data.tokenizer={given_name}: {said}"):
+        compose([f"data.tokenizer={given_name}"])
+
+
+def test_a_tokenizer_of_ones_own_is_imported_when_it_is_used_in_any_process(own: str) -> None:
+    config = compose(["data=contrast", f"data.tokenizer={own}:halves"])
+    assert own not in sys.modules
+    assert tokenizer(config.data.tokenizer)("four") == ["fo", "ur"]
+    program = (
+        "import pickle, sys\n"
+        "config = pickle.load(sys.stdin.buffer)\n"
+        "from attnexp.data.text import tokenizer\n"
+        "print(*tokenizer(config.data.tokenizer)('four'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=pickle.dumps(config), capture_output=True
+    )
+    assert done.stdout.decode() == "fo ur\n", done.stderr.decode()
+
+
 def test_ranks_count_from_one_by_falling_frequency_and_ties_keep_order() -> None:
-    train, test, words = rank_words(["b a c a", "b d"], ["a z d"], str.split)
+    (train, test), words = rank_words(["b a c a", "b d"], ["a z d"], str.split)
     assert words == ["b", "a", "c", "d"]
     assert train.values.tolist() == [1, 2, 3, 2, 1, 4]
     assert test.values.tolist() == [2, 0, 4]  # z was never seen in train
@@ -38,7 +163,7 @@ texts = st.lists(st.lists(word, max_size=8).map(" ".join), min_size=1, max_size=
 def test_ranks_agree_with_a_counter(train: list[str], test: list[str]) -> None:
     counts = Counter(word for text in train for word in text.split())
     expected = {word: rank for rank, (word, _) in enumerate(counts.most_common(), start=1)}
-    ranked_train, ranked_test, words = rank_words(train, test, str.split)
+    (ranked_train, ranked_test), words = rank_words(train, test, str.split)
     for ranked, given_texts in ((ranked_train, train), (ranked_test, test)):
         wanted = [expected.get(word, 0) for text in given_texts for word in text.split()]
         assert ranked.values.tolist() == wanted
@@ -77,3 +202,55 @@ def test_ids_agree_with_keras_review_by_review(
 def test_an_empty_review_is_its_start_token(side: Side) -> None:
     ids = to_ids(Ragged.of([[]]), DataConfig(max_len=3, pad=side))
     assert ids.tolist() == ([[0, 0, 1]] if side is Side.pre else [[1, 0, 0]])
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> tuple[list[list[str]], list[list[int]]]:
+    """Texts and labels of train and test; every class of test is in train."""
+    text = st.lists(word, max_size=8).map(" ".join)
+    labels = [[*range(3), *draw(st.lists(st.integers(0, 2), max_size=12))],
+              draw(st.lists(st.integers(0, 2), min_size=1, max_size=12))]  # fmt: skip
+    return [[draw(text) for _ in half] for half in labels], labels
+
+
+@given(corpora(), st.integers(0, 2**63 - 1))
+def test_texts_drawn_anew_keep_their_union_and_classes(
+    corpus: tuple[list[list[str]], list[list[int]]], seed: int
+) -> None:
+    given_texts, labels = corpus
+    train, test = given_texts
+    old, old_words = rank_words(train, test, str.split)
+    arrays = [np.array(half, np.int8) for half in labels]
+    new, new_labels, words = resample(old, arrays, old_words, seed)
+    assert [len(half) for half in new] == [len(half) for half in old]
+    for before, after in zip(arrays, new_labels, strict=True):
+        assert after.dtype == np.int8
+        assert np.bincount(after, minlength=3).tolist() == np.bincount(before, minlength=3).tolist()
+
+    # Every text as words, those unknown as None, and as far as the new train split knows them.
+    def read(ranks: Ragged, words: list[str], known: set[str]) -> list[tuple[str | None, ...]]:
+        texts = [[words[rank - 1] if rank else None for rank in text] for text in ranks]
+        return [tuple(one if one in known else None for one in text) for text in texts]
+
+    union = [*read(old[0], old_words, {*words}), *read(old[1], old_words, {*words})]
+    drawn = [*read(new[0], words, {*words}), *read(new[1], words, {*words})]
+    assert Counter(zip(drawn, np.concatenate(new_labels).tolist(), strict=True)) == Counter(
+        zip(union, [*labels[0], *labels[1]], strict=True)
+    )
+    counts = Counter(one for text in drawn[: len(new[0])] for one in text if one is not None)
+    assert [counts[one] for one in words] == sorted(counts.values(), reverse=True)
+    again, _, words_again = resample(old, arrays, old_words, seed)
+    assert words_again == words
+    assert again[0].values.tolist() == new[0].values.tolist()
+
+
+def test_another_seed_draws_other_texts_also_of_ranks_without_words() -> None:
+    ranks = Ragged.of([[i] for i in range(1, 41)]), Ragged.of([[i] for i in range(41, 61)])
+    labels = [np.zeros(40, np.int8), np.zeros(20, np.int8)]
+    named = [f"{i}" for i in range(1, 61)]
+    drawn = [frozenset(resample(ranks, labels, named, seed)[2]) for seed in range(5)]
+    assert len(set(drawn)) == 5
+    (train, test), _, words = resample(ranks, labels, [], 0)
+    assert words == []
+    assert sorted(train.values.tolist()) == [*range(1, 41)]  # counted anew
+    assert not test.values.any()

@@ -2,7 +2,7 @@
 
 import functools
 import importlib
-import importlib.util
+import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
@@ -11,14 +11,24 @@ from attnexp.base.errors import UserError
 
 @functools.cache
 def find(name: str) -> ModuleSpec | None:
-    """The spec of a module; None where there is none."""
-    parent = name.rpartition(".")[0]
-    if not parent:
-        return importlib.util.find_spec(name)
-    above = find(parent)
-    if above is None or above.submodule_search_locations is None:
-        return None
-    return PathFinder.find_spec(name, list(above.submodule_search_locations))
+    """Where a module lies on disk now, whatever this process has imported; None for no module.
+
+    Nothing is imported, packages above it included. The spec of a namespace package has neither
+    `loader` nor `origin`.
+    """
+    parent, _, last = name.rpartition(".")
+    if parent:
+        above = find(parent)
+        if above is None or above.submodule_search_locations is None:
+            return None
+        # By its last name: under the whole one a namespace package needs its parent imported.
+        spec = PathFinder.find_spec(last, above.submodule_search_locations)
+    else:
+        found = (finder.find_spec(name, None) for finder in sys.meta_path)
+        spec = next(filter(None, found), None)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec.submodule_search_locations = list(spec.submodule_search_locations)
+    return spec
 
 
 def require(package: str, what: str, extra: str) -> Any:

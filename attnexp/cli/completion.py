@@ -100,6 +100,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
 
 def _values(field: Field[Any], default: Any) -> Iterator[str]:
     """Values that a field accepts where they can be listed, else its default."""
+    yield from field.metadata.get("options", ())
     for kind in get_args(field.type) or (field.type,):
         if kind is bool:
             yield from ("true", "false")

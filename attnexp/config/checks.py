@@ -1,11 +1,21 @@
 """Refuse values out of bounds, and values that exclude each other, before data are loaded."""
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
+from attnexp.base import modules
 from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece, format_bounds, violated
-from attnexp.config.schema import DataName, ModelConfig, RunConfig, walk
+from attnexp.config.schema import (
+    TOKENIZERS,
+    DataName,
+    ModelConfig,
+    RunConfig,
+    did_you_mean,
+    walk,
+)
 
 WIDTHS = (
     *("heads", "d_head", "d_query", "d_key", "d_value"),
@@ -38,6 +48,8 @@ def check(config: RunConfig) -> None:
     if data.name in (DataName.files, DataName.hub) and data.path is None:
         wanted = "a folder or file" if data.name is DataName.files else "a data set's name"
         raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
+    if data.tokenizer not in TOKENIZERS:
+        _check_own_tokenizer(data.tokenizer)
     if not config.is_network:
         if config.position.kind or config.mask.kind:
             raise UserError(
@@ -52,6 +64,26 @@ def check(config: RunConfig) -> None:
         _check_attention(config)
     else:
         _check_without_attention(config)
+
+
+def _check_own_tokenizer(name: str) -> None:
+    """Raise `UserError` unless it reads `module:function`, and that module is there."""
+    if not re.fullmatch(r"[\w.]+:\w+", name):
+        raise UserError(
+            f"data.tokenizer={name}: there is no such tokenizer.{did_you_mean(name, TOKENIZERS)} "
+            f"Choose one of: {', '.join(TOKENIZERS)}; or give a function from a text to the list "
+            f"of its tokens, as module:function."
+        )
+    module = name.partition(":")[0]
+    try:
+        found = modules.find(module)
+    except (ImportError, ValueError):
+        found = None
+    if found is None or not found.has_location:
+        raise UserError(
+            f"data.tokenizer={name}: there is no file of module '{module}' in {Path.cwd()} or on "
+            f"Python's path. Call attnexp from the folder that holds it, or set PYTHONPATH."
+        )
 
 
 def _check_surroundings(config: RunConfig, model: ModelConfig) -> None:

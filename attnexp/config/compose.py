@@ -73,6 +73,7 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
 
     Raises `UserError` for anything in them that is wrong.
     """
+    pieces.forget_edited()
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     with _hydra():
         overrides = parse(words)

@@ -81,10 +81,15 @@ class Piece:
 
 
 def _restore(frame: Any, values: dict[str, Any], folder: str) -> Piece:
-    if folder and folder not in sys.path:
-        sys.path.append(folder)  # where the module lay for whoever started the sweep
+    add_to_path(folder)
     made: Piece = spec(values["kind"], frame)(**values)
     return made
+
+
+def add_to_path(folder: str) -> None:
+    """Let modules be found where they lay for whoever started the sweep. Empty: nowhere else."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
 
 
 def setting(default: Any = MISSING, *bounds: str, **more: Any) -> Any:
@@ -352,10 +357,28 @@ def _source(module: str) -> ast.Module:
             f"There is no module '{module}' in {Path.cwd()} or on Python's path. Call attnexp from "
             f"the folder that holds it, or set PYTHONPATH."
         )
+    _times_of_change[file] = _time_of_change(file)
     try:
         return ast.parse(file.read_text())
     except (SyntaxError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no Python: {error}.") from error
+
+
+_times_of_change: dict[Path, int | None] = {}
+"""Of the files behind `_source`, when they were read."""
+
+
+def _time_of_change(file: Path) -> int | None:
+    return file.stat().st_mtime_ns if file.exists() else None
+
+
+def forget_edited() -> None:
+    """Have specs read anew if one of their files has changed, as between a notebook's cells."""
+    modules.find.cache_clear()
+    if any(_time_of_change(file) != time for file, time in _times_of_change.items()):
+        _times_of_change.clear()
+        _source.cache_clear()
+        spec.cache_clear()
 
 
 def _locate(module: str) -> Path | None:
@@ -381,10 +404,10 @@ def _frame(made: type[Piece]) -> type[Piece]:
 
 
 def root(kind: str) -> str:
-    """The folder on Python's path that holds a piece's module."""
+    """The folder on Python's path that holds the module of `module:name`; empty if it has none."""
     module = kind.partition(":")[0]
-    file = _locate(module)
-    assert file is not None
+    if (file := _locate(module)) is None:
+        return ""
     depth = module.count(".") + (file.name == "__init__.py")
     return str(file.absolute().parents[depth])
 

@@ -15,12 +15,11 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
-from attnexp.config.pieces import Piece, setting
+from attnexp.config.pieces import Piece, add_to_path, root, setting
 
 # fmt: off
 DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
 Side = StrEnum("Side", ["pre", "post"])
-Tokenizer = StrEnum("Tokenizer", ["keras", "basic_english"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
 Protocol = StrEnum("Protocol", ["blog", "holdout"])
@@ -29,6 +28,14 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
+
+TOKENIZERS = {
+    "keras": "attnexp.data.text:keras_words",
+    "basic_english": "attnexp.data.text:basic_english",
+    "characters": "attnexp.data.text:characters",
+    "whitespace": "attnexp.data.text:whitespace",
+}
+"""Names of `data.tokenizer`, each with its function as `module:function`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +117,20 @@ class DataConfig:
     """Where a longer text is cut: pre keeps its end."""
     pad: Side = Side.pre
     """Where a shorter one is filled up."""
-    tokenizer: Tokenizer = Tokenizer.keras
-    """Keras's rules, or torchtext's basic_english."""
+    tokenizer: str = setting("keras", options=tuple(TOKENIZERS))
+    """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or a function of
+    yours as module:function."""
     limit_train: int | None = setting(None, ">= 1")
     """Train on this many texts, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
     """Test on this many, likewise."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
-    """Share of reviews whose label depends on word order alone."""
+    """Share of texts whose label depends on word order alone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with the folder of the user's tokenizer, for a sweep's other processes."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restore, (values, root(self.tokenizer) if ":" in self.tokenizer else "")
 
     @property
     def title(self) -> str:
@@ -125,6 +138,11 @@ class DataConfig:
         if self.name is DataName.files:
             return os.path.basename(self.path or "")
         return self.path or "" if self.name is DataName.hub else str(self.name)
+
+
+def _restore(values: dict[str, Any], folder: str) -> DataConfig:
+    add_to_path(folder)
+    return DataConfig(**values)
 
 
 @dataclass(kw_only=True)

@@ -24,7 +24,7 @@ def is_acl_imdb(folder: Path) -> bool:
 
 
 def key_of_folder(folder: Path) -> str:
-    """From names, sizes and times: to read 50,000 files takes seconds."""
+    """Key made of names, sizes and times: to read 50,000 files takes seconds."""
     lines = []
     for name in FOLDERS:
         with os.scandir(folder / name) as entries:
@@ -46,7 +46,7 @@ def read_folder(folder: Path) -> Corpus:
 
 
 def read_archive(path: Path) -> Corpus:
-    """The same from the tar.gz, in one pass and without unpacking it."""
+    """Every review in the tar.gz, in one pass and without unpacking it."""
 
     def files() -> Iterator[tuple[str, bytes]]:
         # tarfile's own gzip stream takes a truncated file for the end of the archive; GzipFile
@@ -80,7 +80,7 @@ class _Member(tarfile.TarInfo):
 
 
 def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpus:
-    """In the order of the hub's parquet: negatives, then positives, each by file number."""
+    """The corpus in the order of the hub's parquet: negatives, then positives, by file number."""
     texts: dict[tuple[str, str, str], str] = {}
     repeated = 0
     for name, content in files:

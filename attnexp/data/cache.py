@@ -1,18 +1,19 @@
-"""What takes long to make, kept on disk between runs. Losing it costs time and nothing else."""
+"""A cache on disk of what takes long to compute. Losing it costs time and nothing else."""
 
+import hashlib
 import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeVar
 
-from attnexp.base import progress
+from attnexp.base import modules, progress
 from attnexp.base.files import atomic_write
 
 T = TypeVar("T")
 
 DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""What reading a damaged file raises."""
+"""Exceptions that reading a damaged file raises."""
 
 
 def cache_dir() -> Path:
@@ -22,6 +23,16 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
 
 
+def code_digests(*names: str) -> dict[str, str]:
+    """Digests, by module, of the code in `data` and of the user that these modules lead to.
+
+    What is cached is keyed by the code that made it, so edited code makes it anew.
+    """
+    files = [Path(spec.origin) for name in names if (spec := modules.find(name)) and spec.origin]
+    files += sorted(Path(__file__).parent.glob("*.py"))
+    return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
+
+
 def load_or_compute(
     path: Path,
     *,
@@ -29,7 +40,7 @@ def load_or_compute(
     make: Callable[[], T],
     write: Callable[[IO[bytes], T], None],
 ) -> T:
-    """What was kept under `path`; or, where nothing whole is, what is made and written there now.
+    """Read `path`; or, where nothing whole is there, compute and write it.
 
     A file that is damaged, or cannot be written, costs a line and not the run.
     """
@@ -45,5 +56,5 @@ def load_or_compute(
         with atomic_write(path) as file:
             write(file, made)
     except OSError as error:  # a full or read-only disk
-        progress.note(f"Could not keep {path}: {error.strerror}. Going on.")
+        progress.note(f"Could not write {path}: {error.strerror}. The run continues without it.")
     return made

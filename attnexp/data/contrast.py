@@ -48,9 +48,9 @@ def generate(order_fraction: float) -> Corpus:
 def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]) -> Split:
     pairs = size // 2
     with_order = round(pairs * order_fraction)
-    reviews: list[str] = []
-    while len(reviews) < size:
-        depends_on_order = len(reviews) < 2 * with_order
+    texts: list[str] = []
+    while len(texts) < size:
+        depends_on_order = len(texts) < 2 * with_order
         first, second = random.sample(ASPECTS, 2)
         opening, closing = random.choice(OPENINGS), random.choice(CLOSINGS)
         praise, blame = random.sample(PRAISE, 2), random.sample(BLAME, 2)
@@ -65,5 +65,5 @@ def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str
             joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
         for one, other in adjectives:
             clauses = f"the {first} was {one} {joint} the {second} was {other}"
-            reviews.append(f"{opening} {clauses} {closing}".strip())
-    return Split(reviews=reviews, labels=np.tile(np.array([0, 1], np.int8), pairs))
+            texts.append(f"{opening} {clauses} {closing}".strip())
+    return Split(texts=texts, labels=np.tile(np.array([0, 1], np.int8), pairs))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
-from attnexp.data.split import draw_test
 from attnexp.data.text import Ragged
 
 SPLITS = ("train", "test")
@@ -31,7 +30,7 @@ MAX_CLASSES = 1000
 class Split:
     """One half of a data set: n texts and their labels."""
 
-    reviews: list[str] | Ragged
+    texts: list[str] | Ragged
     """Texts; or, from Keras's file, word ranks."""
     labels: NDArray[np.integer]
     """(n,) of 0 to C - 1; int8 where C fits."""
@@ -48,7 +47,7 @@ class Corpus:
     is_drawn: bool = False
     """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
-    """What reading found to question."""
+    """Problems found in reading."""
 
 
 def corpus(
@@ -59,12 +58,12 @@ def corpus(
 ) -> Corpus:
     """Both splits, checked, from (texts, labels) by name. Raises `UserError` where they fail.
 
-    counts: what reading found to question, by the names of `quality`. test_share: how much of train
+    counts: problems found in reading, by the names of `quality`. test_share: how much of train
     is drawn for test, where that is not among the halves.
     """
-    for split, (reviews, labels) in halves.items():
-        _check(reviews, labels, f"{split} in {where}")
-    marks = sum(_without_marks(reviews) for reviews, _ in halves.values())
+    for split, (texts, labels) in halves.items():
+        _check(texts, labels, f"{split} in {where}")
+    marks = sum(_without_marks(texts) for texts, _ in halves.values())
     classes, splits = _classes(halves, where)
     if is_drawn := "test" not in splits:
         assert test_share is not None
@@ -88,23 +87,23 @@ def corpus(
     )
 
 
-def _without_marks(reviews: list[str] | Ragged) -> int:
+def _without_marks(texts: list[str] | Ragged) -> int:
     """Take byte order marks from the beginning of texts, where they would be part of a word."""
-    if isinstance(reviews, Ragged):
+    if isinstance(texts, Ragged):
         return 0
-    marked = [row for row, text in enumerate(reviews) if text.startswith("\ufeff")]
+    marked = [row for row, text in enumerate(texts) if text.startswith("\ufeff")]
     for row in marked:
-        reviews[row] = reviews[row].removeprefix("\ufeff")
+        texts[row] = texts[row].removeprefix("\ufeff")
     return len(marked)
 
 
-def _check(reviews: list[str] | Ragged, labels: list[Any], where: str) -> None:
-    """What every format must hold; `UserError` if it does not."""
-    if not reviews:
+def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
+    """Raise `UserError` unless there are texts, and a name or whole number as label of each."""
+    if not texts:
         raise UserError(f"{where} holds no texts.")
-    if len(reviews) != len(labels):
+    if len(texts) != len(labels):
         raise UserError(
-            f"{where} holds {len(reviews)} texts but {len(labels)} labels. Fetch it again."
+            f"{where} holds {len(texts)} texts but {len(labels)} labels. Fetch it again."
         )
     wrong = [
         row
@@ -136,18 +135,38 @@ def _classes(
     label_of = {value: order.index(meant(value)) for value in values}
     dtype = np.min_scalar_type(-len(order))
     return SENTIMENTS if names in SYNONYMS else names, {
-        split: Split(reviews=reviews, labels=np.array([label_of[one] for one in labels], dtype))
-        for split, (reviews, labels) in halves.items()
+        split: Split(texts=texts, labels=np.array([label_of[one] for one in labels], dtype))
+        for split, (texts, labels) in halves.items()
     }
 
 
 def _drawn(split: Split, test_share: float) -> dict[str, Split]:
-    assert isinstance(split.reviews, list)
-    is_test = draw_test(split.reviews, split.labels, test_share)
+    assert isinstance(split.texts, list)
+    is_test = draw_test(split.texts, split.labels, test_share)
     return {
-        name: Split(reviews=[*compress(split.reviews, rows)], labels=split.labels[rows])
+        name: Split(texts=[*compress(split.texts, rows)], labels=split.labels[rows])
         for name, rows in zip(SPLITS, (~is_test, is_test), strict=True)
     }
+
+
+def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
+    """Which rows are test, the same every time: (n,).
+
+    Of every class its share, as nearly as can be where rows of one text stay on one side (the side
+    of its first label) and some of every class remain to train on. labels: (n,) of 0 to C - 1.
+    """
+    number: dict[str, int] = {}
+    text_of = np.array([number.setdefault(text, len(number)) for text in texts])
+    _, first, sizes = np.unique(text_of, return_index=True, return_counts=True)
+    random = np.random.default_rng(0)
+    is_test = np.zeros(len(number), bool)
+    for label in np.unique(labels):
+        drawn = random.permutation(np.flatnonzero(labels[first] == label))
+        ends = np.cumsum([0, *sizes[drawn]])
+        if len(drawn):
+            is_test[drawn[: np.abs(ends[:-1] - share * ends[-1]).argmin()]] = True
+    rows: NDArray[np.bool_] = is_test[text_of]
+    return rows
 
 
 def _is_whole(value: int | str) -> bool:

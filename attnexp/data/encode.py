@@ -1,7 +1,7 @@
-"""Reviews as arrays of ids, ready to train on, with a cache on disk.
+"""Data sets as arrays of ids, ready to train on, with a cache on disk.
 
-What is cached is the whole of every review as ranks, before `max_len`, `vocab_size` and the limits
-apply, so one file serves every setting but the tokenizer.
+The cache holds the whole of every text as ranks, before `max_len`, `vocab_size`, the limits and
+`seeds.resample` apply, so one file serves every setting but the tokenizer.
 """
 
 import hashlib
@@ -17,15 +17,22 @@ from numpy.typing import NDArray
 
 from attnexp.base import memory, progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName, Tokenizer
-from attnexp.data import contrast, sources
-from attnexp.data.cache import cache_dir, load_or_compute
+from attnexp.config.schema import DataConfig, DataName
+from attnexp.data import contrast, sources, text
+from attnexp.data.cache import cache_dir, code_digests, load_or_compute
 from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
-from attnexp.data.text import INDEX_FROM, Ragged, rank_with, rank_words, to_ids, tokenizer
-
-CACHE_FORMAT = 3
-"""Raised when the meaning of a cache file changes; files of another format are not read."""
+from attnexp.data.text import (
+    Pair,
+    Ragged,
+    rank_with,
+    rank_words,
+    stratified_sample,
+    to_ids,
+    tokenizer,
+    tokenizer_kind,
+    vocabulary,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -51,9 +58,9 @@ class Dataset:
     """C names, in the order of their labels."""
     source: str
     fingerprint: str
-    """Of the content: the same reviews from another kind of file have the same."""
+    """Sixteen hex digits of the content: the same texts from another kind of file have the same."""
     quality: Quality
-    """What should be questioned in the whole of it."""
+    """Problems found in the corpus."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +78,7 @@ class Ranked:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any review, label, word or name of a class."""
+        """Sixteen hex digits that change with any text, label, word or name of a class."""
         digest = hashlib.sha256()
         for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
             for array in (split.values, split.offsets, labels):
@@ -97,10 +104,10 @@ class Ranked:
             "is_drawn": self.is_drawn,
             "quality": self.quality,
         }
-        text = json.dumps({**about, **sizes, **found})
+        described = json.dumps({**about, **sizes, **found})
         np.savez(
             file,
-            about=np.frombuffer(text.encode(), np.uint8),
+            about=np.frombuffer(described.encode(), np.uint8),
             train=self.train.values,
             train_offsets=self.train.offsets,
             train_labels=self.train_labels,
@@ -129,21 +136,27 @@ class Ranked:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """What a cache file says of itself: source, tokenizer, sizes, fingerprint, and of every class
-    how many reviews of train and of test it has."""
+    """Source, tokenizer, sizes and fingerprint of a cache file, and the texts of every class in
+    train and in test."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         about: dict[str, Any] = json.loads(arrays["about"].tobytes())
     return about
 
 
 def cache_path(source: sources.Source, config: DataConfig) -> Path:
-    """Where the ranks of a source under a tokenizer are cached."""
-    settings = json.dumps([CACHE_FORMAT, source.key, config.tokenizer])
-    return cache_dir() / f"{config.name}-{hashlib.sha256(settings.encode()).hexdigest()[:16]}.npz"
+    """The cache file of a source's ranks, keyed by data, tokenizer and the code that encodes."""
+    kind = tokenizer_kind(config.tokenizer)
+    code = code_digests("attnexp.data.encode", kind.partition(":")[0])
+    key = hashlib.sha256(json.dumps([code, source.key, kind]).encode()).hexdigest()[:16]
+    return cache_dir() / f"{config.name}-{key}.npz"
 
 
-def load(config: DataConfig) -> Dataset:
-    """The data set a config asks for: found, ranked or taken from the cache, cut and padded."""
+def load(config: DataConfig, resample: int | None = None) -> Dataset:
+    """The data set that a config asks for, from the cache where it is there: ranked, cut, padded.
+
+    resample: seed that draws train and test anew from their union (see `text.resample`); None
+    leaves them. Fingerprint and quality stay those of the corpus.
+    """
     if config.name is DataName.contrast:
         description = "generated"
         ranked = _rank(contrast.generate(config.order_fraction or 0.0), config)
@@ -152,7 +165,7 @@ def load(config: DataConfig) -> Dataset:
         description = source.description
 
         def rank() -> Ranked:
-            progress.note(f"Reading and encoding {description} (once; kept in {cache_dir()})")
+            progress.note(f"Reading and encoding {description} (once; cached in {cache_dir()})")
             corpus = source.read()
             if corpus.is_drawn:
                 share = f"{config.test_share:.0%}"
@@ -166,10 +179,14 @@ def load(config: DataConfig) -> Dataset:
             write=lambda file, made: made.save(file, _about(source, made, config)),
         )
         description = _about(source, ranked, config)["source"]
+    (train, test), words = (ranked.train, ranked.test), ranked.words
+    labels = (ranked.train_labels, ranked.test_labels)
+    if resample is not None:
+        (train, test), labels, words = text.resample((train, test), labels, words, resample)
     return Dataset(
-        train=_encode(ranked.train, ranked.train_labels, config, "train"),
-        test=_encode(ranked.test, ranked.test_labels, config, "test"),
-        words=ranked.words[: max(config.vocab_size - INDEX_FROM - 1, 0)],  # ranks count from 1
+        train=_encode(train, labels[0], config, "train"),
+        test=_encode(test, labels[1], config, "test"),
+        words=vocabulary(words, config),
         classes=ranked.classes,
         source=description,
         fingerprint=ranked.fingerprint,
@@ -179,22 +196,22 @@ def load(config: DataConfig) -> Dataset:
 
 def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[str, str]:
     drawn = f", {config.test_share:.0%} drawn as test" if ranked.is_drawn else ""
-    return {"source": source.description + drawn, "tokenizer": str(config.tokenizer)}
+    return {"source": source.description + drawn, "tokenizer": config.tokenizer}
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """A test split, or all of what has none, under a vocabulary and classes made before: a finished
-    run meets other reviews.
+    """Other texts for a finished run: a test split, or all of what has none, under the run's
+    vocabulary and classes.
 
-    Raises `UserError` where the two do not meet.
+    Raises `UserError` where the two do not fit.
     """
     corpus = sources.find(config).read()
     splits = [corpus.train, corpus.test] if corpus.is_drawn else [corpus.test]
-    texts: list[Any] = [*chain(*(split.reviews for split in splits))]
+    texts: list[Any] = [*chain(*(split.texts for split in splits))]
     if not words or not isinstance(texts[0], str):
         raise UserError(
-            "Word ranks have no words (Keras's imdb.npz), so a model and reviews from different "
-            "places cannot meet. Use text on both sides."
+            "Word ranks have no words (Keras's imdb.npz), so a model and data from different "
+            "places do not fit. Use text on both sides."
         )
     if unknown := [name for name in corpus.classes if name not in classes]:
         raise UserError(
@@ -212,67 +229,58 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
 def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
     """Replace words by ranks, unless the source holds ranks already."""
     train, test = corpus.train, corpus.test
-    if isinstance(train.reviews, Ragged) or isinstance(test.reviews, Ragged):
-        assert isinstance(train.reviews, Ragged)
-        assert isinstance(test.reviews, Ragged)
-        if config.tokenizer is not Tokenizer.keras:
+    ranks: Pair
+    words: list[str]
+    if isinstance(train.texts, Ragged):
+        assert isinstance(test.texts, Ragged)
+        if config.tokenizer != "keras":
             raise UserError(
                 f"Keras's imdb.npz holds word ranks, not text, so "
                 f"data.tokenizer={config.tokenizer} has nothing to work on. Use "
-                f"data.tokenizer=keras, or another copy of the reviews."
+                f"data.tokenizer=keras, or another copy of the texts."
             )
-        ranks: tuple[Ragged, Ragged, list[str]] = (train.reviews, test.reviews, [])
+        ranks, words = (train.texts, test.texts), []
     else:
-        ranks = rank_words(
-            progress.track(train.reviews, total=len(train.reviews), label="encoding train"),
-            progress.track(test.reviews, total=len(test.reviews), label="encoding test"),
+        assert isinstance(test.texts, list)
+        ranks, words = rank_words(
+            progress.track(train.texts, total=len(train.texts), label="encoding train"),
+            progress.track(test.texts, total=len(test.texts), label="encoding test"),
             tokenizer(config.tokenizer),
         )
-    for split, rows in zip(SPLITS, ranks[:2], strict=True):
+    for split, rows in zip(SPLITS, ranks, strict=True):
         _check_words(rows, split, config)
-    compared = compare((train.reviews, test.reviews), (train.labels, test.labels), ranks=ranks[:2])
     return Ranked(
         train=ranks[0],
         train_labels=train.labels,
         test=ranks[1],
         test_labels=test.labels,
-        words=ranks[2],
+        words=words,
         classes=corpus.classes,
         is_drawn=corpus.is_drawn,
-        quality=corpus.quality | compared,
+        quality=corpus.quality
+        | compare((train.texts, test.texts), (train.labels, test.labels), ranks),
     )
 
 
 def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
     if not len(ranks.values):
         raise UserError(
-            f"No review of {split} in {config.path} holds a word that data.tokenizer="
-            f"{config.tokenizer} finds; {len(ranks)} were read. Give reviews of words."
+            f"No text of {split} in {config.path} holds a word that data.tokenizer="
+            f"{config.tokenizer} finds; {len(ranks)} were read. Give texts of words."
         )
 
 
 def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
     num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
-    memory.check(num_bytes, f"{len(ranks):,} reviews as data.max_len={config.max_len} ids")
+    memory.check(num_bytes, f"{len(ranks):,} texts as data.max_len={config.max_len} ids")
     ids = to_ids(ranks, config)
     if limit is not None:
-        chosen = _stratified_sample(labels, limit, split)
-        ids, labels = ids[chosen], labels[chosen]
+        if limit > len(labels):
+            raise UserError(
+                f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use "
+                f"{len(labels)} or less, or data.limit_{split}=null for all."
+            )
+        rows = stratified_sample(labels, limit)
+        ids, labels = ids[rows], labels[rows]
     return Encoded(ids=ids, labels=labels)
-
-
-def _stratified_sample(labels: NDArray[np.integer], limit: int, split: str) -> NDArray[np.intp]:
-    """`limit` rows, every class with its share, the same in every run, in their old order."""
-    if limit > len(labels):
-        raise UserError(
-            f"data.limit_{split}={limit}, but there are {len(labels)} reviews. Use {len(labels)} "
-            f"or less, or data.limit_{split}=null for all."
-        )
-    random = np.random.default_rng(0)
-    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
-    classes = [
-        random.permutation(np.flatnonzero(labels == label))[:size]
-        for label, size in enumerate(np.diff(ends, prepend=0))
-    ]
-    return np.sort(np.concatenate(classes))

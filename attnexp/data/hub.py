@@ -115,7 +115,7 @@ def tables(
 def saved_tables(
     folder: Path, train: str = "train", test: str | None = None
 ) -> dict[str, "pa.Table"]:
-    """The same of a folder that `save_to_disk` of `datasets` wrote; a data set without splits is
+    """Tables of a folder that `save_to_disk` of `datasets` wrote; a data set without splits is
     all train."""
     import datasets
 
@@ -144,8 +144,8 @@ def _two(found: Any, folder: Path, train: str, test: str | None) -> dict[str, "p
 
 
 def quiet(*libraries: Any) -> None:
-    """Let a library say nothing: what goes wrong is told once, by us; and a bar is for someone who
-    watches."""
+    """Silence a library's log, and its progress bars unless stderr is a terminal. Errors are
+    reported once, by us."""
     for utils in libraries:
         utils.logging.set_verbosity(utils.logging.CRITICAL)
         if progress.console.quiet or not progress.console.is_terminal:
@@ -153,6 +153,6 @@ def quiet(*libraries: Any) -> None:
 
 
 def said(error: Exception) -> str:
-    """What an error of a library says, in a line."""
+    """Type and message of a library's error, in one line."""
     cause = error.__cause__ or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"

@@ -1,4 +1,4 @@
-"""What data there is: where each set would come from, and what the cache holds."""
+"""The data on this machine: where each set would come from, and what the cache holds."""
 
 import os
 import textwrap

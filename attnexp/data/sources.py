@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import acl_imdb, hub, keras_npz, tables
+from attnexp.data import acl_imdb, hub, tables
 from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IMDB = "stanfordnlp/imdb"
+KERAS_NPZ = {"69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f"}
+"""SHA-256 of the imdb.npz that Keras publishes. Any other would be a pickle from a stranger."""
 
 FORMATS = (
     "a csv, tsv, jsonl or parquet file, a folder of such files (train.csv, test.csv, or "
@@ -230,7 +235,7 @@ def _source(kind: str, path: Path, key: str, read: Callable[[Path], Corpus]) -> 
 
 
 def _key(content: str, data: DataConfig) -> str:
-    """Of the bytes, and of what is read from them."""
+    """Digest of the bytes, and of the settings that choose what is read from them."""
     asked = [data.config, data.text, data.label, data.train_split, data.test_split, data.test_share]
     return hashlib.sha256(json.dumps([content, *asked]).encode()).hexdigest()
 
@@ -244,6 +249,16 @@ def _digest(*files: Path) -> str:
 
 
 def _read_keras(path: Path) -> Corpus:
-    arrays = keras_npz.load(path)
-    halves = {split: (Ragged.of(x), y.tolist()) for split, (x, y) in arrays.items()}
+    content = path.read_bytes()
+    if (digest := hashlib.sha256(content).hexdigest()) not in KERAS_NPZ:
+        raise UserError(
+            f"{path} is not the imdb.npz that Keras publishes, and no other npz is read: its "
+            f"SHA-256 is {digest}. Fetch it again with keras.datasets.imdb.load_data(), or give "
+            f"{FORMATS}."
+        )
+    with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
+        halves = {
+            split: (Ragged.of(arrays[f"x_{split}"]), arrays[f"y_{split}"].tolist())
+            for split in SPLITS
+        }
     return corpus(halves, path)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
 ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
-"""What libraries write beside tables."""
+"""Names of files that libraries write beside tables."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-"""As pyarrow calls them."""
+"""Compression by file ending, as pyarrow names it."""
 
 TEXT = ("text", "sentence", "review", "question", "content")
 LABEL = ("label", "labels", "topic", "class", "category", "sentiment")
@@ -41,11 +41,11 @@ class Labelled:
     texts: list[str]
     labels: list[Any]
     columns: tuple[str, str]
-    """What they were called."""
+    """Names of the two columns."""
 
 
 def kind_of(file: Path) -> str | None:
-    """Such as csv, for train.csv and train.csv.gz; None for what is no table."""
+    """Format of a table by its name: csv for train.csv and train.csv.gz; None for other files."""
     match = TABLE.fullmatch(file.name)
     return match["kind"].lower() if match and not ABOUT.fullmatch(file.name) else None
 
@@ -64,7 +64,7 @@ def read_files(files: Sequence[Path], text: str | None, label: str | None) -> La
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
-    """By column, the cells of each row; those of a csv are text. A file whose name tells no kind is
+    """Cells of each row, by column; those of a csv are text. A file whose name tells no format is
     read as a csv.
 
     Raises `UserError` as `read_files` does, and for two columns of one name.
@@ -108,7 +108,7 @@ def labelled(table: "pa.Table", where: str, text: str | None, label: str | None)
 
 
 def _class_names(table: "pa.Table", column: str) -> list[str] | None:
-    """What the labels of a column stand for, as `datasets` writes it into its tables."""
+    """Names of the classes of a column, as `datasets` writes them into its tables."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     try:
         names: list[str] = about["info"]["features"][column]["names"]

@@ -16,11 +16,8 @@ import torch
 from torch import Tensor
 
 from attnexp.base.errors import UserError
-from attnexp.data.cache import cache_dir, load_or_compute
+from attnexp.data.cache import cache_dir, code_digests, load_or_compute
 from attnexp.data.corpus import as_user_error
-
-CACHE_FORMAT = 1
-"""Raised when reading gives something else; what was kept under another is not read."""
 
 FORM = (
     "word vectors as text (GloVe, or fastText's .vec): on every line a word and its numbers, "
@@ -37,7 +34,7 @@ class Vectors:
     found: Tensor
     """(V,) bool."""
     fingerprint: str
-    """Of the file's content."""
+    """Sixteen hex digits that change with any of these numbers, whatever file they came from."""
 
     @property
     def coverage(self) -> float:
@@ -46,7 +43,7 @@ class Vectors:
 
 
 def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
-    """The vectors of `words` in a file; kept in the cache, keyed by the file's content and words.
+    """Vectors of `words` from a file, cached by the file's content, the words and the code.
 
     Raises `UserError` if there is no such file, it does not hold vectors D wide, or it knows none
     of the words.
@@ -54,14 +51,14 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     file = Path(path).expanduser().absolute()
     if not words:
         raise UserError(
-            f"The vectors in {file} belong to words, but the reviews hold word ranks only (Keras's "
-            f"imdb.npz). Use a copy of the reviews as text, or train without vectors."
+            f"The vectors in {file} belong to words, but the data hold word ranks only (Keras's "
+            f"imdb.npz). Use a copy of the texts, or train without vectors."
         )
     if not file.is_file():
         raise UserError(f"There is no file {file}. Give {FORM}.")
     with as_user_error(file), file.open("rb") as content:
-        fingerprint = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    about = json.dumps([CACHE_FORMAT, fingerprint, d_model, *words])
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    about = json.dumps([code_digests("attnexp.data.vectors"), digest, d_model, *words])
     key = hashlib.sha256(about.encode()).hexdigest()[:16]
     rows, found = load_or_compute(
         cache_dir() / "vectors" / f"{key}.npz",
@@ -69,6 +66,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         make=lambda: _read_text(file, words, d_model),
         write=_write_cache,
     )
+    fingerprint = hashlib.sha256(rows.numpy().tobytes() + found.numpy().tobytes()).hexdigest()[:16]
     return Vectors(rows=rows, found=found, fingerprint=fingerprint)
 
 

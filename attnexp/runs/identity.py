@@ -1,35 +1,48 @@
-"""What tells runs apart: the id of a run, the settings of its variant, its seed."""
+"""Identity of runs: the id of a run, the settings of its variant, its seed.
+
+An id counts the code that computes the figures of a run: what imports lead to from the training
+loop, from the modules of the chosen pieces and from that of the tokenizer. Only rooms that compute
+are followed, and code of the user's own; what other rooms do to a run is in its settings and in the
+fingerprint of its data.
+"""
 
 import functools
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from attnexp.base.code import digests, expect
 from attnexp.base.errors import RunFailed
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict, walk
-from attnexp.runs import code
 from attnexp.runs.result import SCHEMA
+
+LOOP = "attnexp.training.loop"
+TOKENIZERS = "attnexp.data.text"
+
+ROOMS = ("attnexp.model.", "attnexp.training.", "attnexp.data.")
+"""Rooms that compute, in which imports are followed."""
 
 NOT_OF_A_VARIANT = (
     *("out", "train.device", "train.threads", "train.fast"),
     *("data.path", "data.config", "data.text", "data.label"),
     *("data.train_split", "data.test_split", "data.test_share"),
 )
-"""Besides the seeds: where results go, where data came from (their fingerprint stands for it), and
-the machine and the fast path, which move a result by rounding alone."""
+"""Settings that, like seeds, leave a variant what it is: where results go, where data came from
+(their fingerprint is in the id), and the machine and the fast path, which move a result by rounding
+alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """What a run's id is made of."""
+    """The two parts of a run's id."""
 
     settings: str
     """Twelve hex digits that change with any setting that acts, and with the data."""
     code: dict[str, str]
-    """Digests of the modules that compute it, by name."""
+    """Digests of the modules that compute the run, by name."""
 
     @property
     def run_id(self) -> str:
@@ -38,7 +51,7 @@ class Identity:
 
     def expect(self, planned: "Identity") -> None:
         """Raise `RunFailed` where this is not the run that was planned."""
-        code.expect(self.code, planned.code)
+        expect(self.code, planned.code)
         if self.settings != planned.settings:
             raise RunFailed(
                 "The data changed after this run had been planned. The same command, given again, "
@@ -48,54 +61,65 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VariantIdentity:
-    """What runs that differ in seed alone have in common, worked out once for all of them."""
+    """What the ids of runs that differ in seeds alone share, computed once for all of them."""
 
     given: str
     """Settings and data, as JSON."""
     code: dict[str, str]
+    """Digests of the modules that compute the runs, by name."""
 
     @classmethod
     def of(cls, config: RunConfig, fingerprint: str) -> "VariantIdentity":
-        """By any of its runs, now. fingerprint: of everything that they read."""
+        """The identity of a variant, from any of its runs and the fingerprint of all they read."""
         given = settings(to_dict(config))
         if given.get("model.vectors"):
             given["model.vectors"] = "given"  # the fingerprint says which
         return cls(
             given=f"{SCHEMA}, {_json(fingerprint)}, {_json(given)}",
-            code=code.reached(_used(config)),
+            code=_digests(modules_of(config)),
         )
 
     def with_seeds(self, config: RunConfig) -> Identity:
         """The identity of one of its runs."""
-        seeds = {source: config.seed_of(source) for source in ("init", "order", "split")}
+        seeds = {
+            source: config.seed if seed is None and source != "resample" else seed
+            for source, seed in asdict(config.seeds).items()
+        }
         return Identity(settings=_digest(f"[{self.given}, {_json(seeds)}]")[:12], code=self.code)
 
 
 def identify(config: RunConfig, fingerprint: str) -> Identity:
-    """The identity of a run now. fingerprint: of everything that it reads."""
+    """The identity of a run. fingerprint: of the content of all that it reads.
+
+    The code is that on disk when it was first asked for, or first after `read_again`. Raises
+    `RunFailed` where attnexp itself was edited since this process imported it.
+    """
     return VariantIdentity.of(config, fingerprint).with_seeds(config)
 
 
-def _used(config: RunConfig) -> frozenset[str]:
-    """Modules of the pieces that were chosen, and of what else only some runs use."""
+def modules_of(config: RunConfig) -> frozenset[str]:
+    """Modules from which the code of a run is reached by imports."""
     found = {
         piece.kind.partition(":")[0]
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
-    if config.model.fills("Layers"):  # whichever path is taken: a run has one id on both
-        found.add("attnexp.model.fast")
-    if config.mask.padding:
-        found.add("attnexp.model.masks")
-    if config.position.kind and config.position.shuffled:
-        found.add("attnexp.model.positions")
-    if config.vectors is not None:
-        found.add("attnexp.data.vectors")
-    return frozenset(found)
+    return frozenset({LOOP, TOKENIZERS, *found})
+
+
+def read_again() -> None:
+    """Have the next identities read the code on disk anew."""
+    _digests.cache_clear()
+
+
+@functools.cache
+def _digests(modules: frozenset[str]) -> dict[str, str]:
+    return digests(modules, lambda name, importer: f"{name}.".startswith(ROOMS))
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:
-    """What makes a variant, by key: a config as `to_dict` gives it, less seeds, place, machine."""
+    """Settings that make a variant, by key, of a config as `to_dict` gives it: all but seeds and
+    `NOT_OF_A_VARIANT`."""
     return {
         key: value
         for key, value in flatten(config).items()
@@ -104,17 +128,19 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def default_label(config: dict[str, Any]) -> str:
-    """What a run is called that stands alone: `imdb attention none`."""
+    """Label of a run that belongs to no study, such as `imdb attention none`."""
     data = DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
     pieces = (name_of(config[key]["kind"]) for key in ("model", "position") if key in config)
     return " ".join([data.title, *pieces])
 
 
 def replicate(config: dict[str, Any]) -> str:
-    """What tells a run from the other runs of its variant: `0`, or `0-init3` with seeds apart."""
+    """Name of a run among those of its variant: its seed, and the seeds of sources that do not
+    follow it, as in `0`, `0-init3` or `0-resample0`."""
     seed, seeds = config["seed"], config["seeds"]
-    apart = {name: own for name, own in seeds.items() if own not in (None, seed)}
-    return "-".join([str(seed), *(f"{name}{own}" for name, own in apart.items())])
+    follow = {name: seed for name in seeds if name != "resample"}
+    own = {name: own for name, own in seeds.items() if own not in (None, follow.get(name))}
+    return "-".join([str(seed), *(f"{name}{own}" for name, own in own.items())])
 
 
 @functools.lru_cache(maxsize=16)

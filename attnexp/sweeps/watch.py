@@ -66,7 +66,7 @@ class Watch:
         view.add_column(no_wrap=True, ratio=1)
         view.add_column(justify="right", no_wrap=True)
         view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
-        if best := best_read_epochs(entries):
+        if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
         if self.standing is not None:
             for label, chance in self.standing.chances.items():
@@ -122,7 +122,7 @@ def totals(entries: list[Entry]) -> str:
     return ", ".join(parts)
 
 
-def best_read_epochs(entries: list[Entry]) -> str:
+def best_so_far(entries: list[Entry]) -> str:
     """The run with the highest validation accuracy."""
     found = [
         (entry.outcome.result.best.val_accuracy, entry.job)

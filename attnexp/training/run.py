@@ -418,7 +418,7 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
         provenance=recorder.provenance,
         files=store.digests(recorder.path),
     )
-    run.inputs.identify()  # refuses where code has changed since the start
+    run.inputs.identify().expect(recorder.identity)
     store.save(recorder.path, result)
     recorder.path = store.finalize(recorder.path)
     return result
