@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 __all__ = ["compare", "compose", "judge", "load_runs", "train_run"]
 
 if TYPE_CHECKING:
-    from attnexp.notebook import compare, compose, judge, load_runs, train_run
+    from attnexp.cli.notebook import compare, compose, judge, load_runs, train_run
 else:
 
     def __getattr__(name: str) -> object:
@@ -18,4 +18,4 @@ else:
             raise AttributeError(f"module 'attnexp' has no attribute {name!r}")
         from importlib import import_module
 
-        return getattr(import_module("attnexp.notebook"), name)
+        return getattr(import_module("attnexp.cli.notebook"), name)

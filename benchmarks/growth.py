@@ -26,7 +26,7 @@ from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, survey
+from attnexp.sweeps.schedule import Entry, scan
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)
@@ -120,7 +120,7 @@ def exponent(found: Mapping[int, Figures], key: str) -> float:
 def make_up(sweep: Sweep) -> None:
     """Finished runs for all of a sweep: accuracies of a normal law, pe a little the better."""
     rng = np.random.default_rng(0)
-    entries = survey(sweep)
+    entries = scan(sweep)
     for entry in entries:
         part = store.part_of(entry.path)
         part.mkdir(parents=True)

@@ -37,7 +37,7 @@ OFFERED = {
     "sweep position = none,s": "none,shuffled none,sinusoidal",
     "train model.he": "model.heads=8",
     "train model.heads =": "8",
-    "train train.dev": "train.device=auto train.device=cpu train.device=cuda",
+    "train train.dev": "train.device=auto train.device=cpu train.device=cuda train.device=mps",
     "train model.score.": "model.score.scale=true model.score.scale=false",
     "train study": "",
     "sweep study = blog_s": "blog_scaled",

@@ -54,6 +54,7 @@ def test_one_run_at_a_time_needs_no_process_and_keeps_torchs_threads() -> None:
 def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
+    monkeypatch.setattr("attnexp.sweeps.executors.choose.DRIVERS", ["/dev/null"])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     jobs = sweep("seed=range(99)").jobs
     assert local_slots(ExecutorConfig(), jobs) == 2

@@ -15,7 +15,7 @@ from attnexp.sweeps import schedule
 from attnexp.sweeps.executors.local import Processes
 from attnexp.sweeps.executors.task import Elsewhere, Failure, Outcome, do
 from attnexp.sweeps.plan import Job, Sweep, plan
-from attnexp.sweeps.schedule import Entry, Status, carry_out, survey
+from attnexp.sweeps.schedule import Entry, Status, run_sweep, scan
 from attnexp.training import run as train
 from attnexp.training.run import OpenRun
 
@@ -68,16 +68,16 @@ def fail_with(
 def test_finished_runs_are_taken_up_and_missing_ones_done(
     tmp_path: Path, trained: list[str]
 ) -> None:
-    first = carry_out(small(tmp_path, "position=none,sinusoidal"))
-    second = carry_out(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))
+    first = run_sweep(small(tmp_path, "position=none,sinusoidal"))
+    second = run_sweep(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))
     assert len(trained) == 4
     assert results(second)[:2] == results(first)
     assert [entry.before for entry in second] == [True, True, False, False]
     assert len(list(tmp_path.rglob("result.json"))) == 4
 
 
-def test_a_survey_changes_nothing_on_disk(tmp_path: Path) -> None:
-    assert [entry.status for entry in survey(small(tmp_path))] == [Status.waiting]
+def test_a_scan_changes_nothing_on_disk(tmp_path: Path) -> None:
+    assert [entry.status for entry in scan(small(tmp_path))] == [Status.waiting]
     assert not list(tmp_path.rglob("*.json"))
     assert not (tmp_path / "runs").exists()
 
@@ -91,7 +91,7 @@ def test_sweeps_and_single_runs_share_what_they_have_in_common(
         (["position=none,sinusoidal"], "position=none"),
         (["study=blog_scaled"], "no_pe"),
     ):
-        run = results(carry_out(small(tmp_path, *words, "seed=0")))[0]
+        run = results(run_sweep(small(tmp_path, *words, "seed=0")))[0]
         assert (run.path, run.result, run.label) == (path, result, label)
     assert trained == ["none 0", "sinusoidal 0"]
     assert len(list(tmp_path.rglob("result.json"))) == 2
@@ -103,7 +103,7 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
     study = tmp_path / "mine.yaml"
     study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
     for _ in range(2):  # done, then taken up
-        found = results(carry_out(small(tmp_path, f"study={study}", "seed=0,1")))
+        found = results(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
         assert trained == ["none 0", "none 1"]
         assert [run.label for run in found] == ["a", "twin"] * 2
         assert found[0].path == found[1].path
@@ -115,7 +115,7 @@ def test_one_failed_run_does_not_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: OnError, num_done: int
 ) -> None:
     fail_with(monkeypatch, RunFailed("the loss is nan"), seed=1)
-    entries = carry_out(small(tmp_path, "seed=range(3)"), on_error=on_error)
+    entries = run_sweep(small(tmp_path, "seed=range(3)"), on_error=on_error)
     assert len(results(entries)) == num_done
     assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
     last = Status.done if on_error is OnError.proceed else Status.waiting
@@ -141,7 +141,7 @@ def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
         def close(self) -> None: ...
 
     monkeypatch.setattr(schedule, "open_executor", lambda *_: Both())
-    entries = carry_out(small(tmp_path, "seed=0,1"), on_error=OnError.stop)
+    entries = run_sweep(small(tmp_path, "seed=0,1"), on_error=OnError.stop)
     assert [entry.job.config.seed for entry in entries] == [0, 1]
     assert [bool(entry.outcome) for entry in entries] == [True, False]
     assert len(began) == 2
@@ -163,7 +163,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
 ) -> None:
     fail_with(monkeypatch, KeyboardInterrupt(), seed=1)
     with pytest.raises(KeyboardInterrupt, match=r"1 of 3 runs are done.*the other 2"):
-        carry_out(small(tmp_path, "seed=range(3)"))
+        run_sweep(small(tmp_path, "seed=range(3)"))
 
 
 def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
@@ -171,7 +171,7 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
 ) -> None:
     """The other sweep holds seed 0, finishes it after a while, and seed 1 is done meanwhile."""
     sweep = small(tmp_path, "seed=0,1")
-    held, _ = survey(sweep)
+    held, _ = scan(sweep)
     began, seen = threading.Event(), []
 
     def other_sweep() -> None:
@@ -183,7 +183,7 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     other = threading.Thread(target=other_sweep)
     other.start()
     assert began.wait(10)
-    entries = carry_out(
+    entries = run_sweep(
         sweep, observe=lambda entries, _: seen.append([entry.status for entry in entries])
     )
     other.join()
@@ -202,8 +202,8 @@ def test_two_processes_cannot_be_at_one_run(tmp_path: Path) -> None:
 
 def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) -> None:
     words = ["position=none,sinusoidal", "seed=0,1"]
-    alone = carry_out(small(tmp_path / "alone", *words))
-    together = carry_out(small(tmp_path / "together", *words, "executor.workers=2"))
+    alone = run_sweep(small(tmp_path / "alone", *words))
+    together = run_sweep(small(tmp_path / "together", *words, "executor.workers=2"))
     assert figures(together) == figures(alone)
     assert len(results(together)) == 4
 

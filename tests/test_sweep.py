@@ -52,8 +52,11 @@ def test_an_axis_crosses_a_study() -> None:
         (["out=a,b"], "one place for its results"),
         (["position=none,none"], "position=none is asked for 2 times"),
         (["seed=range(0)"], r"seed=range\(0\) has no value"),
-        (["study=blog", "position=rotary"], "position=rotary: study=blog varies that itself"),
-        (["study=heads", "model.heads=2,4"], "varies that itself"),
+        (
+            ["study=blog", "position=rotary"],
+            "position=rotary: study=blog varies this setting itself",
+        ),
+        (["study=heads", "model.heads=2,4"], "varies this setting itself"),
     ],
 )
 def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told: str) -> None:

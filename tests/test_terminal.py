@@ -26,7 +26,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("attnexp config >&-", 2, "the standard output is closed"),
+        ("attnexp config >&-", 2, "The standard output is closed"),
         ("attnexp config --groups 2>&- | head -1", 0, ""),
         ("attnexp config > /dev/full", 2, "No space left on device"),
         ("attnexp config --groups | head -1", 0, ""),

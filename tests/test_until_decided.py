@@ -26,8 +26,8 @@ from attnexp.statistics.sequential import Design, chances, decide, design
 from attnexp.statistics.verdict import Verdict
 from attnexp.sweeps import preview
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, carry_out
-from attnexp.sweeps.sequential import Standing, carry_out_until_decided, plan_until_decided
+from attnexp.sweeps.schedule import Entry, run_sweep
+from attnexp.sweeps.sequential import InterimResult, plan_until_decided, run_until_decided
 from attnexp.sweeps.watch import Watch
 
 STUDY = """
@@ -67,9 +67,9 @@ def reported(tmp_path: Path, *studies: str) -> dict[str, tuple[Verdict | None, i
 
 
 def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path: Path) -> None:
-    looks: list[Standing] = []
+    looks: list[InterimResult] = []
     planned = sweep(tmp_path)
-    entries = carry_out_until_decided(planned, tell=looks.append)
+    entries = run_until_decided(planned, tell=looks.append)
     assert seeds(entries) == {
         "slow": [0, 1, 2, 3, 4, 5, 6],
         "fast": [0, 1, 2, 3, 4, 5, 6],
@@ -87,7 +87,7 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
     compared = compare(runs)
     for text in (formats.markdown(compared), formats.latex(compared), page(runs, compared)):
         assert "Decided look by look" in text
-    dry = preview.take(planned)
+    dry = preview.preview_sweep(planned)
     assert (dry.at_most, len(dry.runs), sum(run.finished for run in dry.runs)) == (True, 24, 21)
 
     study = manifest.load(tmp_path / "mine")
@@ -95,11 +95,11 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
     assert study.declaration == planned.declaration
     assert study.commands[-1].endswith("--until decided --max-seeds 8 --margin 0.25 --metric peak")
     with pytest.raises(UserError, match=r"other settings or data.*cannot change under way"):
-        carry_out_until_decided(sweep(tmp_path, "model.heads=2"))
+        run_until_decided(sweep(tmp_path, "model.heads=2"))
 
     # seeds beyond, of a sweep of so many, belong to the study and change no decision
     fixed = plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=7"])
-    carry_out(fixed)
+    run_sweep(fixed)
     runs = manifest.load_runs([tmp_path / "mine"])
     assert len(runs) == 20 + 3
     assert reported(tmp_path) == DECIDED
@@ -122,18 +122,18 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
 def test_failed_runs_and_killed_sweeps_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[Standing] = []
+    looks: list[InterimResult] = []
     with monkeypatch.context() as patch:
         fail_with(patch, RunFailed("the loss is nan"), seed=2, lr=3e-2)
-        entries = carry_out_until_decided(sweep(tmp_path), tell=looks.append)
+        entries = run_until_decided(sweep(tmp_path), tell=looks.append)
     assert seeds(entries)["fast"] == [0, 1, 3, 4, 5]  # three more after the gap, and none counts
     assert [(each.decisions["fast"].n, each.decisions["twin"].n) for each in looks] == [(0, 6)]
     with monkeypatch.context() as patch:
         fail_with(patch, KeyboardInterrupt(), seed=6, lr=3e-2)
         with pytest.raises(KeyboardInterrupt, match="1 of 2 runs are done"):
-            carry_out_until_decided(sweep(tmp_path))
+            run_until_decided(sweep(tmp_path))
     assert reported(tmp_path) == {"fast": (None, 6), "twin": DECIDED["twin"]}
-    carry_out_until_decided(sweep(tmp_path))
+    run_until_decided(sweep(tmp_path))
     assert reported(tmp_path) == DECIDED
 
 
@@ -256,7 +256,7 @@ def test_the_live_table_has_the_look_the_bound_and_the_chance_within_80_columns(
     plan = design(64)
     d = {"a_variant_with_a_long_name": [0.01, -0.004] * 4, "clear": [0.01] * 11, "late": [0.01] * 5}
     found = decide(d, plan)
-    standing = Standing(n=11, design=plan, decisions=found, chances=chances(d, plan, found))
+    standing = InterimResult(n=11, design=plan, decisions=found, chances=chances(d, plan, found))
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
     view = Watch()

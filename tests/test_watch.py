@@ -1,25 +1,35 @@
 """What one sees of a running sweep, and what a dry run expects of it."""
 
 import io
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
-from samples import result, row
+from samples import but, result, row
 
 from attnexp.base import progress
+from attnexp.config.compose import compose
+from attnexp.model.cost import of_config
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
-from attnexp.sweeps import estimate
 from attnexp.sweeps.executors.local import InThisProcess, Processes
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.schedule import Entry, Status
+from attnexp.sweeps.preview import (
+    ASSUMED_RATE,
+    Preview,
+    flops_per_text,
+    preview_sweep,
+    print_preview,
+)
+from attnexp.sweeps.schedule import Entry, Status, scan
 from attnexp.sweeps.watch import Watch, best_so_far, totals
+from attnexp.training.inputs import read_inputs
 
 
 def entries(tmp_path: Path) -> list[Entry]:
@@ -104,31 +114,72 @@ def test_nothing_done_has_no_best() -> None:
     assert totals([]) == "0 of 0 done"
 
 
-def test_an_estimate_takes_what_the_variant_took_before() -> None:
-    config = plan(["study=blog"]).jobs[0].config
-    earlier = result("no_pe", 7, [0.8]).result
-    assert estimate.seconds(config, [earlier]) == earlier.wall_seconds
+def written(out: Path, run: Run, run_id: str, **figures: Any) -> None:
+    """A finished run in a store of runs."""
+    folder = out / store.RUNS / run_id
+    folder.mkdir(parents=True)
+    store.save(folder, but(run, run_id=run_id, **figures).result)
+
+
+def expected(preview: Preview) -> list[float | None]:
+    return [run.seconds for run in preview.runs]
+
+
+CONTRAST = ["data=contrast", "data.limit_train=2000", "data.limit_test=1000", "train.epochs=3"]
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        # 2,000 reviews trained at 100/s, then 1,000 and 2,000 looked at, at 1,000/s
-        (["train.measure_train=true"], 3 * (2000 / 100 + 3000 / 1000)),
-        ([], 3 * (2000 / 100 + 1000 / 1000)),
-        (["train=holdout"], 3 * (1800 / 100 + 200 / 1000)),
-    ],
+    ("words", "texts"),
+    [([], 3 * 2000 + 1000), (["train=holdout"], 3 * 1800 + 200)],
 )
-def test_a_trial_is_scaled_up(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], expected: float
+def test_with_nothing_finished_an_estimate_takes_the_flops_at_a_stated_rate(
+    tmp_path: Path, words: list[str], texts: int
 ) -> None:
-    def trial_fit(state: Any, train: Any, val: Any, settings: Any) -> Any:
-        assert (len(train), settings.epochs, settings.measure_train) == (320, 2, False)
-        seconds = 320 / 100 + 320 / 1000
-        yield SimpleNamespace(examples_per_second=1.0, seconds=9.0), None  # warms up
-        yield SimpleNamespace(examples_per_second=100.0, seconds=seconds), None
+    shown = preview_sweep(plan([*CONTRAST, *words, f"out={tmp_path}"]))
+    each = 24 * (6 * 128 * 128 + 4 * 24 * 128)
+    assert expected(shown) == [pytest.approx(3 * texts * each / ASSUMED_RATE)]
+    assert shown.assumed_rate == ASSUMED_RATE
+    console = Console(file=io.StringIO(), width=80)
+    print_preview(shown, console)
+    assert "times assume 50 GFLOP/s" in console.file.getvalue()  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(estimate, "fit", trial_fit)
-    config = plan(["data=contrast", "data.limit_train=2000", "data.limit_test=1000",
-                   "train.epochs=3", *words]).jobs[0].config  # fmt: skip
-    assert estimate.trial(config) == pytest.approx(expected)
+
+def test_an_estimate_takes_the_rate_of_other_runs_on_the_same_data(tmp_path: Path) -> None:
+    """A run with as many texts and epochs, half the FLOPs and 7 s says 14 s."""
+    planned = plan([*CONTRAST, f"out={tmp_path}"])
+    config = planned.jobs[0].config
+    data = {"fingerprint": read_inputs(config).fingerprint, "n_train": 2000, "n_val": 1000}
+    other = result("other", 7, [0.8] * 3, "data=contrast")
+    figures = {"wall_seconds": 7.0, "flops_per_example": int(flops_per_text(config) / 2)}
+    written(tmp_path, other, "other", data=other.result.data | data, **figures)
+    written(tmp_path, other, "elsewhere", wall_seconds=1000.0)  # on other data
+    (tmp_path / store.RUNS / "damaged").mkdir()
+    (tmp_path / store.RUNS / "damaged" / store.RESULT).write_text("{")
+    shown = preview_sweep(planned)
+    assert expected(shown) == [pytest.approx(14.0)]
+    assert shown.assumed_rate is None
+
+
+def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
+    planned = plan([*CONTRAST, "seed=0,1", f"out={tmp_path}"])
+    first, _ = scan(planned)
+    written(tmp_path, result("no_pe", 0, [0.8]), first.path.name, wall_seconds=9.0)
+    assert expected(preview_sweep(planned)) == [None, 9.0]
+
+
+@pytest.mark.parametrize("model", ["attention", "lstm"])
+@pytest.mark.parametrize("more", [[], ["data.max_len=40", "model.d_model=64"]])
+def test_flops_without_torch_are_those_that_torch_counts(model: str, more: list[str]) -> None:
+    config = compose([f"model={model}", *more])
+    assert flops_per_text(config) == pytest.approx(of_config(config)["flops_per_example"], rel=1e-3)
+
+
+def test_a_dry_run_does_not_import_torch(tmp_path: Path) -> None:
+    words = ["sweep", "study=blog", *CONTRAST, "train.device=cpu", "--dry-run", f"out={tmp_path}"]
+    program = (
+        f"import sys; sys.argv = ['attnexp', *{words}]; from attnexp.cli import main\n"
+        "try: main()\nfinally: assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "20 runs, 0 finished before, 20 to do" in done.stdout

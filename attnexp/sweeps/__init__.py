@@ -1,1 +1,1 @@
-"""Many runs: planned, carried out, watched."""
+"""Sweeps: many runs, planned, executed and displayed."""

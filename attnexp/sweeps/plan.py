@@ -1,4 +1,4 @@
-"""Many runs: a sweep is a list of configs. What to run is said here; `schedule.py` runs it.
+"""Plan of a sweep: the list of its runs. `schedule.py` executes it.
 
 Axes come from the command line in Hydra's syntax (`position=none,sinusoidal`, `seed=range(3)`) or
 from a named study.
@@ -30,20 +30,20 @@ from attnexp.runs.store import RUNS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """A run to be done."""
+    """A planned run."""
 
     config: RunConfig
     label: str
-    """The variant."""
+    """Name of the variant this run belongs to."""
     variant: int
-    """Its number: jobs that share it differ in seed alone."""
+    """Number of the variant; jobs with the same number differ only in seed."""
     overrides: list[str]
     identity: Identity | None = None
-    """What the run must turn out to be, once that is known."""
+    """Identity that the run must have, once the data are known."""
 
     @property
     def seed(self) -> str:
-        """What tells it from the other runs of its variant."""
+        """Seed, with the separate seeds of `seeds.*`, unique within the variant."""
         return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
 
     def __str__(self) -> str:
@@ -52,32 +52,32 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """Jobs that belong together, seed by seed, so that an interrupted sweep leaves whole pairs."""
+    """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
 
     name: str
-    """Of the study, or made of the axes."""
+    """Name of the study, or one made of the axes."""
     variants: dict[str, dict[str, str]]
-    """By label, the baseline first: see `Manifest`."""
+    """Levels of the factors, keyed by label; the baseline comes first (see `Manifest`)."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str
-    """What a user writes to have it."""
+    """Command that runs this sweep."""
     declaration: Declaration | None = None
-    """Where seeds are added until it is decided; jobs are then all that there may be."""
+    """Declaration of a sequential test; `jobs` then holds the maximum number of seeds."""
 
     @property
     def out(self) -> Path:
-        """Root of all results."""
+        """Folder of all results."""
         return Path(self.jobs[0].config.out)
 
     @property
     def directory(self) -> Path:
-        """Where it is written down which runs belong to it."""
+        """Folder of the study's manifest."""
         return self.out / self.name
 
 
 def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
-    """The runs that `words` ask for. Raises `UserError` before any of them starts.
+    """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong.
 
     zipped: take the axes' values pairwise instead of every combination; seeds are still crossed
     with everything, since each variant needs all of them.
@@ -92,7 +92,7 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         varied = {word.partition("=")[0] for own in variants.values() for word in own}
         for word in words:
             if word.partition("=")[0] in varied:
-                raise UserError(f"{word}: study={study} varies that itself. Leave it out.")
+                raise UserError(f"{word}: study={study} varies this setting itself. Leave it out.")
         words = [*found.overrides, *words]
     jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
     for label, variant in variants.items():
@@ -126,14 +126,14 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
 
 
 def _named_by_axes(words: Sequence[str]) -> str:
-    """`sweep_position_x_mask`: what varies besides the seed."""
+    """A name of the axes other than seeds, as `sweep_position_x_mask`."""
     axes = {axis[0][0]: axis for axis in expand(words)}
     varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
     return _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
 
 
 def _safe(name: str) -> str:
-    """A name for a folder, which holds no `=` and is not that of the runs."""
+    """Replace characters that are unsafe in the name of a folder."""
     if name == RUNS:
         raise UserError(f"A study cannot be called {RUNS}: that is the folder of all runs.")
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
@@ -142,8 +142,9 @@ def _safe(name: str) -> str:
 def _compose(
     runs: list[list[str]], *, shared: Sequence[str]
 ) -> tuple[list[RunConfig], dict[str, UserError]]:
-    """The configs of a variant's runs. A word for all variants holds for those that have its key:
-    the others are told as missing it."""
+    """The configs of a variant's runs, and the shared words whose key this variant does not have.
+
+    Those words are left out of its configs."""
     missing: dict[str, UserError] = {}
     while True:
         try:
@@ -157,7 +158,7 @@ def _compose(
 
 
 def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
-    """Words for the runs, words for the executor, the study."""
+    """Split into words for the runs, words for the executor, and the name of the study."""
     studies = [word.removeprefix("study=") for word in words if word.startswith("study=")]
     if len(studies) > 1:
         raise UserError(f"One study at a time; got {', '.join(studies)}.")
@@ -167,8 +168,7 @@ def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
 
 
 def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[list[str]]]]:
-    """The combinations of the axes' values, labelled by what varies besides the seed; of each the
-    words of all its runs."""
+    """Combinations of the values of the axes: a label without seeds, and the words of each run."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
     varying = {key: axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)}
     for choice in _zip(varying) if zipped else itertools.product(*varying.values()):
@@ -187,6 +187,6 @@ def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, st
 
 
 def _seed_by_seed(jobs: list[Job]) -> list[Job]:
-    """Sorted by seed; of one seed the variants stay in their order."""
+    """Sort by seed; the variants of one seed keep their order."""
     sources = ("init", "order", "split")
     return sorted(jobs, key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])

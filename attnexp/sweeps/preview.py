@@ -1,12 +1,16 @@
-"""What a sweep would do: its runs, and about how long they would take."""
+"""Preview of a sweep: its runs, which of them have finished, and how long the others will take.
 
-import time
+Nothing is trained and torch is not imported. Times come from finished runs of the same variant,
+else from the FLOPs of training and the rate of finished runs on the same data, else from an assumed
+rate, which is stated.
+"""
+
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich import box
@@ -16,59 +20,70 @@ from rich.text import Text
 
 from attnexp.base.errors import UserError
 from attnexp.base.progress import duration
+from attnexp.config.schema import Device, Protocol, RunConfig
 from attnexp.runs import store
 from attnexp.runs.result import RunResult
 from attnexp.sweeps.executors.choose import for_executor
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, made_again, slots, survey
+from attnexp.sweeps.schedule import made_again, scan, slots
+from attnexp.training.inputs import read_inputs
 
 SCHEMA = 1
 
-MOST_READ = 20
-"""Finished runs of a variant that say how long another would take."""
+ASSUMED_RATE = 50e9
+"""FLOP/s of training on one CPU core, assumed where no run on the data has finished.
 
-START_UPS = 3
-"""What a sweep takes besides its runs, in imports of torch (about two seconds): one for its
-processes, which start side by side, and as long again to plan, and to report."""
+K's model on IMDB needs 1.1 GFLOP for a step of 32 texts, which takes about 14 ms (80 GFLOP/s);
+shorter texts and other layers are slower.
+"""
 
-MOST_SPANS = 8
-"""Stretches of seeds that are named."""
+MAX_READ = 20
+"""Maximum number of finished runs that are read for an estimate."""
+
+START_UP = 6.0
+"""Seconds that a sweep takes besides its runs: torch is imported by the executor's processes, which
+start side by side, and for the plan and the report."""
+
+MAX_SPANS = 8
+"""Maximum number of ranges of seeds that are listed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """One run."""
+    """One run of the sweep."""
 
     variant: str
     seed: str
     finished: bool
     seconds: float | None
-    """Expected; None where finished or unknown."""
+    """Expected duration; None where the run has finished or nothing is known."""
     folder: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """A sweep before it starts."""
+    """The runs of a sweep and their expected duration."""
 
     runs: list[Planned]
     executor: str
     slots: int | None
-    """Runs at a time; None where the executor decides."""
+    """Number of runs at a time; None where the executor decides."""
     made_again: list[str]
-    """Why runs that finished once are to be done, by change of the code."""
+    """Changes of the code since runs of this sweep finished; those runs are repeated."""
     at_most: bool
-    """Seeds are added until every variant is decided, which may be before all these runs."""
+    """Whether seeds are added until every variant is decided, so that fewer runs may do."""
+    assumed_rate: float | None
+    """FLOP/s behind the expected durations; None where they come from finished runs."""
     start_up: float
     """Seconds before the first run and after the last."""
 
     @property
     def seconds(self) -> float:
-        """One run after another; 0 where nothing can be said."""
+        """Expected duration with one run after another; 0 where nothing is known."""
         return self.seconds_with(1)
 
     def seconds_with(self, slots: int) -> float:
-        """With as many runs at a time."""
+        """Expected duration with that many runs at a time."""
         runs = sum(run.seconds or 0 for run in self.runs)
         return self.start_up + runs / slots if runs else 0
 
@@ -77,25 +92,26 @@ class Preview:
         return {"schema": SCHEMA, **asdict(self), "seconds": self.seconds}
 
 
-def take(sweep: Sweep) -> Preview:
-    """Look at a sweep's data and at what has finished; try a few steps of each new variant."""
-    entries = survey(sweep)
+def preview_sweep(sweep: Sweep) -> Preview:
+    """Scan the sweep's data and finished runs, and estimate the duration of the missing runs."""
+    entries = scan(sweep)
     missing = [entry for entry in entries if not entry.before]
     at_a_time = slots(sweep, missing) if missing else None
-    start_up, expected = 0.0, dict[int, float | None]()
-    if missing:
-        began = time.perf_counter()
-        import torch  # noqa: F401 — a sweep that has finished does not need it
-
-        start_up = START_UPS * (time.perf_counter() - began)
-        expected = _expected(sweep, missing, entries, alone=at_a_time == 1)
+    expected, assumed = dict[int, float | None](), False
+    newest = list(_newest(sweep.out)) if missing else []
+    for first in {entry.job.variant: entry for entry in reversed(missing)}.values():
+        job = for_executor(first.job, sweep.executor, alone=at_a_time == 1)
+        same = (e.path for e in entries if e.before and e.job.variant == job.variant)
+        finished = _load_readable([*same][:MAX_READ])
+        expected[job.variant], by_assumption = _estimate(job.config, finished, newest)
+        assumed = assumed or by_assumption
     return Preview(
         runs=[
             Planned(
                 variant=entry.job.label,
                 seed=entry.job.seed,
                 finished=entry.before,
-                seconds=None if entry.before else expected.get(entry.job.variant),
+                seconds=None if entry.before else expected[entry.job.variant],
                 folder=str(entry.path),
             )
             for entry in entries
@@ -104,34 +120,68 @@ def take(sweep: Sweep) -> Preview:
         slots=at_a_time,
         made_again=made_again(sweep, entries),
         at_most=sweep.declaration is not None,
-        start_up=start_up,
+        assumed_rate=ASSUMED_RATE if assumed else None,
+        start_up=START_UP if missing else 0.0,
     )
 
 
-def _expected(
-    sweep: Sweep, missing: Sequence[Entry], entries: Sequence[Entry], *, alone: bool
-) -> dict[int, float | None]:
-    """Seconds of a run, by the number of its variant."""
-    from attnexp.sweeps import estimate
-
-    firsts = {entry.job.variant: entry for entry in reversed(missing)}
-    expected = {}
-    for variant, first in firsts.items():
-        before = (entry.path for entry in entries if entry.before and entry.job.variant == variant)
-        finished = list(islice(_readable(before), MOST_READ))
-        job = for_executor(first.job, sweep.executor, alone=alone)
-        expected[variant] = estimate.seconds(job.config, finished)
-    return expected
+def _newest(out: Path) -> list[RunResult]:
+    """The runs in `out` that finished last."""
+    files = sorted((out / store.RUNS).glob(f"*/{store.RESULT}"), key=lambda f: f.stat().st_mtime)
+    return _load_readable([file.parent for file in files[-MAX_READ:]])
 
 
-def _readable(folders: Iterable[Path]) -> Iterator[RunResult]:
+def _load_readable(folders: Sequence[Path]) -> list[RunResult]:
+    found = []
     for folder in folders:
-        with suppress(UserError):  # the sweep itself says what is wrong with it
-            yield store.load(folder)
+        with suppress(UserError):  # the sweep itself reports what is wrong with it
+            found.append(store.load(folder))
+    return found
 
 
-def show(preview: Preview, console: Console) -> None:
-    """A line for the runs of a variant that stand alike, and the sum."""
+def _estimate(
+    config: RunConfig, finished: Sequence[RunResult], newest: Sequence[RunResult]
+) -> tuple[float | None, bool]:
+    """Expected seconds of a run, None where nothing is known; and whether the rate is assumed.
+
+    finished: runs of the same variant. newest: other runs, of which those on the same data count.
+    """
+    device = config.train.device
+    if took := [run.wall_seconds for run in finished if run.config["train"]["device"] == device]:
+        return fmean(took), False
+    if not config.is_network:
+        return None, False
+    dataset = read_inputs(config).dataset
+    num_train, num_val = len(dataset.train), len(dataset.test)
+    if config.train.protocol is Protocol.holdout:
+        num_val = round(num_train * config.train.holdout)
+        num_train -= num_val
+    flops = config.train.epochs * (3 * num_train + num_val) * flops_per_text(config)
+    rates = [
+        len(run.epochs) * (3 * run.data["n_train"] + run.data["n_val"]) * run.flops_per_example
+        / run.wall_seconds
+        for run in newest
+        if run.data["fingerprint"] == dataset.fingerprint
+        if run.config["train"]["device"] == device and run.flops_per_example
+    ]  # fmt: skip
+    if rates:
+        return flops / fmean(rates), False
+    return (flops / ASSUMED_RATE, True) if device in (Device.auto, Device.cpu) else (None, False)
+
+
+def flops_per_text(config: RunConfig) -> float:
+    """FLOPs of a forward pass: the matrix products of attention and feed-forward layers. A model
+    without heads is taken for an LSTM; the exact count needs torch (`attnexp config --cost`)."""
+    model, tokens, width = config.model, config.data.max_len, config.model.d_model
+    if not hasattr(model, "heads"):
+        return float(16 * tokens * width**2)
+    inner = model.heads * model.d_head
+    feed_forward = 4 * width * (model.feed_forward or 0)
+    return float(model.layers * tokens * (6 * width * inner + 4 * tokens * inner + feed_forward))
+
+
+def print_preview(preview: Preview, console: Console) -> None:
+    """Print a line for the runs of a variant with the same status, and the totals."""
     view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     view.add_column("variant", overflow="fold")
     view.add_column("runs", justify="right")
@@ -155,6 +205,9 @@ def show(preview: Preview, console: Console) -> None:
                 f", {duration(preview.seconds_with(preview.slots))} with {preview.slots} at a time"
             )
     console.print(Text(f"{line} (executor={preview.executor})."))
+    if preview.assumed_rate:
+        rate = f"{preview.assumed_rate / 1e9:.0f} GFLOP/s"
+        console.print(Text(f"No run on these data has finished yet; times assume {rate}."))
 
 
 def _state(run: Planned) -> str:
@@ -164,15 +217,15 @@ def _state(run: Planned) -> str:
 
 
 def _spans(seeds: Sequence[str]) -> str:
-    """`0 to 9, 12`; of many apart the first and the last."""
-    spans = [one if one == last else f"{one} to {last}" for one, last in _runs_on(seeds)]
-    if len(spans) > MOST_SPANS:
-        spans[MOST_SPANS - 1 : -1] = ["…"]
+    """Ranges of seeds, as `0 to 9, 12`; the middle of many is left out."""
+    spans = [one if one == last else f"{one} to {last}" for one, last in _ranges(seeds)]
+    if len(spans) > MAX_SPANS:
+        spans[MAX_SPANS - 1 : -1] = ["…"]
     return ", ".join(spans)
 
 
-def _runs_on(seeds: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Stretches of seeds of which each is one more than the last."""
+def _ranges(seeds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """First and last of each range of consecutive seeds."""
     first = last = seeds[0]
     for seed in seeds[1:]:
         if not (seed.isdecimal() and last.isdecimal() and int(seed) == int(last) + 1):

@@ -1,7 +1,8 @@
-"""A sweep, carried out: what has finished before is taken up, what another sweep does is awaited,
-the rest is started wherever a slot is free."""
+"""Execution of a sweep. Finished runs are loaded, runs of another sweep are awaited, and the others
+start wherever a slot is free."""
 
 import signal
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ from attnexp.config.schema import OnError
 from attnexp.runs import code, manifest, store
 from attnexp.runs.identity import Identity, VariantIdentity
 from attnexp.runs.result import Run
-from attnexp.sweeps import interrupt
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
@@ -26,11 +26,11 @@ from attnexp.training.inputs import read_inputs
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_TRY_AGAIN = 2.0
-"""For a run that another sweep is doing."""
+"""Interval of checks on a run that another sweep is doing."""
 
 
 class Status(StrEnum):
-    """Where a run stands."""
+    """Status of a run."""
 
     waiting = auto()
     running = auto()
@@ -41,31 +41,31 @@ class Status(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A job on the list."""
+    """A job with its status and outcome."""
 
     job: Job
     identity: Identity
     status: Status = Status.waiting
     outcome: Run | Failure | None = None
     studies: tuple[Path, ...] = ()
-    """The folder of what it belongs to."""
+    """Folders of the studies that the run belongs to."""
     before: bool = False
-    """It had finished before this sweep came to it."""
+    """Whether the run had finished before this sweep got to it."""
     not_before: float = 0.0
-    """When to look again at what is being done elsewhere."""
+    """Monotonic time of the next check on a run that another sweep is doing."""
 
     @property
     def path(self) -> Path:
-        """The folder that the run has, or will have."""
+        """Folder of the run, finished or not."""
         return store.run_dir(self.job.config.out, self.identity.run_id)
 
 
 Observer = Callable[[list[Entry], Executor | None], None]
-"""Called whenever something may have changed; without an executor while none is at work."""
+"""Callback after every possible change; the executor is None while none is open."""
 
 
-def survey(sweep: Sweep) -> list[Entry]:
-    """Every run with its id, and whether it has finished before. Changes nothing on disk."""
+def scan(sweep: Sweep) -> list[Entry]:
+    """Identify every run and find those that have finished. Changes nothing on disk."""
     code.read_again()
     entries, variants, fingerprints = [], dict[int, VariantIdentity](), dict[Any, str]()
     directory = sweep.directory
@@ -85,42 +85,42 @@ def survey(sweep: Sweep) -> list[Entry]:
 
 
 def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
-    """Why runs that finished once are missing: a line for each change of the code."""
+    """Reasons to repeat finished runs: a line for each change of the code."""
     missing = {entry.identity.run_id: entry.identity for entry in entries if not entry.before}
     return store.outdated(sweep.out, missing.values())
 
 
-def carry_out(
+def run_sweep(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
     observe: Observer = lambda entries, executor: None,
 ) -> list[Entry]:
-    """Do what is missing; return every entry with its outcome, in the order of the plan.
+    """Run what has not finished; return every entry with its outcome, in the order of the plan.
 
-    An entry without an outcome was not begun, because another failed and `on_error` is `stop`. On
-    Ctrl-C what runs is stopped, and the `KeyboardInterrupt` says how far the sweep came.
+    An entry without an outcome was not started, because another failed and `on_error` is `stop`.
+    Ctrl-C stops the running ones; the `KeyboardInterrupt` says how many runs have finished.
     """
-    entries = survey(sweep)
-    _write_down(sweep, entries)
+    entries = scan(sweep)
+    _record_manifest(sweep, entries)
     for reason in made_again(sweep, entries):
         progress.note(reason)
     for entry in entries:
         if entry.before:
-            _take_up(entry)
+            _load_finished(entry)
     observe(entries, None)
     missing = [entry for entry in entries if not entry.before]
-    # Variants may differ in name alone: they share a run.
+    # Variants that differ only in name share a run.
     firsts = {entry.path: entry for entry in reversed(missing)}
     todo = [entry for entry in missing if firsts[entry.path] is entry]
     if todo:
         executor = _open(sweep, todo)
         try:
-            _work_off(entries, deque(todo), executor, on_error, observe)
+            _run_pending(entries, deque(todo), executor, on_error, observe)
         except KeyboardInterrupt:
             num_done = Counter(entry.status for entry in entries)[Status.done]
             raise KeyboardInterrupt(
-                f"{num_done} of {len(entries)} runs are done and kept. The same command does "
+                f"{num_done} of {len(entries)} runs are done. Run the same command again for "
                 f"the other {len(entries) - num_done}."
             ) from None
         finally:
@@ -133,8 +133,8 @@ def carry_out(
     return entries
 
 
-def _write_down(sweep: Sweep, entries: Sequence[Entry]) -> None:
-    """Which runs are which variant."""
+def _record_manifest(sweep: Sweep, entries: Sequence[Entry]) -> None:
+    """Write which runs belong to which variant."""
     manifest.record(
         sweep.directory,
         manifest.Manifest(
@@ -159,7 +159,7 @@ def _open(sweep: Sweep, todo: list[Entry]) -> Executor:
     return executor
 
 
-def _work_off(
+def _run_pending(
     entries: list[Entry],
     todo: deque[Entry],
     executor: Executor,
@@ -174,8 +174,7 @@ def _work_off(
             entry.status, running[id(entry.job)] = Status.running, entry
         observe(entries, executor)
         if starting:
-            # Half started, a process would print a traceback of its own.
-            with interrupt.deferred(), _sigint_blocked():
+            with _signals_deferred():
                 executor.start([entry.job for entry in starting])
         if not running:
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -183,17 +182,17 @@ def _work_off(
         for job, outcome in executor.wait(SECONDS_BETWEEN_LOOKS):
             entry = running.pop(id(job))
             if isinstance(outcome, Elsewhere):
-                _later(entry, todo)
+                _postpone(entry, todo)
                 continue
             _record(entry, outcome)
             stopping = stopping or (entry.status is Status.failed and on_error is OnError.stop)
-        if stopping:  # what is done elsewhere may have come back to the list
+        if stopping:  # runs of other sweeps may have been put back
             todo.clear()
     observe(entries, executor)
 
 
 def _next(todo: deque[Entry], free: int) -> list[Entry]:
-    """Entries to start now. Those that another sweep is at, or has done, are seen to."""
+    """Entries to start now. Those of another sweep are put back, finished ones are loaded."""
     chosen: list[Entry] = []
     for _ in range(len(todo)):
         if len(chosen) == free:
@@ -202,23 +201,23 @@ def _next(todo: deque[Entry], free: int) -> list[Entry]:
         if entry.not_before > time.monotonic():
             todo.append(entry)
         elif store.is_locked(entry.path):
-            _later(entry, todo)
+            _postpone(entry, todo)
         elif store.has_finished(entry.path):
             entry.before = True
-            _take_up(entry)
+            _load_finished(entry)
         else:
             chosen.append(entry)
     return chosen
 
 
-def _later(entry: Entry, todo: deque[Entry]) -> None:
+def _postpone(entry: Entry, todo: deque[Entry]) -> None:
     entry.status = Status.elsewhere
     entry.not_before = time.monotonic() + SECONDS_TO_TRY_AGAIN
     todo.append(entry)
 
 
-def _take_up(entry: Entry) -> None:
-    """What has finished before; where that cannot be read, the sweep goes on without it."""
+def _load_finished(entry: Entry) -> None:
+    """Load the result of a finished run; one that cannot be read counts as failed."""
     try:
         outcome: Outcome = Run(path=entry.path, result=store.load(entry.path))
     except UserError as error:
@@ -227,7 +226,7 @@ def _take_up(entry: Entry) -> None:
 
 
 def _record(entry: Entry, outcome: Outcome | None) -> None:
-    """What became of an entry, under its own name."""
+    """Set the outcome and status of an entry, under its own label."""
     match outcome:
         case Run():
             entry.status = Status.done
@@ -237,18 +236,35 @@ def _record(entry: Entry, outcome: Outcome | None) -> None:
 
 
 def slots(sweep: Sweep, todo: list[Entry]) -> int | None:
-    """Runs at a time as far as one can say without opening the executor."""
+    """Number of runs at a time, if it is known without opening the executor."""
     if sweep.executor.workers or sweep.executor.kind in ("local", "submitit"):
         return local_slots(sweep.executor, [entry.job for entry in todo])
     return None
 
 
 @contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """What is started inherits it: a terminal's Ctrl-C goes to all processes, but it is ours to end
-    the others, of which one that still imports could not say so itself."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _signals_deferred() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for SIGINT and SIGTERM only at the end of the block: a process that
+    is half started would print a traceback of its own.
+
+    SIGINT is blocked as well, which the started processes inherit: Ctrl-C in a terminal reaches all
+    processes, but only this one is to end the others.
+    """
+    received: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()  # no other handles signals
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: received.append(number))
+    can_block = hasattr(signal, "pthread_sigmask")  # not on Windows
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if can_block else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if can_block:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if received:
+        raise KeyboardInterrupt

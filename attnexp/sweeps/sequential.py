@@ -1,4 +1,4 @@
-"""A sweep that adds seeds, look by look, until every variant is decided."""
+"""Sweep that adds seeds until every variant has a verdict, with interim analyses."""
 
 import shlex
 from collections import Counter
@@ -13,22 +13,22 @@ from attnexp.runs.result import Run
 from attnexp.statistics import sequential
 from attnexp.statistics.sequential import Decision, Design
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, Observer, carry_out, survey
+from attnexp.sweeps.schedule import Entry, Observer, run_sweep, scan
 
 ALPHA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """How a study stands after a look."""
+class InterimResult:
+    """Result of an interim analysis."""
 
     n: int
-    """Seeds."""
+    """Number of seeds."""
     design: Design
     decisions: dict[str, Decision]
-    """By variant."""
+    """Decisions, keyed by variant."""
     chances: dict[str, float]
-    """Of the open variants, to be decided at the next look."""
+    """Probability that an open variant is decided at the next analysis, keyed by variant."""
 
 
 def plan_until_decided(
@@ -39,10 +39,10 @@ def plan_until_decided(
     margin: float,
     metric: str | None = None,
 ) -> Sweep:
-    """The most runs that `words` may come to, with what is declared of them.
+    """Plan the maximum number of runs that `words` may need, with the declaration of the test.
 
-    margin: of accuracy, as a share. metric: a point of the protocol, the one that decides first
-    where None. Raises `UserError` for what cannot be decided so.
+    margin: of accuracy, as a share. metric: an evaluation point of the protocol (default: its
+    first). Raises `UserError` for designs that cannot reach a decision.
     """
     if any(word.partition("=")[0] == "seed" for word in words):
         raise UserError("--until decided counts the seeds itself, from 0; leave out seed=.")
@@ -54,7 +54,7 @@ def plan_until_decided(
         raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
     options = ["--until", "decided", "--max-seeds", str(max_seeds), "--margin", f"{100 * margin:g}"]
     options += ["--metric", metric or points[0], *(["--zip"] if zipped else [])]
-    entries = survey(sweep)
+    entries = scan(sweep)
     declaration = Declaration(
         design=design,
         metric=metric or points[0],
@@ -72,7 +72,7 @@ def plan_until_decided(
 
 
 def _check(sweep: Sweep, design: Design) -> None:
-    """Whether there is anything to decide, and may be."""
+    """Raise `UserError` where there is nothing to decide, or nothing can be."""
     first, num_variants = sweep.jobs[0].config, len(sweep.variants) - 1
     if not num_variants:
         raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
@@ -93,18 +93,18 @@ def _check(sweep: Sweep, design: Design) -> None:
             )
 
 
-def carry_out_until_decided(
+def run_until_decided(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
     observe: Observer = lambda entries, executor: None,
-    tell: Callable[[Standing], None] = lambda standing: None,
+    tell: Callable[[InterimResult], None] = lambda standing: None,
 ) -> list[Entry]:
-    """Do what `plan_until_decided` planned, as far as it takes; return the entries that it took.
+    """Run what `plan_until_decided` planned until all variants are decided; return these entries.
 
-    A variant that is decided gets no more seeds, the baseline does while any is open. One of which
-    a run failed waits for the same command to be given again: what is decided, and of whom, depends
-    on the seeds in their order and on nothing else. tell: called after every look.
+    A decided variant gets no more seeds; the baseline gets more while any variant is open. A
+    variant with a failed run waits for the command to be repeated: decisions depend on the seeds in
+    their order and on nothing else. tell: called after every interim analysis.
     """
     assert sweep.declaration is not None
     declaration, design = sweep.declaration, sweep.declaration.design
@@ -117,13 +117,13 @@ def carry_out_until_decided(
             for job in sweep.jobs
             if before <= job.config.seed < n and job.label in (baseline, *going)
         ]
-        taken += carry_out(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
+        taken += run_sweep(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
         missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
         runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
         differences = declaration.differences(runs)
         decisions = sequential.decide(differences, design)
         chances = sequential.chances(differences, design, decisions)
-        tell(Standing(n=n, design=design, decisions=decisions, chances=chances))
+        tell(InterimResult(n=n, design=design, decisions=decisions, chances=chances))
         going = [
             label for label in going if decisions[label].verdict is None and label not in missing
         ]

@@ -1,4 +1,4 @@
-"""What a user sees of a running sweep: a live table on a terminal, elsewhere a line a run."""
+"""Display of a running sweep: a live table on a terminal, elsewhere one line for each run."""
 
 import json
 import time
@@ -16,26 +16,26 @@ from attnexp.statistics.sequential import Design, in_words
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
-from attnexp.sweeps.sequential import Standing
+from attnexp.sweeps.sequential import InterimResult
 
 
 class Watch:
-    """Give it to `schedule.carry_out`, and close it in the end."""
+    """Observer for `schedule.run_sweep`; call `close` at the end."""
 
     def __init__(self) -> None:
         self.live = Live(
             console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
         )
-        self.standing: Standing | None = None
+        self.standing: InterimResult | None = None
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
     def close(self) -> None:
-        """Take the live table away."""
+        """Remove the live table."""
         self.live.stop()
 
     def __call__(self, entries: list[Entry], executor: Executor | None) -> None:
-        """Show how things stand."""
+        """Display the current status of all entries."""
         now = time.monotonic()
         for entry in entries:
             if entry.status is Status.running:
@@ -46,8 +46,8 @@ class Watch:
             self.live.start()
             self.live.update(self.table(entries), refresh=True)
 
-    def look(self, standing: Standing) -> None:
-        """A line for each variant, after a look; the table keeps those that are open."""
+    def look(self, standing: InterimResult) -> None:
+        """Print a line for each variant after an interim analysis; open ones stay in the table."""
         self.standing = standing
         progress.note(f"{_where(standing.design, standing.n)}, {standing.n} seeds:")
         for label, decision in standing.decisions.items():
@@ -60,7 +60,7 @@ class Watch:
                 progress.note(f"  {label}: {said}")
 
     def table(self, entries: list[Entry]) -> Table:
-        """Totals, the best so far, what is open, then the running ones: a low terminal cuts off the
+        """Totals, best run, undecided variants, then the running ones; a low terminal cuts off the
         end."""
         view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
         view.add_column(no_wrap=True, ratio=1)
@@ -76,11 +76,11 @@ class Watch:
                 view.add_row(Text(f"{where}: {bound}, chance {100 * chance:.0f} %, {label}"), "")
         for entry in entries:
             if entry.status is Status.running:
-                view.add_row(Text(f"  {entry.job}"), _underway(entry))
+                view.add_row(Text(f"  {entry.job}"), _progress_of(entry))
         return view
 
     def pace(self, entries: list[Entry]) -> Text:
-        """Runs a minute and the time left, from what has been done since the start."""
+        """Runs per minute since the start, and the time left."""
         began = [self.began[id(entry)] for entry in entries if id(entry) in self.began]
         mine = [entry for entry in entries if not entry.before]
         progressed = sum(_share_done(entry) for entry in mine)
@@ -91,7 +91,7 @@ class Watch:
         return Text(f"{60 * rate:.1f} runs/min, {progress.duration(left)} left")
 
     def _tell(self, entries: list[Entry], *, alone: bool) -> None:
-        """A line for whatever is new. Live, only failures: the table shows the rest."""
+        """Print a line for each new event."""
         for number, entry in enumerate(entries, start=1):
             which = f"[{number}/{len(entries)}] {entry.job}"
             if entry.status is Status.running and alone:
@@ -113,7 +113,7 @@ class Watch:
 
 
 def totals(entries: list[Entry]) -> str:
-    """`7 of 20 done, 2 running, 11 waiting`."""
+    """Number of runs by status, as `7 of 20 done, 2 running, 11 waiting`."""
     counts = Counter(entry.status for entry in entries)
     parts = [f"{counts[Status.done]} of {len(entries)} done"]
     for status in (Status.running, Status.waiting, Status.elsewhere, Status.failed):
@@ -137,16 +137,16 @@ def best_so_far(entries: list[Entry]) -> str:
 
 def _share_done(entry: Entry) -> float:
     if entry.status is Status.running:
-        return _so_far(entry)[0] / entry.job.config.num_epochs
+        return _read_epochs(entry)[0] / entry.job.config.num_epochs
     return float(entry.status in (Status.done, Status.failed))
 
 
-def _so_far(entry: Entry) -> tuple[int, dict[str, Any]]:
-    """How many epochs of a run are in its `metrics.jsonl`, and the last of them."""
+def _read_epochs(entry: Entry) -> tuple[int, dict[str, Any]]:
+    """Number of epochs in a run's `metrics.jsonl`, and the last of them."""
     try:
         lines = (store.part_of(entry.path) / store.METRICS).read_text().splitlines()
         return len(lines), json.loads(lines[-1])
-    except (OSError, IndexError, ValueError):  # not begun, or a line half written
+    except (OSError, IndexError, ValueError):  # not started, or a line is half written
         return 0, {}
 
 
@@ -154,8 +154,8 @@ def _where(design: Design, n: int) -> str:
     return f"look {design.looks.index(n) + 1} of {len(design.looks)}"
 
 
-def _underway(entry: Entry) -> Text:
-    num_epochs, row = _so_far(entry)
+def _progress_of(entry: Entry) -> Text:
+    num_epochs, row = _read_epochs(entry)
     epochs = f"epoch {num_epochs + 1}/{entry.job.config.num_epochs}"
     if not row:
         return Text(epochs)

@@ -1,5 +1,6 @@
-"""From `executor=...` to something that runs jobs."""
+"""The executor that `executor=...` names, and the number of jobs this machine takes at a time."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from attnexp.sweeps.executors.queue import Queue
 from attnexp.sweeps.executors.task import Executor
 from attnexp.sweeps.plan import Job
 
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Device files of CUDA, ROCm and WSL. Without them Linux has no GPU that torch could use."""
+
 
 def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
-    """The executor for these jobs, ready. Raises `UserError` where it cannot be had."""
+    """Open the executor for these jobs. Raises `UserError` where it is not available."""
     devices = {job.config.train.device for job in jobs}
     match config.kind:
         case ExecutorKind.local:
@@ -30,7 +34,7 @@ def open_executor(config: ExecutorConfig, jobs: list[Job]) -> Executor:
 
 
 def local_slots(config: ExecutorConfig, jobs: list[Job]) -> int:
-    """How many runs this machine takes at a time: one for each core, or share of a GPU."""
+    """Number of runs that this machine takes at a time: one for each core, or share of a GPU."""
     if config.workers is not None:
         fitting = config.workers
     elif gpus := _gpus(jobs):
@@ -41,7 +45,8 @@ def local_slots(config: ExecutorConfig, jobs: list[Job]) -> int:
 
 
 def for_executor(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
-    """A job as it is handed over: with its number of threads, and paths that hold anywhere.
+    """The job as the executor gets it: with its number of threads and, off this machine, an
+    absolute path.
 
     alone: it has the machine to itself, and torch may choose the number of threads.
     """
@@ -56,8 +61,10 @@ def for_executor(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
 
 
 def _gpus(jobs: list[Job]) -> int:
-    """GPUs that the jobs may use here."""
+    """Number of GPUs that the jobs may use here. Torch is imported only where there may be one."""
     if all(job.config.train.device is Device.cpu for job in jobs):
+        return 0
+    if sys.platform == "linux" and not any(Path(driver).exists() for driver in DRIVERS):
         return 0
     import torch
 

@@ -1,4 +1,4 @@
-"""Tasks of a Ray cluster: one that is there already, or one started on this machine."""
+"""Executor on a Ray cluster, an existing one or one started on this machine."""
 
 import logging
 import os
@@ -14,13 +14,13 @@ from attnexp.sweeps.plan import Job
 
 
 class Cluster:
-    """One task for each run; Ray puts it where cores, and the share of a GPU, are free."""
+    """Executor with one Ray task for each run."""
 
     def __init__(self, config: ExecutorConfig, *, gpu: bool) -> None:
-        """gpu: whether runs take `config.gpu` of one where the cluster has any. Raises
-        `UserError` without Ray, or where no cluster answers."""
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report home
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # and warn of a change
+        """gpu: whether runs take the share `config.gpu` of a GPU if the cluster has any. Raises
+        `UserError` without Ray, or if no cluster answers."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of a change
         self.ray = ray = modules.require("ray", "executor=ray", "ray")
         address = config.address or os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
@@ -52,20 +52,20 @@ class Cluster:
         self.running: dict[Any, Job] = {}
 
     def start(self, jobs: list[Job]) -> None:
-        """Hand them to Ray."""
+        """Submit the jobs to Ray."""
         for job in jobs:
             self.running[self.task.remote(job)] = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """What Ray says is ready."""
+        """Outcomes of tasks that are ready."""
         ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
         jobs = [self.running.pop(ref) for ref in ready]
         return [(job, self._outcome(ref, job)) for ref, job in zip(ready, jobs, strict=True)]
 
     def close(self) -> None:
-        """What still runs ends with our connection, and so does a cluster that was started here.
+        """Disconnect, which ends running tasks and a cluster that was started here.
 
-        It is not cancelled first: where a task comes to its end just then, Ray aborts the process.
+        Tasks are not cancelled first: Ray aborts the process if one ends at that moment.
         """
         self.running = {}
         self.ray.shutdown()

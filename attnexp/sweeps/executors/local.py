@@ -1,4 +1,4 @@
-"""Processes on this machine. Each takes one run after another and belongs to one sweep."""
+"""Executors on this machine: this process, or several that each do one run after another."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
 
 _spawn = get_context("spawn")
-"""A forked copy of a process that has used torch's threads may hang."""
+"""Start method of the processes; a fork of a process that used torch's threads may hang."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Worker:
 
 
 class InThisProcess:
-    """One run at a time, here: its own progress is on show, and a debugger gets in."""
+    """Executor of one run at a time in this process, with its progress shown."""
 
     slots = 1
 
@@ -33,38 +33,38 @@ class InThisProcess:
         self.job: Job | None = None
 
     def start(self, jobs: list[Job]) -> None:
-        """Keep it for `wait`."""
+        """Keep the job for `wait`."""
         (self.job,) = jobs
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Do it now, however long that takes."""
+        """Do the job now, however long it takes."""
         if self.job is None:
             return []
         job, self.job = self.job, None
         return [(job, do(job))]
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: no process was started."""
 
 
 class Processes:
-    """Runs side by side. A process that dies takes its run along and no other."""
+    """Executor of runs side by side. If a process dies, only its own run fails."""
 
     def __init__(self, slots: int, *, gpus: int = 0) -> None:
-        """gpus: how many to deal out, by index, to the processes in turn."""
+        """gpus: number of GPUs, assigned to the processes in turn."""
         self.slots = slots
         self.workers: list[_Worker] = []
         self.gpus = gpus
-        resource_tracker.ensure_running()  # it unblocks SIGINT, which `start` may find blocked
+        resource_tracker.ensure_running()  # now, since it unblocks SIGINT
 
     def start(self, jobs: list[Job]) -> None:
-        """Give each to an idle process, or to a new one where there is none or it is gone."""
+        """Send each job to an idle process, or to a new one if none is alive."""
         for job in jobs:
             idle = [worker for worker in self.workers if worker.job is None]
             try:
                 worker = idle[0] if idle else self._new_worker()
                 worker.pipe.send(job)
-            except ConnectionError:  # it was ended while it had nothing to do
+            except ConnectionError:  # the process ended while it was idle
                 self.workers.remove(worker)
                 worker.process.join()
                 worker = self._new_worker()
@@ -72,7 +72,7 @@ class Processes:
             worker.job = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """What the processes sent; a process that is gone failed its run."""
+        """Outcomes that processes sent; the run of a process that ended has failed."""
         busy = {worker.pipe: worker for worker in self.workers if worker.job is not None}
         ended: list[tuple[Job, Outcome]] = []
         for pipe in connection.wait(list(busy), timeout=seconds):
@@ -89,7 +89,7 @@ class Processes:
         return ended
 
     def close(self) -> None:
-        """End every process; one in the middle of a run first writes down how far it came."""
+        """Terminate every process; its run resumes later from the last finished epoch."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
@@ -119,16 +119,16 @@ class Processes:
 
 
 def _visible_gpus(count: int) -> list[str]:
-    """Names of GPUs that CUDA understands: those the user chose, or all."""
+    """Names for CUDA_VISIBLE_DEVICES: the GPUs that the user chose, or all."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     return chosen.split(",") if chosen else [str(index) for index in range(count)]
 
 
 def _work(pipe: Connection, environment: dict[str, str]) -> None:
-    """Do what comes through the pipe until it closes."""
+    """Do jobs from the pipe until it closes."""
     os.environ.update(environment)  # before torch is imported
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    progress.console.quiet = True  # the parent shows what happens
+    progress.console.quiet = True  # the parent displays progress
     while True:
         try:
             job = pipe.recv()
@@ -136,16 +136,16 @@ def _work(pipe: Connection, environment: dict[str, str]) -> None:
             return
         try:
             pipe.send(do(job))
-        except (KeyboardInterrupt, BrokenPipeError):  # we are to end; nobody may be left to tell
+        except (KeyboardInterrupt, BrokenPipeError):  # the parent stops us, or has gone
             return
 
 
 def _die_with_parent() -> None:
-    """Without this a killed sweep would leave its processes training on."""
+    """End this process with its parent; otherwise a killed sweep would train on."""
     parent = parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)  # a run first writes down how far it came
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _cause_of_death(process: BaseProcess) -> str:
@@ -158,7 +158,7 @@ def _cause_of_death(process: BaseProcess) -> str:
 
 
 def available_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster, or processes that act as such, through submitit."""
+"""Executor on a Slurm cluster, or on local processes in its place, through submitit."""
 
 import io
 import os
@@ -16,15 +16,15 @@ from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
 
 SECONDS_TO_ASK_AGAIN = 5.0
-"""For a process to end."""
+"""Time for a process to end before SIGTERM is repeated."""
 
 
 class Queue:
-    """One job of the queue for each run; Slurm gets all that start together as one array."""
+    """Executor with one queued job for each run; jobs that start together are one array."""
 
     def __init__(self, config: ExecutorConfig, *, slots: int, logs: Path, gpu: bool) -> None:
-        """logs: where submitit keeps what the jobs print. gpu: ask for one. Raises `UserError`
-        without submitit, or without Slurm."""
+        """logs: folder for the output of jobs. gpu: whether each job requests a GPU. Raises
+        `UserError` without submitit or Slurm."""
         submitit = modules.require("submitit", f"executor={config.kind}", "slurm")
         slurm = config.kind is ExecutorKind.slurm
         try:
@@ -53,7 +53,7 @@ class Queue:
         self.running: list[tuple[Job, Any]] = []
 
     def start(self, jobs: list[Job]) -> None:
-        """Submit them. Raises `UserError` where Slurm refuses."""
+        """Submit the jobs. Raises `UserError` if Slurm refuses them."""
         try:
             with redirect_stderr(io.StringIO()), self.executor.batch():  # it prints what it raises
                 submitted = [self.executor.submit(do, job) for job in jobs]
@@ -65,7 +65,7 @@ class Queue:
         self.running += zip(jobs, submitted, strict=True)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Look whether jobs have ended."""
+        """Outcomes of jobs that have ended, checked after `seconds`."""
         time.sleep(seconds)
         answered = self._answered()
         silent = [job.job_id for _, job in self.running if job.job_id not in answered]
@@ -82,17 +82,17 @@ class Queue:
         return ended
 
     def close(self) -> None:
-        """Take everything from the queue, what runs and what waits."""
+        """Cancel all running and waiting jobs."""
         jobs = [submitted for _, submitted in self.running]
         self.running = []
         if self.squeue is None:
             _terminate(jobs)
         else:
             for submitted in jobs:
-                submitted.cancel(check=False)  # it may have ended just now
+                submitted.cancel(check=False)  # it may have ended
 
     def _answered(self) -> set[str]:
-        """Jobs whose result is there. (Of one of Slurm's submitit would ask `sacct`.)"""
+        """Ids of jobs whose result exists. (For Slurm jobs submitit would call `sacct`.)"""
         if self.squeue is None:
             return {submitted.job_id for _, submitted in self.running if submitted.done()}
         names = set(os.listdir(self.executor.folder))  # fresh over NFS too, where exists() is not
@@ -104,9 +104,9 @@ class Queue:
 
 
 def _terminate(jobs: list[Any]) -> None:
-    """End the processes that act as jobs. (submitit would interrupt them, at which each prints a
-    traceback.) One in the middle of a run first writes down how far it came; one that has not come
-    to its run ignores SIGTERM, for submitit has it do so, and is asked again."""
+    """Terminate local processes. (submitit would interrupt them, and each would print a traceback.)
+
+    SIGTERM is repeated, because submitit has a process ignore it until its run starts."""
     while alive := [submitted for submitted in jobs if not submitted.done()]:
         for submitted in alive:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What Slurm says of jobs, by `squeue`. (`sacct` needs accounting, which many clusters lack.)"""
+"""States of Slurm jobs from `squeue`. (`sacct` needs accounting, which many clusters lack.)"""
 
 import math
 import os
@@ -12,10 +12,10 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 
 NAME = "attnexp"
-"""Of every job."""
+"""Name of every job."""
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_FOR_FILES = 15.0
-"""What a job wrote may reach this machine so much later than the news of its end."""
+"""Maximum delay of a job's files on this machine after its end is reported."""
 
 GONE = "is no longer in the queue"
 ENDED = frozenset(
@@ -26,12 +26,12 @@ NEVER = re.compile(
     r"AccountNotAllowed|BadConstraints|Invalid(Account|QOS)|PartitionTimeLimit"
     r"|QOSNotAllowed|QOSMin\w+|(Assoc|QOS)Max\w+Per(Job|Node)\w*"
 )
-"""Reasons that lie in what a job asks for. Others clear when jobs end or nodes come back, also the
-limits of a group or a user (https://slurm.schedmd.com/job_reason_codes.html)."""
+"""Pending reasons that lie in the request itself. Others clear when jobs end or nodes return, as do
+the limits of a group or a user (https://slurm.schedmd.com/job_reason_codes.html)."""
 
 
 class Squeue:
-    """Looks every few seconds, and tells the user why jobs wait."""
+    """Calls `squeue` every few seconds and tells the user why jobs wait."""
 
     def __init__(self) -> None:
         self.looked = -math.inf
@@ -39,10 +39,9 @@ class Squeue:
         self.told: set[str] = set()
 
     def lost(self, job_ids: Collection[str], asked: str) -> dict[str, str]:
-        """Of these jobs, which wrote no result so far, those that no longer will: id -> state.
+        """Jobs among these that ended without a result; state keyed by id.
 
-        asked: what every job asks for, in words. Raises `UserError` where Slurm will never start
-        one.
+        asked: description of each job's request. Raises `UserError` if Slurm will never start one.
         """
         now = time.monotonic()
         if now - self.looked >= SECONDS_BETWEEN_LOOKS:
@@ -60,8 +59,8 @@ class Squeue:
              f"--name={NAME}", "--format=%i|%T|%r"],
             capture_output=True, text=True,
         )  # fmt: skip
-        if done.returncode != 0:  # the controller may be back soon
-            self._tell(f"squeue does not answer: {' '.join(done.stderr.split())}. It is asked on")
+        if done.returncode != 0:  # the controller may return
+            self._tell(f"squeue does not answer: {' '.join(done.stderr.split())}. Retrying")
             return
         rows = [line.split("|", 2) for line in done.stdout.splitlines()]
         listed = {job_id: (state, reason) for job_id, state, reason in rows}
@@ -69,7 +68,7 @@ class Squeue:
         self.ended = {
             job_id: (self.ended.get(job_id, (now, state))[0], state)
             for job_id, (state, _) in found.items()
-            if state in ENDED  # less those that were put back into the queue
+            if state in ENDED  # requeued jobs drop out
         }
         waiting = Counter(reason for state, reason in found.values() if state == "PENDING")
         for reason, count in waiting.items():
@@ -82,7 +81,7 @@ class Squeue:
                 self._tell(f"{count} of {len(found)} runs are PENDING: {reason}")
 
     def _tell(self, line: str) -> None:
-        """Once for each reason: the counts change all the time."""
+        """Print a line once for each reason, since the counts change all the time."""
         reason = line.rpartition(": ")[2]
         if reason not in self.told:
             self.told.add(reason)

@@ -1,4 +1,4 @@
-"""One run of a sweep, done wherever an executor puts it, and what all executors can do."""
+"""One run of a sweep as executors do it, and the interface of executors."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,37 +10,37 @@ from attnexp.sweeps.plan import Job
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that came to nothing."""
+    """A run that failed."""
 
     job: Job
     reason: str
 
 
 class Elsewhere:
-    """A run that another sweep is doing, or has just done."""
+    """A run that another sweep is doing or has just finished."""
 
 
 Outcome = Run | Failure | Elsewhere
 
 
 class Executor(Protocol):
-    """Starts jobs and hands over what became of them."""
+    """Interface: starts jobs and returns their outcomes."""
 
     slots: int
-    """Runs at a time."""
+    """Maximum number of runs at a time."""
 
     def start(self, jobs: list[Job]) -> None:
-        """Begin these, no more than there are free slots. SIGINT is blocked meanwhile."""
+        """Start jobs, at most as many as there are free slots. SIGINT is blocked meanwhile."""
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """What has ended, after at most about this long."""
+        """Outcomes of jobs that have ended, after at most about `seconds`."""
 
     def close(self) -> None:
-        """Stop whatever still runs, and give everything back."""
+        """Stop running jobs and release all resources."""
 
 
 def do(job: Job) -> Outcome:
-    """Train, and turn whatever happens into an outcome: one run must not end a sweep."""
+    """Train; an error becomes a `Failure`, so that one run does not end the sweep."""
     from attnexp.training.run import open_run, prepare, train
 
     try:
@@ -50,6 +50,6 @@ def do(job: Job) -> Outcome:
         return Elsewhere()
     except (UserError, RunFailed) as error:
         return Failure(job, str(error))
-    except Exception as error:  # a full disk, a lack of memory, a mistake of ours: see run.log
+    except Exception as error:  # such as a full disk or a bug; run.log has the traceback
         return Failure(job, f"{type(error).__name__}: {error}")
     return Run(path=run.path, result=result)

@@ -1,4 +1,4 @@
-"""What TAB offers. It must come at once, so neither torch nor Hydra is imported for it."""
+"""Shell completion. It imports neither torch nor Hydra, so that TAB answers at once."""
 
 import glob
 import re
@@ -11,11 +11,11 @@ from typing import Any, get_args
 from typer import Context
 
 Offer = tuple[str, str]
-"""A word, and what it is."""
+"""A completion and its description."""
 
 
 def settings(ctx: Context, incomplete: str) -> list[Offer]:
-    """Groups and keys, then their values: `posi`, `position=ro`, `model.he`, `mask=none,ca`."""
+    """Complete groups and keys, then values: `posi`, `position=ro`, `model.he`, `mask=none,ca`."""
     words = [*(ctx.params.get("overrides") or [])]
     before = words.pop() if words and words[-1].endswith("=") else ""  # see `join_words_of_bash`
     key, equals, value = (before + incomplete).partition("=")
@@ -35,27 +35,27 @@ def settings(ctx: Context, incomplete: str) -> list[Offer]:
 
 
 def runs(incomplete: str) -> list[str]:
-    """Folders of finished runs, under `outputs/` or wherever the word leads."""
+    """Folders of finished runs, under `outputs/` or under the path typed so far."""
     return _beside("result.json", "outputs/runs/*", f"{glob.escape(incomplete)}*")
 
 
 def studies(incomplete: str) -> list[str]:
-    """Folders of studies, likewise, and of all runs of a tree."""
+    """Folders of studies, under the same paths, and folders that contain runs."""
     trees = ("outputs/*", f"{glob.escape(incomplete)}*")
     all_runs = {str(Path(run).parent) for run in runs("")}
     return [*_beside("study.json", *trees), *sorted(all_runs)]
 
 
 def claims() -> list[Offer]:
-    """Every claim, read in the source: what checks them needs torch."""
-    texts = (path.read_text() for path in (Path(__file__).parent / "claims").glob("*.py"))
+    """Ids and texts of all claims, read from the source: importing the claims needs torch."""
+    texts = (path.read_text() for path in (Path(__file__).parents[1] / "claims").glob("*.py"))
     found = (re.findall(r'Claim\(\s*"(C\d+)",\s*"[^"]+",\s*"(.*?)"', text) for text in texts)
     return sorted(claim for of_file in found for claim in of_file)
 
 
 def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
-    """bash hands `position=ro` over as three words and wants the last completed: make it two,
-    `position=` and `ro`, and put together what stands before."""
+    """Join what bash splits at `=`. The last word `position=ro` becomes `position=` and `ro`, of
+    which bash replaces the second; earlier words are joined as a whole."""
     words: list[str] = []
     *earlier, current = environment["COMP_WORDS"].split("\n")[: int(environment["COMP_CWORD"]) + 1]
     for word in earlier:
@@ -71,7 +71,7 @@ def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
 
 
 def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[str, str]]:
-    """Every key that may begin as typed, with its values and what they are."""
+    """Keys that may begin as typed; each with its values and their descriptions."""
     from attnexp.config.keys import of_option
     from attnexp.config.options import describe, groups
     from attnexp.config.schema import PLACES, RunConfig, SweepConfig, walk
@@ -88,7 +88,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
         if group.partition(".")[0] not in PLACES:
             continue
         if typed.rpartition(".")[0] != group:
-            found.setdefault(f"{group}.", {})  # its keys are read when they are asked for
+            found.setdefault(f"{group}.", {})  # its keys are read only when typed this far
             continue
         named = [option for option in chosen.get(group, "").split(",") if option in options]
         for option in named or groups()[group]:
@@ -99,7 +99,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
 
 
 def _values(field: Field[Any], default: Any) -> Iterator[str]:
-    """Those that a field may have, where they can be listed; else what it has."""
+    """Values that a field accepts where they can be listed, else its default."""
     yield from field.metadata.get("options", ())
     for kind in get_args(field.type) or (field.type,):
         if kind is bool:
@@ -116,6 +116,6 @@ def _up_to_next_dot(name: str, typed: str) -> str:
 
 
 def _beside(file: str, *patterns: str) -> list[str]:
-    """Folders that hold such a file."""
+    """Folders that contain a file of this name."""
     found = (glob.glob(f"{pattern}/{file}") for pattern in patterns)
     return sorted({str(Path(path).parent) for paths in found for path in paths})

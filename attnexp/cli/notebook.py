@@ -1,4 +1,4 @@
-"""What the commands do, for Python and its notebooks. Folders and files are strings or paths."""
+"""Python API for scripts and notebooks. Folders and files are strings or paths."""
 
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ Words = str | Sequence[str]
 
 
 class Shown(list[T]):
-    """A list that a notebook, or `print`, shows as the command line prints it."""
+    """List that a notebook or `print` displays as the command line prints it."""
 
     def __init__(self, found: Iterable[T], show: Callable[[Sequence[T], Console], None]) -> None:
         super().__init__(found)
@@ -55,10 +55,10 @@ class Shown(list[T]):
 
 
 def load_runs(folder: Place, *more: Place) -> "DataFrame":
-    """Finished runs of studies, or of any folders: a row for each run and epoch.
+    """Load finished runs of studies or other folders; a row for each run and epoch.
 
-    Columns: `variant` as tables name it, `seed`, `data`, `protocol`, `run` (its folder), and what
-    the epoch showed, as in `metrics.jsonl`. Raises `UserError` where there is no finished run.
+    Columns: `variant` as in tables, `seed`, `data`, `protocol`, `run` (its folder), and the metrics
+    of the epoch as in `metrics.jsonl`. Raises `UserError` where there is no finished run.
     """
     import pandas as pd
 
@@ -79,9 +79,9 @@ def load_runs(folder: Place, *more: Place) -> "DataFrame":
 
 
 def compare(folder: Place, *more: Place, margin: float = 0.25) -> Shown[Comparison]:
-    """What `attnexp report` says of folders: a comparison for each data set and protocol.
+    """Compare finished runs as `attnexp report` does; one item for each data set and protocol.
 
-    margin: in points of accuracy. Raises `UserError` where there is no finished run.
+    margin: in percentage points of accuracy. Raises `UserError` where there is no finished run.
     """
     found = manifest.load_runs([Path(one) for one in (folder, *more)])
     return Shown(comparison.compare(found, margin=margin / 100), formats.show)
@@ -96,7 +96,7 @@ def judge(
     lower: Words = (),
     margin: Words = (),
 ) -> Shown[Judged]:
-    """What `attnexp judge` says of a file, or a frame with such columns: an item for each metric.
+    """Compare results in a file or data frame as `attnexp judge` does; one item for each metric.
 
     The options are the command's, as `lower="loss"` or `margin=["loss=0.01", "0.5"]`. Raises
     `UserError`.

@@ -1,0 +1,237 @@
+"""The application: options of every command, errors as one message and an exit code, output."""
+
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from attnexp.base.errors import RunFailed, UserError
+from attnexp.cli import completion
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Commands(TyperGroup):
+    """Group of commands that turns an error into one message and an exit code."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with the option `--quiet`: `attnexp train -q` is `attnexp -q train`."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.params += [
+                p for p in self.params if p.name == "quiet" if p not in command.params
+            ]
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call a command. Raises `SystemExit` for errors that the user can mend."""
+        words = [*ctx.args]  # a copy: parsing empties the list
+        try:
+            return super().invoke(ctx)
+        except TyperException as error:
+            if hint := _as_setting(error, words):
+                stop(hint, code=2)
+            raise
+        except UserError as error:
+            stop(str(error), code=2)
+        except RunFailed as error:
+            stop(str(error), code=1)
+        except BrokenPipeError:
+            raise  # to `main`
+        except OSError as error:
+            where = error.filename or "while writing"
+            stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
+        except KeyboardInterrupt as why:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
+            stop(str(why) or "Run the same command again to resume.", code=130)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Run controlled experiments on attention for text classification.
+
+    Settings are given as key=value, for example `position=sinusoidal model.heads=4`. `attnexp
+    config` lists them.""",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from attnexp import __version__
+
+        emit(f"attnexp {__version__}")
+        raise typer.Exit
+
+
+def _quiet(asked: bool) -> None:
+    if asked:
+        from attnexp.base.progress import console
+
+        console.quiet = True
+
+
+def _share(points: float) -> float:
+    """Convert percentage points of accuracy to a share."""
+    if not 0 < points < 100:
+        raise UserError(
+            f"--margin is in percentage points of accuracy, above 0 and below 100; got {points}."
+        )
+    return points / 100
+
+
+@app.callback()
+def _options_of_all(
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            callback=_quiet,
+            expose_value=False,
+            help="Print only results and errors.",
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="OVERRIDES",
+        help="Settings as key=value.",
+        show_default=False,
+        autocompletion=completion.settings,
+    ),
+]
+RunDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN_DIR", help="Folder of a finished run.", autocompletion=completion.runs
+    ),
+]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR",
+        help="Studies, or other folders that contain runs.",
+        autocompletion=completion.studies,
+    ),
+]
+Margin = Annotated[
+    float,
+    typer.Option(
+        metavar="POINTS", help="Smallest difference in accuracy that matters.", callback=_share
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+def main() -> None:
+    """The console script: run the command that the process's arguments name, and exit."""
+    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on cores that
+    # are shared with other work. A short spin costs little on an idle machine. The variable is read
+    # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
+    if sys.stderr is None:  # 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:  # >&-
+        stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
+    try:
+        # The user's pieces; appended last so that they never shadow installed modules.
+        sys.path.append(os.getcwd())
+    except FileNotFoundError:
+        stop("The current folder was deleted. Change to another one with cd.", code=2)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
+        sys.stdout.reconfigure(errors="replace")
+    if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
+        completion.join_words_of_bash(os.environ)
+    try:
+        app(prog_name="attnexp")
+    except SystemExit as ending:  # rich and Typer exit with 1 after a closed pipe
+        if isinstance(ending.__context__, BrokenPipeError):
+            raise SystemExit(0) from None
+        raise
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Flush the output here, where an error can still be reported."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            stop(f"{error.strerror}: the standard output. Send it elsewhere.", code=2)
+
+
+def stop(message: str, code: int) -> NoReturn:
+    """Print an error message and exit."""
+    from attnexp.base.progress import console
+
+    console.quiet = False
+    style = "bold yellow" if code == 130 else "bold red"
+    console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
+    console.print(message, markup=False, soft_wrap=True)
+    raise SystemExit(code)
+
+
+def _as_setting(error: TyperException, words: list[str]) -> str:
+    """A hint for `--seed 3`, which is a setting and no option; empty for other errors."""
+    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
+    if (
+        not option
+        or context is None
+        or all(param.name != "overrides" for param in context.command.params)
+    ):
+        return ""
+    from attnexp.config.compose import compose
+    from attnexp.config.options import groups
+    from attnexp.config.schema import walk
+
+    key = option.lstrip("-")
+    if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:
+        return ""
+    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == option)
+    _, equals, value = words[place].partition("=")
+    if not equals:
+        value = next(iter(words[place + 1 :]), "VALUE")
+    return f"{option} is not an option. Settings are written without dashes: {key}={value}"
+
+
+def console() -> "Console":
+    """Console for tables on stdout."""
+    from rich.console import Console
+
+    # Piped output is 80 columns wide, whatever $COLUMNS says.
+    width = None if sys.stdout.isatty() else 80
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def emit(result: str | dict[str, Any]) -> None:
+    """Print a text, or a JSON document, on stdout."""
+    text = result if isinstance(result, str) else json.dumps(result, indent=1)
+    sys.stdout.write(f"{text}\n")

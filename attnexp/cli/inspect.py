@@ -1,0 +1,112 @@
+"""Commands on one trained model: `evaluate`, `predict`, `explore`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnexp.cli import completion
+from attnexp.cli.app import AsJson, Overrides, RunDir, app, console, emit, stop
+
+
+@app.command()
+def evaluate(
+    run_dir: RunDir,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate a finished run on its test set, or on other texts.
+
+    Allowed settings: data.path, data.text, data.label, data.limit_test,
+    train.device, train.threads.
+
+    Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
+    """
+    from dataclasses import asdict
+
+    from attnexp.training.evaluate import evaluate_run
+
+    stored, measured = evaluate_run(run_dir, overrides or [])
+    if as_json:
+        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
+    else:
+        for name, figures in (("stored", stored), ("measured", measured)):
+            emit(
+                f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
+                f"n {figures.n:,}"
+            )
+    if overrides:
+        return
+    if stored != measured:
+        stop(
+            f"stored and measured differ: accuracy {stored.accuracy} and {measured.accuracy}, loss "
+            f"{stored.loss} and {measured.loss}. Another processor or torch rounds differently; "
+            f"beyond that, code or data are not those of the run.",
+            code=1,
+        )
+    if not as_json:
+        emit("The same to the last bit.")
+
+
+@app.command()
+def predict(
+    run_dir: RunDir,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="Text to classify (default: each line of stdin).",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Classify each line of this file instead.")
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Show the attention of this head, counted from 1 (default: mean of heads).",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Classify a text with a trained model and show its attention.
+
+    The more attention a token receives, the darker its colour. Unknown words end in "?".
+
+    Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
+    """
+    from attnexp.report import predict
+
+    found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
+    if as_json:
+        texts = [predict.to_json(reading, head) for reading in found]
+        emit({"schema": predict.SCHEMA, "texts": texts})
+    else:
+        for reading in found:
+            predict.show(reading, head, console())
+
+
+@app.command()
+def explore(
+    run_dirs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_DIR",
+            help="Finished runs to show side by side.",
+            autocompletion=completion.runs,
+        ),
+    ],
+    port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
+) -> None:
+    """Serve a page where you type a text and see every head of one or more models.
+
+    The page is reachable from this machine only and needs no network.
+
+    Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
+    """
+    from attnexp.report.explore import serve
+
+    serve(run_dirs, port)

@@ -1,0 +1,222 @@
+"""Commands on finished runs and results: `report`, `judge`, `export`, `publish`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from attnexp.base.errors import UserError
+from attnexp.cli import completion
+from attnexp.cli.app import AsJson, Folders, Html, Margin, RunDir, app, console, emit, stop
+
+
+@app.command()
+def report(
+    folders: Folders,
+    format: Annotated[
+        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
+    ] = "table",
+    html: Html = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png."),
+    ] = None,
+    show: Annotated[
+        Literal["curves", "forest", "attention", "positions"] | None,
+        typer.Option(help="Content of --figure (default: curves, the accuracy by epoch)."),
+    ] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN_DIR",
+            help="Run whose attention is shown; repeat once to compare two runs.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Text whose attention is shown on the page or figure.")
+    ] = None,
+    margin: Margin = 0.25,
+    as_json: AsJson = False,
+) -> None:
+    """Print the tables and verdicts of finished runs.
+
+    Example: attnexp report outputs/blog --format markdown
+
+    Example: attnexp report outputs/blog --html blog.html
+
+    Example: attnexp report outputs/blog --figure forest.svg --show forest
+
+    Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
+    """
+    from attnexp.base.progress import note
+    from attnexp.report import formats, insight, pictures, predict
+    from attnexp.report.comparison import compare
+    from attnexp.runs.manifest import load_runs
+    from attnexp.runs.store import load
+
+    runs = run or []
+    if runs and html is None and show not in ("attention", "positions"):
+        raise UserError(
+            f"--run {runs[0]} selects the run whose attention is shown. It needs --html FILE, or "
+            f"--figure FILE with --show attention or positions."
+        )
+    if len(runs) > (1 if figure else 2):
+        raise UserError(f"A page shows at most two runs, a figure one; got {len(runs)} with --run.")
+    if text is not None and html is None and show != "attention":
+        raise UserError(
+            "--text is the text whose attention is shown. It needs --html FILE, or --figure "
+            "FILE with --show attention."
+        )
+    sentence = (
+        insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
+    )
+    if figure is None and show is not None:
+        raise UserError(f"--show {show} is the content of a figure. It needs --figure FILE.")
+    if figure is not None:
+        pictures.kind_of(figure)  # before anything is read
+    left_out: list[str] = []
+    found = load_runs(folders, left_out.append)
+    compared = compare(found, margin=margin)
+    left_out += [reason for comparison in compared for reason in comparison.damaged]
+    if html is not None or figure is not None:
+        from attnexp.report.html import write
+        from attnexp.runs.result import Run
+
+        chosen = [Run(path=path, result=load(path)) for path in runs]
+        if html is not None:
+            write(html, found, compared, chosen=chosen, sentence=sentence)
+            note(f"Page: {html}")
+        if figure is not None:
+            pictures.write(
+                figure, show or "curves", found, compared[0], chosen=chosen, sentence=sentence
+            )
+            note(f"Figure: {figure}")
+    elif format == "table" and not as_json:
+        formats.show(compared, console())
+    else:
+        emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
+    if left_out:
+        stop("\n".join(["Some results could not be read and were left out:", *left_out]), code=1)
+
+
+@app.command()
+def judge(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, tsv, json, jsonl or parquet.")],
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIANT", help="Variant that others are compared with (default: the first)."
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric to compare (default: all); may be repeated.")
+    ] = None,
+    higher: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when higher.")
+    ] = None,
+    lower: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when lower.")
+    ] = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[METRIC=]NUMBER",
+            help="Smallest difference that matters (default for accuracies: 0.25 points).",
+        ),
+    ] = None,
+    html: Html = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare results of any trainer, with variants paired by seed.
+
+    Each row holds a run: variant, seed and its metrics.
+
+    Or each row holds an answer: variant, seed, example, and either correct or prediction and label.
+
+    Example: attnexp judge results.csv
+
+    Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
+    """
+    from attnexp.report.judge import judge_results, read, show, to_json
+
+    judged = judge_results(
+        read(file, metric or []),
+        baseline=baseline,
+        higher=higher or [],
+        lower=lower or [],
+        margins=margin or [],
+    )
+    if html is not None:
+        from attnexp.base.progress import note
+        from attnexp.report import judge_html
+
+        judge_html.write(html, judged)
+        note(f"Page: {html}")
+    elif as_json:
+        emit(to_json(judged))
+    else:
+        show(judged, console())
+
+
+@app.command()
+def export(
+    folders: Folders,
+    to: Annotated[
+        Literal["tensorboard", "trackio", "mlflow", "wandb"],
+        typer.Option(help="Installed tracker to write for."),
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Output folder (default: outputs/TRACKER)."),
+    ] = None,
+) -> None:
+    """Write finished runs into the folder of an experiment tracker.
+
+    Nothing is uploaded. Exporting a run again replaces it.
+
+    Example: attnexp export outputs/blog --to tensorboard
+    """
+    from attnexp.report import export
+    from attnexp.runs.manifest import load_runs
+
+    into = into or Path("outputs", to)
+    num_runs = export.export(load_runs(folders), to, into)
+    look = export.TRACKERS[to].look.format(into=into)
+    emit(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
+
+
+@app.command()
+def publish(
+    run_dir: RunDir,
+    repo: Annotated[str, typer.Argument(metavar="USER/NAME", help="Of the Hugging Face hub.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files and print the card.")
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Visible to you alone, where it is new.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send without asking.")] = False,
+) -> None:
+    """Put a finished run on the Hugging Face hub: model, settings, words, figures and a card.
+
+    Anyone can download it and run `attnexp predict`. $HF_ENDPOINT may name another hub.
+
+    Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
+    """
+    from attnexp.base.progress import note
+    from attnexp.report import publish
+
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UserError("Nobody is here to ask. Look with --dry-run, then send with --yes.")
+    files = publish.bundle(run_dir, repo)
+    if dry_run:
+        for name, content in files.items():
+            emit(f"{len(content):>12,} {name}")
+        emit(f"\n{files[publish.CARD].decode().rstrip()}")
+        return
+    if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
+        note("Nothing was sent.")
+        return
+    emit(publish.send(files, repo, private=private))

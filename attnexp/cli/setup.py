@@ -1,0 +1,145 @@
+"""Commands about settings, data, claims and this machine."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnexp.base.errors import UserError
+from attnexp.cli import completion
+from attnexp.cli.app import AsJson, Overrides, app, console, emit, stop
+
+
+@app.command()
+def config(
+    overrides: Overrides = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="List the options of every group.")
+    ] = False,
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", help="Print the parameters and FLOPs of the model, for two classes."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the settings of a run, the available options, or the cost of a model.
+
+    Example: attnexp config experiment=blog_pe model.heads=4
+
+    Example: attnexp config --cost model=lstm
+    """
+    import yaml
+
+    from attnexp.config import options
+    from attnexp.config.compose import compose
+    from attnexp.config.schema import to_dict
+
+    if groups and (cost or overrides):
+        raise UserError("--groups lists all options. Use it without others.")
+    if groups:
+        shown: dict[str, Any] = options.describe()
+        text = options.format_groups(shown)
+    elif cost:
+        from attnexp.model.cost import of_config
+
+        shown = of_config(compose(overrides or []))
+        text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
+    else:
+        shown = to_dict(compose(overrides or []))
+        text = yaml.safe_dump(shown, sort_keys=False).rstrip()
+    emit(shown if as_json else text)
+
+
+@app.command()
+def data(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="prepare OVERRIDES", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print where each data set comes from and what is cached; `prepare` fills the cache.
+
+    Example: attnexp data
+
+    Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
+    """
+    from attnexp.config.compose import compose
+    from attnexp.data import encode, inventory
+
+    words = overrides or []
+    prepare = words[:1] == ["prepare"]
+    settings = compose(words[1:] if prepare else words).data
+    if prepare:
+        encode.load(settings)
+    shown = inventory.take(settings)
+    emit(shown) if as_json else inventory.show(shown, console())
+
+
+@app.command()
+def claims(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ID",
+            help="Claim, such as C04.",
+            show_default=False,
+            autocompletion=completion.claims,
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Check also the claims that read finished sweeps on IMDB.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("outputs"),
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw C09 and C23 there, as PNG.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the claims of the sources: print each claim, its measurement and a verdict.
+
+    Example: attnexp claims
+
+    Example: attnexp claims C04 C20
+    """
+    from attnexp.base.progress import track
+    from attnexp.claims import run
+    from attnexp.claims.claim import Conclusion
+
+    chosen = run.choose(ids or [], everything=everything)
+    found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
+    emit(run.to_json(found)) if as_json else run.show(found, console())
+    if figures is not None:
+        from attnexp.base.progress import note
+        from attnexp.claims.figures import draw
+
+        for path in draw({claim.id for claim in chosen}, figures):
+            note(f"Picture: {path}")
+    refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
+    if refuted:
+        stop(f"refuted: {', '.join(refuted)}", code=1)
+
+
+@app.command()
+def doctor(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Folder with runs.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print versions, devices and data; or, for DIR, the damaged runs and how to repeat them.
+
+    Example: attnexp doctor outputs
+    """
+    from attnexp.report import doctor
+
+    if folder is None:
+        around = doctor.look_around()
+        emit(around) if as_json else doctor.show(around, console())
+        return
+    found = doctor.examine(folder)
+    emit(found) if as_json else doctor.show_tree(found, console())
+    if found["troubles"]:
+        stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)

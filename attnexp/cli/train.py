@@ -1,0 +1,131 @@
+"""Commands that train: `train` and `sweep`. Heavy imports are inside, so that --help is fast."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from attnexp.base.errors import UserError
+from attnexp.cli.app import AsJson, Margin, Overrides, app, console, emit, stop
+from attnexp.config.schema import OnError
+
+
+@app.command()
+def train(
+    overrides: Overrides = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Repeat the run even if it has finished.")
+    ] = False,
+    as_json: AsJson = False,
+    multirun: Annotated[bool, typer.Option("--multirun", "-m", hidden=True)] = False,
+) -> None:
+    """Train one model and print its metrics by epoch.
+
+    A run that has already finished is shown, not repeated.
+
+    Example: attnexp train data=contrast position=sinusoidal
+    """
+    words = overrides or []
+    if multirun:
+        raise UserError(
+            f"`train` does one run. For several: attnexp sweep {' '.join(words)}".strip()
+        )
+    from attnexp.config.compose import compose
+
+    config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.report import formats
+    from attnexp.report.comparison import compare
+    from attnexp.runs.result import Run
+    from attnexp.training.run import train_run
+
+    run_dir, result = train_run(config, overrides=words, again=again)
+    if as_json:
+        emit({**result.to_json(), "folder": str(run_dir)})
+    else:
+        formats.show(compare([Run(path=run_dir, result=result)]), console())
+        emit(f"\nResults: {run_dir}")
+
+
+@app.command()
+def sweep(
+    overrides: Overrides = None,
+    zipped: Annotated[
+        bool, typer.Option("--zip", help="Pair the values of the axes instead of crossing them.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the runs and their estimated time; train nothing."),
+    ] = False,
+    on_error: Annotated[
+        OnError, typer.Option(help="After a failed run, continue or stop.")
+    ] = OnError.proceed,
+    margin: Margin = 0.25,
+    until: Annotated[
+        Literal["decided"] | None, typer.Option(help="Add seeds until every variant has a verdict.")
+    ] = None,
+    max_seeds: Annotated[
+        int | None,
+        typer.Option(min=6, max=1000, help="Maximum number of seeds with --until (default: 64)."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="POINT", help="Accuracy tested with --until, such as final."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train several models and compare them. Finished runs are not repeated.
+
+    Runs are started by executor=local (processes; executor.workers=2), submitit, slurm or ray.
+
+    Example: attnexp sweep study=blog 'seed=range(10)'
+
+    Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
+
+    Example: attnexp sweep study=blog --until decided
+    """
+    words = overrides or []
+    if until is None:
+        from attnexp.sweeps.plan import plan
+
+        if max_seeds or metric:
+            raise UserError("--max-seeds and --metric need --until decided.")
+        planned = plan(words, zipped=zipped)
+    else:
+        from attnexp.sweeps.sequential import plan_until_decided
+
+        planned = plan_until_decided(
+            words, zipped=zipped, max_seeds=max_seeds or 64, margin=margin, metric=metric
+        )
+    if dry_run:
+        from attnexp.sweeps.preview import preview_sweep, print_preview
+
+        shown = preview_sweep(planned)
+        emit(shown.to_json()) if as_json else print_preview(shown, console())
+        return
+
+    from contextlib import closing
+
+    from attnexp.report import formats
+    from attnexp.report.comparison import compare
+    from attnexp.runs.result import Run
+    from attnexp.sweeps.executors.task import Failure
+    from attnexp.sweeps.schedule import run_sweep
+    from attnexp.sweeps.sequential import run_until_decided
+    from attnexp.sweeps.watch import Watch, totals
+
+    with closing(Watch()) as watch:
+        if until is None:
+            entries = run_sweep(planned, on_error=on_error, observe=watch)
+        else:
+            entries = run_until_decided(planned, on_error=on_error, observe=watch, tell=watch.look)
+    outcomes = [entry.outcome for entry in entries]
+    finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
+    finished.sort(key=lambda run: [*planned.variants].index(run.label))
+    if as_json:
+        emit(formats.as_json(compare(finished, margin=margin)))
+    elif finished:
+        formats.show(compare(finished, margin=margin), console())
+        emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if failures:
+        lines = [f"{failure.job}: {failure.reason}" for failure in failures]
+        stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)
