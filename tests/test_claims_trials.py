@@ -16,8 +16,6 @@ from attnexp.model.mixers import Convolution
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
 
-NOWHERE = Path("nowhere")
-
 
 @pytest.fixture
 def _one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +87,7 @@ def test_c25_the_rule(seen: dict[str, list[float]], conclusion: Conclusion) -> N
 @pytest.mark.usefixtures("_one_seed")
 def test_c25_position_does_more_than_ease_it() -> None:
     """Not as claimed: with PE, attention tags like the convolution."""
-    finding = trials.c25(NOWHERE)
+    finding = trials.c25()
     assert finding.conclusion is Conclusion.not_supported
     assert "none 5" in finding.measured
     assert finding.n == 1
@@ -102,14 +100,14 @@ def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(trials, "tagging", partial(trials.tagging, num_steps=20))
     monkeypatch.setattr(trials, "TAGGERS", {**trials.TAGGERS, "CNN": blind})
-    assert trials.c25(NOWHERE).conclusion is Conclusion.inconclusive
+    assert trials.c25().conclusion is Conclusion.inconclusive
 
 
 @pytest.mark.usefixtures("_one_seed")
 def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     state = torch.get_rng_state()
-    finding = trials.c29(NOWHERE)
+    finding = trials.c29()
     assert finding.conclusion is Conclusion.supported
     assert finding.n == 1
     assert len(finding.measured) <= 110
@@ -127,7 +125,7 @@ def test_c29_is_not_supported_where_what_is_shown_was_measured_after(
             yield replace(row, train_accuracy=row.train_accuracy_after), logits
 
     monkeypatch.setattr(trials, "fit", measured_after)
-    assert trials.c29(NOWHERE).conclusion is Conclusion.not_supported
+    assert trials.c29().conclusion is Conclusion.not_supported
 
 
 def test_c29_without_learning_nothing_follows() -> None:
