@@ -439,62 +439,31 @@ def predict(
 def export(
     folders: Folders,
     to: Annotated[
-        Literal["tensorboard", "trackio", "mlflow", "wandb"],
-        typer.Option(help="The tracker, as it is installed here."),
+        Literal["tensorboard", "mlflow", "wandb", "hub"],
+        typer.Option(help="An installed tracker, or the Hugging Face hub."),
     ],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where; outputs/TRACKER if not given."),
+        typer.Option(metavar="DIR", help="Output folder; outputs/TARGET if not given."),
     ] = None,
 ) -> None:
-    """Write finished runs into a tracker's folder, with settings, epochs and test figures.
+    """Write finished runs into a tracker's folder, or as folders to upload to the hub.
 
-    Nothing is sent. Exported again, a run replaces what it was.
+    A tracker gets settings, metrics by epoch and test metrics; a folder for the hub gets the
+    model and its card. Nothing leaves the machine; the command that shows or uploads is printed.
+    A run exported before is replaced.
 
     Example: attnexp export outputs/blog --to tensorboard
+
+    Example: attnexp export outputs/runs/RUN --to hub
     """
     from attnexp.report import export
     from attnexp.runs.manifest import load_runs
 
     into = into or Path("outputs", to)
-    num_runs = export.export(load_runs(folders), to, into)
-    look = export.TRACKERS[to].look.format(into=into)
-    emit(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
-
-
-@app.command()
-def publish(
-    run_dir: RunDir,
-    repo: Annotated[str, typer.Argument(metavar="USER/NAME", help="Of the Hugging Face hub.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the files and print the card.")
-    ] = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="Visible to you alone, where it is new.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send without asking.")] = False,
-) -> None:
-    """Put a finished run on the Hugging Face hub: model, settings, words, figures and a card.
-
-    Anyone can download it and run `attnexp predict`. $HF_ENDPOINT may name another hub.
-
-    Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
-    """
-    from attnexp.base.progress import note
-    from attnexp.report import publish
-
-    if not (dry_run or yes or sys.stdin.isatty()):
-        raise UserError("Nobody is here to ask. Look with --dry-run, then send with --yes.")
-    files = publish.bundle(run_dir, repo)
-    if dry_run:
-        for name, content in files.items():
-            emit(f"{len(content):>12,} {name}")
-        emit(f"\n{files[publish.CARD].decode().rstrip()}")
-        return
-    if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
-        note("Nothing was sent.")
-        return
-    emit(publish.send(files, repo, private=private))
+    found = load_runs(folders)
+    command = export.export(found, to, into)
+    emit(f"{len(found)} run{'s' if len(found) > 1 else ''} in {into}. Next: {command}")
 
 
 @app.command()
