@@ -37,7 +37,7 @@ def test_c25_the_ceiling_counts_every_bag() -> None:
     assert trials.position_blind_ceiling(2) == 1  # the one other token stands before
 
 
-def test_c25_only_position_or_neighbours_tell_orders_apart() -> None:
+def test_c25_only_position_or_neighbours_distinguish_orders() -> None:
     ids, _ = trials.sequences(4, torch.Generator().manual_seed(0))
     order = torch.randperm(24, generator=torch.Generator().manual_seed(1))
     for name, build in trials.TAGGERS.items():

@@ -185,7 +185,7 @@ def _variants(
     """
     folder = results / study
     make_them = f"make them: attnexp sweep study={study}"
-    if results != Path("outputs"):  # where they are looked for if nothing else is said
+    if results != Path("outputs"):  # the default
         make_them += f" out={shlex.quote(str(results))}"
     try:
         found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []

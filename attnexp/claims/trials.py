@@ -157,7 +157,7 @@ def c29() -> Finding:
     """Shown train accuracy is a running mean: first below validation's.
 
     attnexp's own loop on the embedded corpus, sinusoidal PE. Dropout, another reason why accuracy
-    on train looks low while training, is off, so that the running mean alone can be the cause.
+    on train is low while training, is off, so that the running mean alone can be the cause.
 
     The rule, written before measuring, is about the epoch with the largest rise of validation
     accuracy (from 0.5 before the first). Supported if there, in every seed, the running accuracy
