@@ -1,6 +1,5 @@
-"""A small Hugging Face hub on loopback: one data set to fetch, and models to be sent."""
+"""A small Hugging Face hub on loopback that serves one data set."""
 
-import base64
 import hashlib
 import json
 import threading
@@ -14,8 +13,7 @@ class Hub(ThreadingHTTPServer):
     """Serves `files` as the data set `name` at one commit; everything else is 404.
 
     `refuse` answers every request with that status. `cut` names a file whose download breaks off
-    halfway. `requests` collects what was asked, as `METHOD path`, and `models` what was sent, as
-    files by repository.
+    halfway. `requests` collects what was asked, as `METHOD path`.
     """
 
     daemon_threads = True
@@ -35,7 +33,6 @@ class Hub(ThreadingHTTPServer):
             digest.update(path.encode() + content)
         self.commit = digest.hexdigest()
         self.requests: list[str] = []
-        self.models: dict[str, dict[str, bytes]] = {}
 
     @property
     def endpoint(self) -> str:
@@ -74,8 +71,6 @@ class _Handler(BaseHTTPRequestHandler):
         api, resolve = f"/api/datasets/{hub.name}", f"/datasets/{hub.name}/resolve/"
         if hub.refuse is not None:
             self._send(b"{}", status=hub.refuse)
-        elif self.command == "POST" and not path.startswith(f"{api}/paths-info/"):
-            self._receive(path, body)
         elif path in (api, f"{api}/revision/main", f"{api}/revision/{hub.commit}"):
             siblings = [{"rfilename": name} for name in hub.files]
             self._json({"id": hub.name, "sha": hub.commit, "siblings": siblings, "tags": []})
@@ -89,26 +84,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(path.removeprefix(resolve).partition("/")[2])
         else:
             self._send(b"{}", status=404, headers={"X-Error-Code": "RepoNotFound"})
-
-    def _receive(self, path: str, body: str) -> None:
-        """A model: made, announced file by file, and committed, in lines of JSON."""
-        lines = [json.loads(line) for line in body.splitlines()]
-        repo = "/".join(path.split("/")[3:5])
-        if path == "/api/repos/create":
-            repo = f"{lines[0]['organization']}/{lines[0]['name']}"
-            self.server.models.setdefault(repo, {})
-            self._json({"url": f"{self.server.endpoint}/{repo}"})
-        elif path.endswith("/preupload/main"):
-            files = [file["path"] for file in lines[0]["files"]]
-            mode = {"uploadMode": "regular", "shouldIgnore": False}
-            self._json({"files": [{"path": file, **mode} for file in files]})
-        elif path.endswith("/commit/main"):
-            sent = [line["value"] for line in lines if line["key"] == "file"]
-            for file in sent:
-                self.server.models[repo][file["path"]] = base64.b64decode(file["content"])
-            self._json({"commitUrl": f"{self.server.endpoint}/{repo}/commit/0", "commitOid": "0"})
-        else:
-            self._json({})
 
     def _exists(self, name: str) -> bool:
         return any(file == name or file.startswith(f"{name}/") for file in self.server.files)

@@ -2,20 +2,17 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor
 
-from attnexp.claims import growth, heads, reach
+from attnexp.claims import costs
 from attnexp.claims.claim import Conclusion
 from attnexp.model import attention, masks
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.softmax import attention_weights
-
-NOWHERE = Path("nowhere")
 
 
 def fixed_ratio(ratio: float, batch: int) -> list[float]:
@@ -24,7 +21,7 @@ def fixed_ratio(ratio: float, batch: int) -> list[float]:
 
 def test_c18_heads_at_once_give_the_numbers_of_a_loop() -> None:
     threads = torch.get_num_threads()
-    finding = heads.c18(NOWHERE)
+    finding = costs.c18()
     assert finding.conclusion is Conclusion.holds
     assert "at batch 32" in finding.measured
     assert torch.get_num_threads() == threads
@@ -34,16 +31,16 @@ def test_c18_heads_at_once_give_the_numbers_of_a_loop() -> None:
 def test_c18_says_whether_it_is_faster(
     monkeypatch: pytest.MonkeyPatch, ratio: float, said: str
 ) -> None:
-    monkeypatch.setattr(heads, "loop_over_tensor", partial(fixed_ratio, ratio))
-    finding = heads.c18(NOWHERE)
+    monkeypatch.setattr(costs, "loop_over_tensor", partial(fixed_ratio, ratio))
+    finding = costs.c18()
     assert finding.measured.endswith(said)
     assert len(finding.measured) <= 110
     assert finding.conclusion is Conclusion.holds  # the numbers decide
 
 
 def test_c18_faster_means_three_pairs_of_four() -> None:
-    assert heads.is_faster([0.9, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1])
-    assert not heads.is_faster([0.9, 0.9, 0.9, 1.1, 1.1, 1.1, 1.1, 1.1])
+    assert costs.is_faster([0.9, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 1.1])
+    assert not costs.is_faster([0.9, 0.9, 0.9, 1.1, 1.1, 1.1, 1.1, 1.1])
 
 
 def test_c18_is_refuted_by_heads_that_mix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,22 +49,22 @@ def test_c18_is_refuted_by_heads_that_mix(monkeypatch: pytest.MonkeyPatch) -> No
         return heads.movedim(-1, -3)
 
     monkeypatch.setattr(attention.MultiHeadSelfAttention, "split_heads", mixed)
-    monkeypatch.setattr(heads, "loop_over_tensor", partial(fixed_ratio, 2.0))
-    assert heads.c18(NOWHERE).conclusion is Conclusion.refuted
+    monkeypatch.setattr(costs, "loop_over_tensor", partial(fixed_ratio, 2.0))
+    assert costs.c18().conclusion is Conclusion.refuted
 
 
 @pytest.fixture(scope="module")
-def measured() -> growth.Curves:
-    return growth.curves(sizes=growth.SIZES[-growth.LARGEST :], repeats=1)
+def measured() -> costs.Curves:
+    return costs.curves(sizes=costs.SIZES[-costs.NUM_FITTED :], repeats=1)
 
 
-def test_c23_costs_grow_as_claimed(measured: growth.Curves) -> None:
-    finding = growth.judge(measured)
+def test_c23_costs_grow_as_claimed(measured: costs.Curves) -> None:
+    finding = costs.judge(measured)
     assert finding.conclusion is Conclusion.holds
     assert len(finding.measured) <= 110
 
 
-def test_c23_the_numbers_are_those_of_the_formulas(measured: growth.Curves) -> None:
+def test_c23_the_numbers_are_those_of_the_formulas(measured: costs.Curves) -> None:
     """2 for a multiply and an add; 8 heads of 16 on width 128."""
     n = measured.full.sizes[-1]
     assert measured.full.projections[-1] == 3 * 2 * n * 128 * 128
@@ -77,7 +74,7 @@ def test_c23_the_numbers_are_those_of_the_formulas(measured: growth.Curves) -> N
     assert measured.window.elements[-1] < 8 * n * n / 10
 
 
-def test_c23_is_refuted_by_other_growth(measured: growth.Curves) -> None:
+def test_c23_is_refuted_by_other_growth(measured: costs.Curves) -> None:
     for wrong in (
         replace(measured, full=measured.window),
         replace(measured, window=measured.full),
@@ -85,7 +82,7 @@ def test_c23_is_refuted_by_other_growth(measured: growth.Curves) -> None:
         replace(measured, full=replace(measured.full, elements=measured.window.elements)),
         replace(measured, convolution=tuple(2 * flops for flops in measured.convolution)),
     ):
-        assert growth.judge(wrong).conclusion is Conclusion.refuted
+        assert costs.judge(wrong).conclusion is Conclusion.refuted
 
 
 def whole_map(
@@ -98,17 +95,17 @@ def whole_map(
 
 def test_c23_notices_a_window_that_makes_the_whole_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "window_attention", whole_map)
-    window = growth.curves(sizes=(128, 256, 512), repeats=1).window
+    window = costs.curves(sizes=(128, 256, 512), repeats=1).window
     assert window.exponent(window.products) == pytest.approx(2)
 
 
 def test_c23_an_exponent_is_that_of_the_largest_sizes() -> None:
-    curve = growth.Curve(sizes=(1, 2, 4, 8), projections=(), products=(), elements=(), seconds=())
+    curve = costs.Curve(sizes=(1, 2, 4, 8), projections=(), products=(), elements=(), seconds=())
     assert curve.exponent([999, 3 * 2**1.5, 3 * 4**1.5, 3 * 8**1.5]) == pytest.approx(1.5)
 
 
 def test_c27_reach() -> None:
-    finding = reach.c27(NOWHERE)
+    finding = costs.c27()
     assert finding.conclusion is Conclusion.holds
     assert finding.measured == (
         "attention 256 of 256 pairs; LSTM 136 (0 ahead, 0 past a cut); "
@@ -120,8 +117,8 @@ def test_c27_is_refuted_by_a_wider_convolution(monkeypatch: pytest.MonkeyPatch) 
     def wider(d_input: int, d_output: int, *, kernel: int) -> Convolution:
         return Convolution(d_input, d_output, kernel=kernel + 2)
 
-    monkeypatch.setattr(reach, "Convolution", wider)
-    finding = reach.c27(NOWHERE)
+    monkeypatch.setattr(costs, "Convolution", wider)
+    finding = costs.c27()
     assert finding.conclusion is Conclusion.refuted
     assert "±2, ±4, ±6" in finding.measured
 
@@ -130,8 +127,8 @@ def test_c27_is_refuted_by_an_lstm_that_reads_both_ways(monkeypatch: pytest.Monk
     def both_ways(d_input: int, d_output: int, *, cell: Literal["lstm", "gru"]) -> Recurrent:
         return Recurrent(d_input, d_output, cell=cell, bidirectional=True)
 
-    monkeypatch.setattr(reach, "Recurrent", both_ways)
-    assert reach.c27(NOWHERE).conclusion is Conclusion.refuted
+    monkeypatch.setattr(costs, "Recurrent", both_ways)
+    assert costs.c27().conclusion is Conclusion.refuted
 
 
 def test_c27_is_refuted_by_attention_that_looks_back_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +136,6 @@ def test_c27_is_refuted_by_attention_that_looks_back_only(monkeypatch: pytest.Mo
         return attention_weights(scores, masks.Causal()(*masks.grid(scores.shape[-1])), mode=mode)
 
     monkeypatch.setattr(attention, "attention_weights", causal)
-    finding = reach.c27(NOWHERE)
+    finding = costs.c27()
     assert finding.conclusion is Conclusion.refuted
     assert "attention 136 of 256" in finding.measured

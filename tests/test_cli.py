@@ -314,10 +314,3 @@ def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json) -> None:
         ("C20", "not run"),
     ]
     assert "attnexp sweep study=blog" in found[2]["measured"]
-
-
-def test_claims_draw_their_pictures(attnexp: Command, tmp_path: Path) -> None:
-    done = attnexp("claims", "C09", "--figures", "pictures")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "pictures/C09.png").read_bytes().startswith(b"\x89PNG")
-    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -1,6 +1,7 @@
-"""Runs in a tracker are the runs on disk: read back with what the tracker itself reads by."""
+"""Exported runs equal the runs on disk: read back by the trackers and by `attnexp predict`."""
 
 import json
+import shlex
 import struct
 import subprocess
 import sys
@@ -11,18 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from conftest import Command
 from forked import PROGRAM
 from test_figures import blog
 
 from attnexp.base.errors import UserError
-from attnexp.report import export
+from attnexp.config.compose import compose
+from attnexp.report import export, predict
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
+from attnexp.training.inputs import read_inputs
+from attnexp.training.run import train_run
 
-Figures = dict[str, dict[int, float]]
-"""Of a run: by name, then by step."""
-Found = dict[tuple[str, str], Figures]
-"""By variant and seed."""
+Metrics = dict[str, dict[int, float]]
+"""Metrics of a run, by name, then by step."""
+Found = dict[tuple[str, str], Metrics]
+"""Metrics of several runs, by variant and seed."""
 
 
 @pytest.fixture
@@ -48,9 +54,9 @@ def expected(runs: list[Run]) -> Found:
     for run in runs:
         rows = {row.epoch: row for row in run.result.epochs}
         names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "val_ece", "seconds")
-        figures = {name: {e: getattr(row, name) for e, row in rows.items()} for name in names}
-        figures["test_accuracy"] = {len(rows): run.result.test.accuracy}
-        found[run.label, str(run.result.seed)] = figures
+        metrics = {name: {e: getattr(row, name) for e, row in rows.items()} for name in names}
+        metrics["test_accuracy"] = {len(rows): run.result.test.accuracy}
+        found[run.label, str(run.result.seed)] = metrics
     return found
 
 
@@ -67,20 +73,6 @@ def from_tensorboard(folder: Path) -> Found:
         }
         hparams = events.SummaryMetadata(name, "_hparams_/session_start_info").plugin_data.content
         assert b"model.heads" in hparams
-    return found
-
-
-def from_trackio(folder: Path) -> Found:
-    import trackio
-    from trackio.sqlite_storage import SQLiteStorage
-
-    found: Found = {}
-    for run in trackio.Api().runs("blog"):
-        assert run.config["model.heads"] == 8
-        logs = SQLiteStorage.get_logs("blog", run.name, run_id=run.id)
-        steps = {row["step"]: row for row in logs}
-        assert len(steps) == len(logs)
-        found[run.config["_Group"], run.name] = by_name(steps)
     return found
 
 
@@ -142,14 +134,13 @@ def leveldb(content: bytes) -> list[bytes]:
     return records
 
 
-def by_name(steps: dict[int, dict[str, Any]]) -> Figures:
+def by_name(steps: dict[int, dict[str, Any]]) -> Metrics:
     names = {name for row in steps.values() for name in row}
     return {name: {s: row[name] for s, row in steps.items() if name in row} for name in names}
 
 
 READERS: dict[str, Callable[[Path], Found]] = {
     "tensorboard": from_tensorboard,
-    "trackio": from_trackio,
     "mlflow": from_mlflow,
     "wandb": from_wandb,
 }
@@ -164,7 +155,6 @@ def test_what_is_read_back_is_what_was_measured(
     runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
 ) -> None:
     into = tmp_path / "outputs" / tracker
-    monkeypatch.setenv("TRACKIO_DIR", str(into))  # read when it is imported
     pytest.importorskip(tracker)
     monkeypatch.setenv("WANDB_MODE", "online")
     for _ in range(2):  # which gives no doubles
@@ -173,18 +163,67 @@ def test_what_is_read_back_is_what_was_measured(
             cwd=tmp_path, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"4 runs in outputs/{tracker}. To look at them: ")
+        assert done.stdout.startswith(f"4 runs in outputs/{tracker}. Next: ")
     found, wanted = READERS[tracker](into), expected(runs)
     assert found.keys() == wanted.keys()
-    for place, figures in wanted.items():
-        for name, values in figures.items():
+    for place, metrics in wanted.items():
+        for name, values in metrics.items():
             assert found[place][name] == pytest.approx(values, rel=1e-6), (place, name)
 
 
-def test_a_tracker_that_is_not_installed_is_told(
+def test_a_tracker_that_is_not_installed_is_an_error(
     runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(UserError, match=r"pip install 'attnexp\[wandb\]'"):
         export.export(runs, "wandb", tmp_path / "tracked")
     assert not (tmp_path / "tracked").exists()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of one study, trained. Returns the folder of all results."""
+    out = tmp_path_factory.mktemp("outputs")
+    entries = []
+    for variant in ("none", "sinusoidal"):
+        words = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.epochs=1",
+                 "train.threads=1", f"position={variant}", f"out={out}"]  # fmt: skip
+        path, _ = train_run(compose(words), overrides=words)
+        entries.append(manifest.Entry(variant=variant, seed="0", run_id=path.name))
+    variants: dict[str, dict[str, str]] = {entry.variant: {} for entry in entries}
+    made = manifest.Manifest(variants=variants, commands=["attnexp"], runs=entries)
+    manifest.record(out / "mine", made)
+    return out
+
+
+def test_a_folder_for_the_hub_predicts_as_the_run(
+    study: Path, attnexp: Command, tmp_path: Path
+) -> None:
+    done = attnexp("export", str(study / "mine"), "--to", "hub")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2 runs in outputs/hub. Next: hf upload USER/REPO outputs/hub/RUN\n"
+    for run in manifest.load_runs([study / "mine"]):
+        folder = tmp_path / "outputs/hub" / run.path.name
+        assert not {"predictions.safetensors", "run.log"} & {file.name for file in folder.iterdir()}
+        one, other = (next(predict.readings(path, ["the plot"])) for path in (run.path, folder))
+        assert one.probabilities == other.probabilities
+
+
+def test_the_model_card_has_metrics_verdicts_and_commands(
+    study: Path, attnexp: Command, tmp_path: Path
+) -> None:
+    run_id = manifest.load_runs([study / "mine"])[-1].result.run_id
+    done = attnexp("export", str(study / "runs" / run_id), "--to", "hub", "--into", "there")
+    assert done.stdout == f"1 run in there. Next: hf upload USER/REPO there/{run_id}\n"
+    _, metadata, text = (tmp_path / "there" / run_id / "README.md").read_text().split("---\n", 2)
+    (model,) = yaml.safe_load(metadata)["model-index"]
+    (result,) = model["results"]
+    assert result["dataset"]["name"] == "contrast"
+    assert f"| accuracy | {100 * result['metrics'][0]['value']:.2f} % |" in text
+    assert "on 64 texts of the test set" in text
+    assert "as negative, positive." in text
+    assert "## In the study mine: sinusoidal\n" in text
+    assert "sinusoidal against none, final: **inconclusive: " in text
+    (command,) = [line for line in text.splitlines() if line.startswith("attnexp train ")]
+    _, _, *words = shlex.split(command)
+    assert read_inputs(compose(words)).identify().run_id == run_id

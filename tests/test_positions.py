@@ -30,14 +30,6 @@ def frequencies(d_model: int) -> Float:
     return np.exp(pairs)
 
 
-def test_a_position_far_out_is_as_precise_as_the_first() -> None:
-    """C05. An angle in float32 would be off by up to 5e-4 here."""
-    last = sinusoidal_table(10_001, 64, layout="interleaved")[-1].numpy().astype(np.float64)
-    angle = 10_000 * frequencies(64)
-    np.testing.assert_allclose(last[0::2], np.sin(angle), rtol=0, atol=1e-7)
-    np.testing.assert_allclose(last[1::2], np.cos(angle), rtol=0, atol=1e-7)
-
-
 def test_the_table_is_neither_trained_nor_saved() -> None:
     position = SinusoidalPosition(9, 6)
     assert not list(position.parameters())

@@ -15,13 +15,6 @@ from attnexp.model.seams import Score
 B, H, T, K = 2, 3, 5, 4
 
 
-def additive(d_key: int = K) -> Additive:
-    score = Additive(H, K, d_key, 6).double()
-    for seed, parameter in enumerate(score.parameters()):
-        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(seed))
-    return score
-
-
 def cosine() -> Cosine:
     score = Cosine(H, K, K, K).double()
     score.log_temperature.data = normal(H)
@@ -39,15 +32,6 @@ def check(score: nn.Module, q: Tensor, k: Tensor, one: Callable[..., Tensor]) ->
     torch.testing.assert_close(score(q, k), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_dot_product_pair_by_pair() -> None:
-    def one(_: int, q: Tensor, k: Tensor) -> Tensor:
-        return 0.3 * torch.stack([a * b for a, b in zip(q, k, strict=True)]).sum()
-
-    score = DotProduct(H, K, K, K)
-    score.scale = 0.3
-    check(score, normal(B, H, T, K), normal(B, H, T, K, seed=1), one)
-
-
 def test_cosine_pair_by_pair() -> None:
     score = cosine()
 
@@ -61,17 +45,6 @@ def test_cosine_pair_by_pair() -> None:
 def test_cosine_does_not_see_lengths() -> None:
     q, k = normal(B, H, T, K), normal(B, H, T, K, seed=1)
     torch.testing.assert_close(cosine()(7 * q, 0.1 * k), cosine()(q, k))
-
-
-@pytest.mark.parametrize("d_key", [K, 7])
-def test_additive_pair_by_pair_and_for_other_widths(d_key: int) -> None:
-    """C15."""
-    score = additive(d_key)
-
-    def one(h: int, q: Tensor, k: Tensor) -> Tensor:
-        return torch.tanh(q @ score.query[h] + k @ score.key[h]) @ score.value[h]
-
-    check(score, normal(B, H, T, K), normal(B, H, T, d_key, seed=1), one)
 
 
 def test_uniform_is_zero() -> None:

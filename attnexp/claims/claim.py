@@ -1,9 +1,10 @@
-"""What a claim is, and what checking it gives."""
+"""A claim of the sources, the result of checking it, and the list of all claims."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 
 class Conclusion(StrEnum):
@@ -19,30 +20,51 @@ class Conclusion(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What was measured, and what follows."""
+    """Result of checking a claim."""
 
     measured: str
-    """In a line: the number, what it was held against, and the tolerance."""
+    """One line: the measured number, its reference and the tolerance."""
     conclusion: Conclusion
     n: int | None = None
-    """Experiments: how many seeds a variant."""
+    """Number of seeds per variant; None for exact claims."""
 
     @classmethod
     def exact(cls, holds: bool, measured: str) -> "Finding":
-        """Of a claim that is true or false."""
+        """Finding on a claim that is either true or false."""
         return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of a source, and the check of it."""
+    """A statement of a source, and its check."""
 
     id: str
     source: str
-    """K, M, N, P, D as in docs/claims.md, or several."""
+    """K, M, N, P, D as in docs/claims.md, or several of them."""
     text: str
-    """The claim in a line."""
-    check: Callable[[Path], Finding]
-    """Given the root of all results (`out`), which only claims about sweeps look at."""
+    """The claim in one line: the first line of the check's docstring."""
+    check: Callable[..., Finding]
+    """Check of the claim. Takes the root of all results (`out`) if it reads sweeps."""
     reads_sweeps: bool = False
-    """Left out unless asked for by id or with `--all`: it needs runs that take an hour."""
+    """Whether the check needs finished sweeps on IMDB; such claims run by id or with `--all`."""
+
+    def run(self, results: Path) -> Finding:
+        """Check the claim. results: root of all results."""
+        return self.check(results) if self.reads_sweeps else self.check()
+
+
+REGISTRY: dict[str, Claim] = {}
+"""Claims of the modules imported so far, by id."""
+
+Check = TypeVar("Check", bound=Callable[..., Finding])
+
+
+def claim(id: str, source: str, *, reads_sweeps: bool = False) -> Callable[[Check], Check]:
+    """Decorate a check, whose docstring begins with the claim, to add it to `REGISTRY`."""
+
+    def add(check: Check) -> Check:
+        text = (check.__doc__ or "").partition("\n")[0].removesuffix(".")
+        REGISTRY[id] = Claim(id, source, text, check, reads_sweeps)
+        return check
+
+    return add

@@ -1,19 +1,25 @@
 """Claims about order, and sines and cosines as positions: C04 to C09.
 
-Shapes: T positions, D model width. The table is kept in float32, which rounds its entries by up to
-3e-8; tolerances say what that leaves.
+Shapes: T positions, D model width. The table is stored in float32, which rounds its entries by up
+to 3e-8; `ROUNDED` allows for that.
 """
 
 import copy
 import math
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from attnexp.claims.claim import Claim, Finding
-from attnexp.claims.measure import EXACT, apart, is_refused, normal, rough, worst
-from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.claims.claim import Finding, claim
+from attnexp.claims.measure import (
+    EXACT,
+    max_abs_diff,
+    max_or_nan,
+    normal,
+    raises_value_error,
+    random_attention,
+    with_random_weights,
+)
 from attnexp.model.classifier import Classifier
 from attnexp.model.embedding import WordEmbedding
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
@@ -23,31 +29,33 @@ ROUNDED = 1e-7
 """Tolerance for an entry of the table against its formula in float64."""
 
 
-def c04(_results: Path) -> Finding:
-    """C04: outputs follow their tokens, and their mean knows no order, until PE joins."""
-    attention = rough(MultiHeadSelfAttention, 8, num_heads=2, d_head=4)
-    position, x = rough(SinusoidalPosition, 7, 8), normal(1, 7, 8)
+@claim("C04", "M, K")
+def c04() -> Finding:
+    """Without PE attention is permutation-equivariant, its mean invariant."""
+    attention = random_attention()
+    position, x = with_random_weights(SinusoidalPosition, 7, 8), normal(1, 7, 8)
     order = [1, 0, 2, 3, 4, 5, 6]
     y, swapped = attention(x), attention(x[:, order])
-    moved = apart(swapped, y[:, order])
-    pooled = apart(swapped.mean(dim=1), y.mean(dim=1))
+    moved = max_abs_diff(swapped, y[:, order])
+    pooled = max_abs_diff(swapped.mean(dim=1), y.mean(dim=1))
 
     y, swapped = attention(position(x)), attention(position(x[:, order]))
-    moved_pe = apart(swapped, y[:, order])
-    pooled_pe = apart(swapped.mean(dim=1), y.mean(dim=1))
+    moved_pe = max_abs_diff(swapped, y[:, order])
+    pooled_pe = max_abs_diff(swapped.mean(dim=1), y.mean(dim=1))
     return Finding.exact(
-        worst(moved, pooled) <= EXACT and moved_pe > 1e-3 and pooled_pe > 1e-3,
-        f"two tokens swapped: moves {moved:.1g}, mean {pooled:.1g} (tolerance {EXACT:g}); "
-        f"with PE {moved_pe:.2g}, {pooled_pe:.2g} (> 0.001)",
+        max_or_nan(moved, pooled) <= EXACT and moved_pe > 1e-3 and pooled_pe > 1e-3,
+        f"two tokens swapped: outputs differ by {moved:.1g}, mean by {pooled:.1g} "
+        f"(tol {EXACT:g}); with PE by {moved_pe:.2g}, {pooled_pe:.2g} (> 0.001)",
     )
 
 
-def c05(_results: Path) -> Finding:
-    """C05: columns 2i, 2i+1 are sine and cosine of p / 10000^(2i/D), by either formula."""
+@claim("C05", "M, P, K")
+def c05() -> Finding:
+    """PE is sin, cos of p/10000^(2i/d), in two equal forms, for even d only."""
     table = sinusoidal_table(1000, 128).double()
     by_power, by_log = _by_power(1000, 128), _by_exp_log(1000, 128)
-    gap, forms = apart(table, by_power), apart(by_power, by_log)
-    odd = is_refused(lambda: sinusoidal_table(1000, 127))
+    gap, forms = max_abs_diff(table, by_power), max_abs_diff(by_power, by_log)
+    odd = raises_value_error(lambda: sinusoidal_table(1000, 127))
     return Finding.exact(
         gap <= ROUNDED and forms <= 1e-10 and odd,
         f"table off by {gap:.1g} (tolerance {ROUNDED:g}), forms by {forms:.1g} (1e-10); "
@@ -55,13 +63,14 @@ def c05(_results: Path) -> Finding:
     )
 
 
-def c06(_results: Path) -> Finding:
-    """C06: sqrt(D) times the embedding, plus the encoding; one step's encoding by its number."""
+@claim("C06", "P")
+def c06() -> Finding:
+    """Embeddings are scaled by √d before PE; a step index gives its PE."""
     num_tokens, width = 9, 16
-    model = rough(
+    model = with_random_weights(
         Classifier,
-        embedding=rough(WordEmbedding, 20, width),
-        position=rough(SinusoidalPosition, num_tokens, width, layout="interleaved"),
+        embedding=with_random_weights(WordEmbedding, 20, width),
+        position=with_random_weights(SinusoidalPosition, num_tokens, width, layout="interleaved"),
         mixers=[],
         layers=Layers(),
         pool=lambda x, key_padding_mask: x,  # with `output`: show what would enter the layers
@@ -71,36 +80,40 @@ def c06(_results: Path) -> Finding:
     )
     ids, encoding = torch.arange(5, 5 + num_tokens)[None], _by_power(num_tokens, width)
     embedded = model.embedding(ids)
-    scaled = apart(model(ids), math.sqrt(width) * embedded + encoding)
+    scaled = max_abs_diff(model(ids), math.sqrt(width) * embedded + encoding)
 
     assert model.position is not None
     nothing = torch.zeros(1, 1, width, dtype=torch.float64)
     steps = [model.position(nothing, torch.tensor([step]))[0] for step in range(num_tokens)]
-    step = apart(torch.cat(steps), encoding)
+    step = max_abs_diff(torch.cat(steps), encoding)
     return Finding.exact(
-        worst(scaled, step) <= ROUNDED,
+        max_or_nan(scaled, step) <= ROUNDED,
         f"√d·x + PE off by {scaled:.1g}, single steps by {step:.1g} (tolerance {ROUNDED:g})",
     )
 
 
-def c07(_results: Path) -> Finding:
-    """C07: the layouts differ by the order of columns, which any linear map can undo."""
+@claim("C07", "K")
+def c07() -> Finding:
+    """Interleaved and split layouts are equal up to a permutation of columns.
+
+    Any linear map can undo the permutation.
+    """
     num_tokens, width = 9, 16
     columns = torch.cat([torch.arange(1, width, 2), torch.arange(0, width, 2)])  # cosines, sines
     back = columns.argsort()
     split, interleaved = (
-        rough(SinusoidalPosition, num_tokens, width, layout=layout)
+        with_random_weights(SinusoidalPosition, num_tokens, width, layout=layout)
         for layout in ("split", "interleaved")
     )
-    table = apart(split.table, interleaved.table[:, columns])
+    table = max_abs_diff(split.table, interleaved.table[:, columns])
 
-    # What one layout's attention computes, the other's does too: permute the columns of its W.
-    one = rough(MultiHeadSelfAttention, width, num_heads=2, d_head=4)
+    # Permuting the columns of its projections makes attention on one layout equal to the other.
+    one = random_attention(width)
     other = copy.deepcopy(one)
     for projection in (other.q_proj, other.k_proj, other.v_proj):
         projection.weight.copy_(projection.weight[:, back])
     x = normal(2, num_tokens, width)
-    outputs = apart(one(split(x)), other(interleaved(x[..., back])))
+    outputs = max_abs_diff(one(split(x)), other(interleaved(x[..., back])))
     return Finding.exact(
         table == 0 and outputs <= EXACT,
         f"tables off by {table:.1g} after permuting (exact), "
@@ -108,19 +121,20 @@ def c07(_results: Path) -> Finding:
     )
 
 
-def c08(_results: Path) -> Finding:
-    """C08: a shift by δ is one block rotation, the same from every position."""
+@claim("C08", "M, K")
+def c08() -> Finding:
+    """PE(p+δ) = R(δ)·PE(p), a block rotation that does not depend on p."""
     num_positions, width, shifts = 1000, 32, (1, 7, 40, 500)
     table = sinusoidal_table(num_positions, width).double()
     rotations = [_rotation(shift, width) for shift in shifts]
-    gap = worst(
+    gap = max_or_nan(
         *(
-            apart(table[shift:], table[:-shift] @ rotation.T)
+            max_abs_diff(table[shift:], table[:-shift] @ rotation.T)
             for shift, rotation in zip(shifts, rotations, strict=True)
         )
     )
     identity = torch.eye(width, dtype=torch.float64)
-    turned = worst(*(apart(rotation @ rotation.T, identity) for rotation in rotations))
+    turned = max_or_nan(*(max_abs_diff(rotation @ rotation.T, identity) for rotation in rotations))
     return Finding.exact(
         gap <= 2 * ROUNDED and turned <= EXACT,
         f"δ = 1, 7, 40, 500 from all p < {num_positions} - δ: off by {gap:.1g} "
@@ -128,16 +142,17 @@ def c08(_results: Path) -> Finding:
     )
 
 
-def c09(_results: Path) -> Finding:
-    """C09: of 32 columns, 6 and 7 are faster than 8 and 9, and a quarter period apart."""
+@claim("C09", "M")
+def c09() -> Finding:
+    """Columns 6, 7 are faster than 8, 9 and shifted by a quarter period."""
     table = sinusoidal_table(60, 32).double()
     periods = [2 * math.pi / _frequency(table[:, column]) for column in (6, 7, 8, 9)]
     shift = abs(_phase(table[:, 7]) - _phase(table[:, 6])) / (2 * math.pi)
-    faster = worst(*periods[:2]) < -worst(*(-period for period in periods[2:]))
+    faster = max_or_nan(*periods[:2]) < -max_or_nan(*(-period for period in periods[2:]))
     shown = ", ".join(f"{period:.2f}" for period in periods)
     return Finding.exact(
         faster and abs(min(shift, 1 - shift) - 0.25) <= 1e-3,
-        f"periods {shown}; 6 and 7 are {shift:.4f} periods apart (tolerance 0.001)",
+        f"periods {shown}; shift from 6 to 7: {shift:.4f} periods (tolerance 0.001)",
     )
 
 
@@ -151,7 +166,7 @@ def _by_power(num_positions: int, width: int) -> Tensor:
 
 
 def _by_exp_log(num_positions: int, width: int) -> Tensor:
-    """The form most code has, exp(-2i log(10000) / D): (T, D)."""
+    """The form common in code, exp(-2i log(10000) / D): (T, D)."""
     frequency = torch.exp(torch.arange(0, width, 2).double() * (-math.log(10_000) / width))
     angle = torch.arange(num_positions).double()[:, None] * frequency
     table = torch.empty(num_positions, width, dtype=torch.float64)
@@ -171,31 +186,14 @@ def _rotation(shift: int, width: int) -> Tensor:
 
 
 def _frequency(column: Tensor) -> float:
-    """Of a sampled wave, whatever its phase, from s[p-1] + s[p+1] = 2 cos(w) s[p]."""
+    """Angular frequency w of a sampled wave of any phase, from s[p-1] + s[p+1] = 2 cos(w) s[p]."""
     middle, around = column[1:-1], column[:-2] + column[2:]
     return torch.acos((around @ middle) / (2 * middle @ middle)).item()
 
 
 def _phase(column: Tensor) -> float:
-    """Where in its period a wave stands at position 0: s[p] = a sin(w p + phase)."""
+    """Phase of a sampled wave at position 0: s[p] = a sin(w p + phase)."""
     angle = _frequency(column) * torch.arange(len(column), dtype=torch.float64)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)
     in_phase, ahead = torch.linalg.lstsq(waves, column[:, None]).solution.flatten().tolist()
     return math.atan2(ahead, in_phase)
-
-
-CLAIMS = [
-    Claim(
-        "C04", "M, K", "without PE attention follows permuted tokens, and its mean is blind", c04
-    ),
-    Claim(
-        "C05",
-        "M, P, K",
-        "PE is sin, cos of p/10000^(2i/d), in two forms; odd widths do not pair",
-        c05,
-    ),
-    Claim("C06", "P", "embeddings are scaled by √d before PE; a step gives one position's PE", c06),
-    Claim("C07", "K", "interleaved and split layouts are one encoding up to a permutation", c07),
-    Claim("C08", "M, K", "PE(p+δ) = R(δ)·PE(p), a block rotation that does not depend on p", c08),
-    Claim("C09", "M", "columns 6, 7 oscillate faster than 8, 9, a quarter period apart", c09),
-]

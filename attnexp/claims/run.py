@@ -1,6 +1,5 @@
-"""Check claims, and show what came out."""
+"""Choose claims, check them, and print the findings."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from attnexp.base.errors import UserError
-from attnexp.claims import encodings, growth, heads, masking, reach, sweeps, trials, values
-from attnexp.claims.claim import Claim, Conclusion, Finding
-from attnexp.claims.layers import one_thread
+from attnexp.claims import costs, encodings, masking, sweeps, trials, values  # noqa: F401
+from attnexp.claims.claim import REGISTRY, Claim, Conclusion, Finding
+from attnexp.claims.measure import one_thread
 from attnexp.config.schema import did_you_mean
 
 SCHEMA = 1
 
-CLAIMS = sorted(
-    itertools.chain.from_iterable(
-        module.CLAIMS
-        for module in (values, encodings, masking, heads, growth, reach, trials, sweeps)
-    ),
-    key=lambda claim: claim.id,
-)
+CLAIMS = [claim for _, claim in sorted(REGISTRY.items())]
 
 STYLES = {
     Conclusion.holds: "green",
@@ -37,30 +30,31 @@ STYLES = {
 
 
 def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
-    """The claims of these ids; without ids the fast ones, or all. `UserError` for unknown ids."""
-    known = {claim.id: claim for claim in CLAIMS}
+    """The claims of these ids; without ids those that read no sweeps, or all.
+
+    Raises `UserError` for unknown ids.
+    """
     chosen = dict.fromkeys(map(str.upper, ids))
     for given in chosen:
-        if given not in known:
-            near = did_you_mean(given, known)
+        if given not in REGISTRY:
+            near = did_you_mean(given, REGISTRY)
             raise UserError(
                 f"There is no claim {given}.{near} They run from C01 to {CLAIMS[-1].id}."
             )
     if ids:
-        return [known[given] for given in chosen]
+        return [REGISTRY[given] for given in chosen]
     return [claim for claim in CLAIMS if everything or not claim.reads_sweeps]
 
 
 def check(claims: Sequence[Claim], results: Path) -> Iterator[tuple[Claim, Finding]]:
-    """Each claim with what was found, one after the other. results: the root of all results."""
-    # The tensors are small: threads would wait for each other longer than they work.
-    with one_thread():
+    """Each claim with its finding, one after the other. results: root of all results."""
+    with one_thread():  # faster for tensors this small
         for claim in claims:
-            yield claim, claim.check(results)
+            yield claim, claim.run(results)
 
 
-def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
-    """A table for 80 columns: the claim, and under it what was measured."""
+def print_table(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
+    """Print a table for 80 columns: each claim with its finding below."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("id", no_wrap=True)
     table.add_column("from", no_wrap=True)
@@ -76,7 +70,7 @@ def show(findings: Sequence[tuple[Claim, Finding]], console: Console) -> None:
 
 
 def to_json(findings: Sequence[tuple[Claim, Finding]]) -> dict[str, Any]:
-    """One record a claim."""
+    """The document that `attnexp claims --json` prints, with one record per claim."""
     records = [
         {
             "id": claim.id,

@@ -1,9 +1,9 @@
-"""Claims that only many runs on IMDB can answer: C10, C11, C20, C21, C22, C26.
+"""Claims that need many runs on IMDB: C10, C11, C20, C21, C22, C26.
 
-They read finished sweeps and otherwise name the command that makes them. A difference is supported
-when its 95 % interval lies on the claimed side of its bound, not supported when it lies on the
-other, and inconclusive in between. K's table (C20) is supported when it could be one more of our
-seeds. All figures are validated on test, as K's.
+Their checks read finished sweeps, or name the command that makes them. A difference is supported if
+its 95 % interval lies on the claimed side of its bound, not supported if it lies on the other side,
+and inconclusive in between. K's table (C20) is supported if it could be one more of our seeds. All
+accuracies are measured on the test set after every epoch, as K's were.
 """
 
 import shlex
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnexp.base.errors import UserError
-from attnexp.claims.claim import Claim, Conclusion, Finding
+from attnexp.claims.claim import Conclusion, Finding, claim
 from attnexp.config.schema import flatten
 from attnexp.report import kexue
 from attnexp.report.comparison import by_variant, compare
@@ -23,27 +23,32 @@ from attnexp.statistics.paired import Paired, paired
 from attnexp.statistics.verdict import POINTS
 
 CLOSE = 0.01
-"""Two accuracies this near count as close."""
+"""Largest difference between two accuracies that count as close."""
 
 INSIDE = 36
-"""Of K's 40 figures. Were they independent, a run of the same law would have 36 or more in 95 % of
-cases; those of one run move together, so C20 also says what our own runs have."""
+"""Number of K's 40 metric values that must lie inside. If they were independent, a run of the same
+distribution would have 36 or more in 95 % of cases; those of one run are correlated, so C20 also
+says how many our own runs have."""
 
-FEWEST = 6
-"""Seeds, with which the sign-flip test too can find a difference."""
+MIN_SEEDS = 6
+"""Fewest seeds with which the sign-flip test can find a difference."""
 
 Group = dict[str, Run]
-"""Runs of a variant by the name of their seed."""
+"""Runs of one variant, keyed by the name of their seed."""
 
 
+@claim("C10", "K", reads_sweeps=True)
 def c10(results: Path) -> Finding:
-    """Learned and sinusoidal positions come out close."""
+    """Learned and sinusoidal positions give close results."""
     return _close(results, "position", "learned", "sinusoidal")
 
 
+@claim("C11", "K", reads_sweeps=True)
 def c11(results: Path) -> Finding:
-    """Adding and concatenating positions both work: either is better than none after the last
-    epoch, and they come out close."""
+    """Adding and concatenating positions both work.
+
+    Either is better than none after the last epoch, and the two are close.
+    """
     found = _variants(results, "position", "concat", "sinusoidal", "none")
     if isinstance(found, Finding):
         return found
@@ -52,14 +57,18 @@ def c11(results: Path) -> Finding:
         (f"final, {name} − none", _difference(group, none, _final))
         for name, group in (("concat", concat), ("sinusoidal", added))
     ]
-    close = _apart(concat, added)
+    close = _peak_and_final(concat, added)
     conclusions = [_within(pair, CLOSE) for _, pair in close] + [_above(pair) for _, pair in gains]
     return _finding([*close, *gains], conclusions)
 
 
+@claim("C20", "K", reads_sweeps=True)
 def c20(results: Path) -> Finding:
-    """K's table: its figures could be those of one more of our seeds."""
-    found = _variants(results, "blog", "no_pe", "pe", wanted=kexue.is_k, fewest=agreement.FEWEST)
+    """The published table of ten epochs is reproduced.
+
+    Its figures could be those of one more of our seeds.
+    """
+    found = _variants(results, "blog", "no_pe", "pe", wanted=kexue.is_k, min_seeds=agreement.FEWEST)
     if isinstance(found, Finding):
         return found
     (comparison,) = compare([run for group in found for run in group.values()])
@@ -84,6 +93,7 @@ def c20(results: Path) -> Finding:
     )
 
 
+@claim("C21", "K", reads_sweeps=True)
 def c21(results: Path) -> Finding:
     """Attention's best accuracy is slightly above an LSTM's."""
     found = _variants(results, "baselines", "attention", "lstm")
@@ -93,8 +103,12 @@ def c21(results: Path) -> Finding:
     return _finding([("peak, attention − lstm", pair)], [_above(pair)])
 
 
+@claim("C22", "K", reads_sweeps=True)
 def c22(results: Path) -> Finding:
-    """PE raises accuracy (final epoch) and weakens over-fitting (the fall after the peak)."""
+    """PE raises accuracy and reduces over-fitting.
+
+    Accuracy is that of the final epoch, over-fitting the fall after the peak.
+    """
     found = _variants(results, "blog", "pe", "no_pe", wanted=kexue.is_k)
     if isinstance(found, Finding):
         return found
@@ -105,8 +119,12 @@ def c22(results: Path) -> Finding:
     return _finding(shown, [_above(final), _below(fall)])
 
 
+@claim("C26", "K", reads_sweeps=True)
 def c26(results: Path) -> Finding:
-    """Attention joined with CNN or RNN beats attention and its partner alone."""
+    """Attention joined with CNN or RNN combines both strengths.
+
+    The joint model beats attention and its partner alone.
+    """
     names = ("attention", "cnn", "cnn_attention", "lstm", "lstm_attention")
     found = _variants(results, "baselines", *names)
     if isinstance(found, Finding):
@@ -125,11 +143,11 @@ def _close(results: Path, study: str, one: str, other: str) -> Finding:
     found = _variants(results, study, one, other)
     if isinstance(found, Finding):
         return found
-    pairs = _apart(*found)
+    pairs = _peak_and_final(*found)
     return _finding(pairs, [_within(pair, CLOSE) for _, pair in pairs])
 
 
-def _apart(one: Group, other: Group) -> list[tuple[str, Paired]]:
+def _peak_and_final(one: Group, other: Group) -> list[tuple[str, Paired]]:
     return [
         (name, _difference(one, other, figure))
         for name, figure in (("peak", _peak), ("final", _final))
@@ -137,8 +155,10 @@ def _apart(one: Group, other: Group) -> list[tuple[str, Paired]]:
 
 
 def _is_scaled(run: RunResult) -> bool:
-    """Whether a run had K's data, protocol and epochs, but scaled scores, where it has scores, and
-    today's epsilon, as is the default; the rest of its model is the study's business."""
+    """Whether a run has K's data, protocol and epochs, and the default score scaling and epsilon.
+
+    The study decides the rest of the model.
+    """
     given = flatten(run.config)
     return (
         run.data["name"] == "imdb"
@@ -156,15 +176,16 @@ def _variants(
     study: str,
     *labels: str,
     wanted: Callable[[RunResult], bool] = _is_scaled,
-    fewest: int = FEWEST,
+    min_seeds: int = MIN_SEEDS,
 ) -> list[Group] | Finding:
-    """A study's runs by variant, reduced to the seeds that all have, or what is missing.
+    """Runs of each of these variants for the seeds that all share, or a finding that names the
+    missing runs.
 
-    fewest: seeds that there must be.
+    min_seeds: seeds that all variants must share.
     """
     folder = results / study
     make_them = f"make them: attnexp sweep study={study}"
-    if results != Path("outputs"):  # where they are looked for if nothing else is said
+    if results != Path("outputs"):  # the default
         make_them += f" out={shlex.quote(str(results))}"
     try:
         found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
@@ -172,21 +193,22 @@ def _variants(
         return Finding(measured=f"{error} {make_them}", conclusion=Conclusion.not_run)
     groups: list[Group] = []
     for label in labels:
-        alike = by_variant([run for run in found if run.label == label and wanted(run.result)])
-        if len(alike) > 1:
+        runs = [run for run in found if run.label == label and wanted(run.result)]
+        same_label = by_variant(runs)
+        if len(same_label) > 1:
             return Finding(
-                measured=f"{label} in {folder} is {len(alike)} variants, of other settings or "
-                f"code: {', '.join(alike)}. Give them a folder each: out=DIR",
+                measured=f"{label} in {folder} is {len(same_label)} variants, of other settings or "
+                f"code: {', '.join(same_label)}. Give them a folder each: out=DIR",
                 conclusion=Conclusion.not_run,
             )
         groups.append(
-            {replicate(run.result.config): run for runs in alike.values() for run in runs}
+            {replicate(run.result.config): run for runs in same_label.values() for run in runs}
         )
     shared = set.intersection(*(set(group) for group in groups))
-    if len(shared) < fewest:
+    if len(shared) < min_seeds:
         return Finding(
-            measured=f"{len(shared)} of {fewest} seeds or more of {', '.join(labels)} in {folder}; "
-            f"{make_them}",
+            measured=f"{len(shared)} of {min_seeds} seeds or more of {', '.join(labels)} in "
+            f"{folder}; {make_them}",
             conclusion=Conclusion.not_run,
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
@@ -249,23 +271,3 @@ def _finding(pairs: list[tuple[str, Paired]], conclusions: list[Conclusion]) -> 
     else:
         conclusion = Conclusion.inconclusive
     return Finding(measured="; ".join(lines), conclusion=conclusion, n=pairs[0][1].difference.n)
-
-
-CLAIMS = [
-    Claim(
-        "C10", "K", "learned and sinusoidal positions give close results", c10, reads_sweeps=True
-    ),
-    Claim("C11", "K", "adding and concatenating positions both work", c11, reads_sweeps=True),
-    Claim("C20", "K", "the published table of ten epochs", c20, reads_sweeps=True),
-    Claim(
-        "C21", "K", "attention's best accuracy is slightly above an LSTM's", c21, reads_sweeps=True
-    ),
-    Claim("C22", "K", "PE raises accuracy and weakens over-fitting", c22, reads_sweeps=True),
-    Claim(
-        "C26",
-        "K",
-        "attention joined with CNN or RNN plays to both strengths",
-        c26,
-        reads_sweeps=True,
-    ),
-]

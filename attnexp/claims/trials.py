@@ -1,4 +1,4 @@
-"""Small experiments on generated data: tagging (C25), and the shown training accuracy (C29).
+"""Small experiments on generated data: tagging (C25) and the displayed training accuracy (C29).
 
 Shapes: B batch, T tokens, D width.
 """
@@ -7,13 +7,12 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnexp.claims.claim import Claim, Conclusion, Finding
+from attnexp.claims.claim import Conclusion, Finding, claim
 from attnexp.config.compose import compose
 from attnexp.config.schema import TrainConfig
 from attnexp.data import encode
@@ -35,10 +34,10 @@ NUM_TOKENS, NUM_WORDS, WIDTH = 24, 20, 64
 BATCH_SIZE, NUM_STEPS, NUM_FRESH = 32, 300, 500
 
 MARGIN = 0.02
-"""C25: differences of accuracy up to here count as none; an accuracy on fresh sequences (11,500
-tags) has a standard error of 0.005 at most."""
+"""C25: largest difference of accuracy that counts as none. An accuracy on fresh sequences (11,500
+tags) has a standard error of at most 0.005."""
 LEARNED = 0.95
-"""C25: the convolution, which sees the neighbour, must get that far for the rest to mean much."""
+"""C25: accuracy that the convolution, which sees the neighbour, must reach for any conclusion."""
 
 
 class Tagger(nn.Module):
@@ -66,7 +65,7 @@ class Tagger(nn.Module):
 
 
 def _attention() -> Block:
-    """K's layer: attention, and nothing around it."""
+    """Attention layer of source K, without residual, normalisation or feed-forward."""
     return Block(MultiHeadSelfAttention(WIDTH, num_heads=4, d_head=WIDTH // 4), d_input=WIDTH)
 
 
@@ -78,8 +77,9 @@ TAGGERS: dict[str, Callable[[], Tagger]] = {
 }
 
 
-def c25(_results: Path) -> Finding:
-    """C25: pure attention is poor at sequence labelling, and PE only eases it.
+@claim("C25", "K")
+def c25() -> Finding:
+    """Pure attention is poor at sequence labelling; PE only mitigates it.
 
     The task: 24 tokens, each drawn uniformly from 20; the tag of a token is 1 where the id of the
     token before it is odd, else 0. The first token has no tag. Every tagger gets the same 300
@@ -91,8 +91,8 @@ def c25(_results: Path) -> Finding:
     supported if one of the three fails in every seed. Inconclusive otherwise, and when the
     convolution gets less than 0.95 in any seed. The LSTM is shown beside them.
 
-    Seen afterwards, and no part of the rule: the conclusion hangs on the budget. Convolution needs
-    some 25 batches, the LSTM 100; attention with PE is above attention without it and below 95 %
+    Seen afterwards, and not part of the rule: the conclusion depends on the budget. The CNN needs
+    about 25 batches, the LSTM 100; attention with PE is above attention without it and below 95 %
     at 150 and 200 batches, and as good as the convolution at 300. PE makes the task learnable, more
     slowly.
     """
@@ -126,10 +126,10 @@ def sequences(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def position_blind_ceiling(num_tokens: int = NUM_TOKENS) -> float:
-    """The best accuracy possible on the tags without knowing where any token stands.
+    """The best accuracy possible on the tags without knowledge of positions.
 
-    Such a model knows a token and the bag of the others, each as likely as any to stand before it.
-    So it can only guess the commoner parity: max(k, n - k) / n right, k of n others being odd.
+    Such a model knows a token and the bag of the others, each equally likely to stand before.
+    It can only guess the more frequent parity: max(k, n - k) / n correct if k of n others are odd.
     """
     n = num_tokens - 1
     return sum(math.comb(n, k) * max(k, n - k) for k in range(n + 1)) / (n * 2.0**n)
@@ -155,18 +155,19 @@ def judge_tagging(accuracies: Mapping[str, Sequence[float]]) -> Finding:
 LEARNING = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu
 train.measure_train=true""".split()
 JUMP = 0.1
-"""C29: a rise of validation accuracy, within an epoch, that counts as learning."""
+"""C29: smallest rise of validation accuracy within an epoch that counts as learning."""
 TOLERANCE = 0.02
-"""C29: how far below validation the accuracy on train may lie when measured after the epoch."""
+"""C29: largest allowed gap of train accuracy, measured after the epoch, below validation's."""
 
 
-def c29(_results: Path) -> Finding:
-    """C29: shown training accuracy starts below validation's only as a running mean over the epoch.
+@claim("C29", "K")
+def c29() -> Finding:
+    """Shown train accuracy is a running mean: first below validation's.
 
     attnexp's own loop on the embedded corpus, sinusoidal PE. Dropout, another reason why accuracy
-    on train looks low while training, is off, so that the running mean alone can be the cause.
+    on train is low while training, is off, so that the running mean alone can be the cause.
 
-    The rule, written before measuring. Look at the epoch with the largest rise of validation
+    The rule, written before measuring, is about the epoch with the largest rise of validation
     accuracy (from 0.5 before the first). Supported if there, in every seed, the running accuracy
     lies below validation's, and the accuracy on train measured after the epoch at most 0.02 below
     it. Not supported if one of the two fails in every seed. Inconclusive otherwise, and when a
@@ -181,16 +182,16 @@ class Learning:
 
     epoch: int
     rise: float
-    """Of validation accuracy, within this epoch."""
+    """Rise of validation accuracy within this epoch."""
     running: float
-    """On train, as shown: the mean over the epoch."""
+    """Train accuracy as displayed: the mean over the epoch's batches."""
     after: float
-    """On train, measured after the epoch."""
+    """Train accuracy measured after the epoch."""
     validation: float
 
 
 def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learning:
-    """Train one seed without writing anything, and find where it learns (C29)."""
+    """Train one seed without writing files; return its steepest epoch (C29)."""
     config = compose(
         [*LEARNING, f"seed={seed}", f"train.epochs={num_epochs}", f"data.limit_train={num_train}"]
     )
@@ -219,7 +220,7 @@ def steepest(rows: Sequence[EpochRow]) -> Learning:
 
 
 def judge_learning(found: Sequence[Learning]) -> Finding:
-    """The conclusion on C29 from what each seed showed."""
+    """The conclusion on C29 from the accuracies of each seed."""
     parts = [
         [seed.running < seed.validation for seed in found],
         [seed.after >= seed.validation - TOLERANCE for seed in found],
@@ -240,7 +241,7 @@ def judge_learning(found: Sequence[Learning]) -> Finding:
 
 
 def _concluded(parts: Sequence[Sequence[bool]]) -> Conclusion:
-    """parts: of a claim, each with whether it was seen in each seed."""
+    """Conclusion from the parts of a claim, each given as one boolean per seed."""
     if all(all(seeds) for seeds in parts):
         return Conclusion.supported
     return (
@@ -249,12 +250,6 @@ def _concluded(parts: Sequence[Sequence[bool]]) -> Conclusion:
 
 
 def _mean_sd(values: Sequence[float]) -> str:
-    """In percent."""
+    """Mean ± standard deviation in percent; the mean alone for one value."""
     mean = f"{100 * statistics.mean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ± {100 * statistics.stdev(values):.1f}"
-
-
-CLAIMS = [
-    Claim("C25", "K", "pure attention is poor at sequence labelling; PE only eases it", c25),
-    Claim("C29", "K", "shown train accuracy is a running mean: first below validation's", c29),
-]

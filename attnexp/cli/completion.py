@@ -49,7 +49,9 @@ def studies(incomplete: str) -> list[str]:
 def claims() -> list[Offer]:
     """Ids and texts of all claims, read from the source: importing the claims needs torch."""
     texts = (path.read_text() for path in (Path(__file__).parents[1] / "claims").glob("*.py"))
-    found = (re.findall(r'Claim\(\s*"(C\d+)",\s*"[^"]+",\s*"(.*?)"', text) for text in texts)
+    found = (
+        re.findall(r'@claim\("(C\d+)".*\n.*\n    """(.*?)\.?(?:"""|\n)', text) for text in texts
+    )
     return sorted(claim for of_file in found for claim in of_file)
 
 

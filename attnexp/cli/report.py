@@ -8,7 +8,7 @@ import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Html, Margin, RunDir, app, console, emit, stop
+from attnexp.cli.app import AsJson, Folders, Html, Margin, app, console, emit, stop
 
 
 @app.command()
@@ -164,59 +164,28 @@ def judge(
 def export(
     folders: Folders,
     to: Annotated[
-        Literal["tensorboard", "trackio", "mlflow", "wandb"],
-        typer.Option(help="Installed tracker to write for."),
+        Literal["tensorboard", "mlflow", "wandb", "hub"],
+        typer.Option(help="An installed tracker, or the Hugging Face hub."),
     ],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Output folder (default: outputs/TRACKER)."),
+        typer.Option(metavar="DIR", help="Output folder (default: outputs/TARGET)."),
     ] = None,
 ) -> None:
-    """Write finished runs into the folder of an experiment tracker.
+    """Write finished runs into a tracker's folder, or as folders to upload to the hub.
 
-    Nothing is uploaded. Exporting a run again replaces it.
+    A tracker gets settings, metrics by epoch and test metrics; a folder for the hub gets the
+    model and its card. Nothing leaves the machine; the command that shows or uploads is printed.
+    A run exported before is replaced.
 
     Example: attnexp export outputs/blog --to tensorboard
+
+    Example: attnexp export outputs/runs/RUN --to hub
     """
     from attnexp.report import export
     from attnexp.runs.manifest import load_runs
 
     into = into or Path("outputs", to)
-    num_runs = export.export(load_runs(folders), to, into)
-    look = export.TRACKERS[to].look.format(into=into)
-    emit(f"{num_runs} run{'s' if num_runs > 1 else ''} in {into}. To look at them: {look}")
-
-
-@app.command()
-def publish(
-    run_dir: RunDir,
-    repo: Annotated[str, typer.Argument(metavar="USER/NAME", help="Of the Hugging Face hub.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the files and print the card.")
-    ] = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="Visible to you alone, where it is new.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send without asking.")] = False,
-) -> None:
-    """Put a finished run on the Hugging Face hub: model, settings, words, figures and a card.
-
-    Anyone can download it and run `attnexp predict`. $HF_ENDPOINT may name another hub.
-
-    Example: attnexp publish outputs/runs/RUN user/my-model --dry-run
-    """
-    from attnexp.base.progress import note
-    from attnexp.report import publish
-
-    if not (dry_run or yes or sys.stdin.isatty()):
-        raise UserError("Nobody is here to ask. Look with --dry-run, then send with --yes.")
-    files = publish.bundle(run_dir, repo)
-    if dry_run:
-        for name, content in files.items():
-            emit(f"{len(content):>12,} {name}")
-        emit(f"\n{files[publish.CARD].decode().rstrip()}")
-        return
-    if not yes and not typer.confirm(f"Send {', '.join(files)} to {repo}?", err=True):
-        note("Nothing was sent.")
-        return
-    emit(publish.send(files, repo, private=private))
+    found = load_runs(folders)
+    command = export.export(found, to, into)
+    emit(f"{len(found)} run{'s' if len(found) > 1 else ''} in {into}. Next: {command}")

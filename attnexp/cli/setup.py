@@ -93,9 +93,6 @@ def claims(
         bool, typer.Option("--all", help="Check also the claims that read finished sweeps on IMDB.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("outputs"),
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw C09 and C23 there, as PNG.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the claims of the sources: print each claim, its measurement and a verdict.
@@ -110,13 +107,7 @@ def claims(
 
     chosen = run.choose(ids or [], everything=everything)
     found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
-    emit(run.to_json(found)) if as_json else run.show(found, console())
-    if figures is not None:
-        from attnexp.base.progress import note
-        from attnexp.claims.figures import draw
-
-        for path in draw({claim.id for claim in chosen}, figures):
-            note(f"Picture: {path}")
+    emit(run.to_json(found)) if as_json else run.print_table(found, console())
     refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
     if refuted:
         stop(f"refuted: {', '.join(refuted)}", code=1)
