@@ -63,7 +63,8 @@ class NeedsValues(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         x = ids[..., None].expand(-1, -1, 3).float()
-        return self.rnn(x)[0] * int(ids.max())
+        y: torch.Tensor = self.rnn(x)[0] * int(ids.max())
+        return y
 
 
 def test_a_model_whose_operations_need_values_is_counted_on_the_cpu() -> None:
