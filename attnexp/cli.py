@@ -257,7 +257,8 @@ def report(
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
     from attnexp.base.progress import note
-    from attnexp.report import formats, insight, pictures, predict
+    from attnexp.inspect import predict
+    from attnexp.report import formats, insight, pictures
     from attnexp.report.comparison import compare
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
@@ -424,7 +425,7 @@ def predict(
 
     Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
     """
-    from attnexp.report import predict
+    from attnexp.inspect import predict
 
     found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
     if as_json:
@@ -432,7 +433,7 @@ def predict(
         emit({"schema": predict.SCHEMA, "texts": texts})
     else:
         for reading in found:
-            predict.show(reading, head, console())
+            predict.print_reading(reading, head, console())
 
 
 @app.command()
@@ -638,14 +639,14 @@ def doctor(
 
     Example: attnexp doctor outputs
     """
-    from attnexp.report import doctor
+    from attnexp.inspect import doctor
 
     if folder is None:
-        around = doctor.look_around()
-        emit(around) if as_json else doctor.show(around, console())
+        around = doctor.describe_installation()
+        emit(around) if as_json else doctor.print_installation(around, console())
         return
     found = doctor.examine(folder)
-    emit(found) if as_json else doctor.show_tree(found, console())
+    emit(found) if as_json else doctor.print_tree(found, console())
     if found["troubles"]:
         stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)
 

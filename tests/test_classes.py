@@ -14,10 +14,11 @@ from test_fast import BLOCK, reviews
 from test_html import Parsed, page
 
 from attnexp.config.compose import compose
+from attnexp.inspect import predict
 from attnexp.model.classifier import build_model
 from attnexp.model.cost import of_model
 from attnexp.model.fast import take_fast_path
-from attnexp.report import insight, predict
+from attnexp.report import insight
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import evaluate_run
@@ -77,7 +78,7 @@ def test_a_text_is_given_a_class_by_its_name(tastes: Path) -> None:
         assert reading.label == label
         assert sum(reading.probabilities.values()) == pytest.approx(1)
         console = Console(file=io.StringIO(), width=80)
-        predict.show(reading, None, console)
+        predict.print_reading(reading, None, console)
         said = console.file.getvalue()  # type: ignore[attr-defined]
         assert said.startswith(f"{label} {reading.confidence:.4f}, ")
         assert predict.to_json(reading, None)["probabilities"] == reading.probabilities

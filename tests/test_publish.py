@@ -10,7 +10,8 @@ from hub_server import Hub, serve
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.report import predict, publish
+from attnexp.inspect import predict
+from attnexp.report import publish
 from attnexp.runs import manifest
 from attnexp.training.inputs import read_inputs
 from attnexp.training.run import train_run

@@ -12,8 +12,8 @@ from conftest import ROOT
 from samples import but, result
 
 from attnexp.base.errors import UserError
+from attnexp.inspect.doctor import examine
 from attnexp.report.comparison import compare, correct
-from attnexp.report.doctor import examine
 from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.weights import WEIGHTS
