@@ -117,8 +117,8 @@ def train(
     from attnexp.config.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.analysis.comparison import compare
     from attnexp.report import formats
-    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
@@ -126,7 +126,7 @@ def train(
     if as_json:
         emit({**result.to_json(), "folder": str(run_dir)})
     else:
-        formats.show(compare([Run(path=run_dir, result=result)]), console())
+        formats.print_comparisons(compare([Run(path=run_dir, result=result)]), console())
         emit(f"\nResults: {run_dir}")
 
 
@@ -188,8 +188,8 @@ def sweep(
 
     from contextlib import closing
 
+    from attnexp.analysis.comparison import compare
     from attnexp.report import formats
-    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import carry_out
@@ -209,7 +209,7 @@ def sweep(
     if as_json:
         emit(formats.as_json(compare(finished, margin=margin)))
     elif finished:
-        formats.show(compare(finished, margin=margin), console())
+        formats.print_comparisons(compare(finished, margin=margin), console())
         emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:
@@ -256,10 +256,10 @@ def report(
 
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
+    from attnexp.analysis.comparison import compare
     from attnexp.base.progress import note
     from attnexp.inspect import predict
     from attnexp.report import formats, insight, pictures
-    from attnexp.report.comparison import compare
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
@@ -303,7 +303,7 @@ def report(
             )
             note(f"Picture: {figure}")
     elif format == "table" and not as_json:
-        formats.show(compared, console())
+        formats.print_comparisons(compared, console())
     else:
         emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
     if left_out:
@@ -343,10 +343,11 @@ def judge(
 
     Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
     """
-    from attnexp.report.judge import judge_results, read, show, to_json
+    from attnexp.analysis.other_results import judge_results, read_results
+    from attnexp.report import formats
 
-    judged = judge_results(
-        read(file, metric or []),
+    comparison = judge_results(
+        read_results(file, metric or []),
         baseline=baseline,
         higher=higher or [],
         lower=lower or [],
@@ -354,14 +355,14 @@ def judge(
     )
     if html is not None:
         from attnexp.base.progress import note
-        from attnexp.report import judge_html
+        from attnexp.report.html import write
 
-        judge_html.write(html, judged)
+        write(html, [], [comparison])
         note(f"Page: {html}")
     elif as_json:
-        emit(to_json(judged))
+        emit(formats.as_json([comparison]))
     else:
-        show(judged, console())
+        formats.print_comparisons([comparison], console())
 
 
 @app.command()

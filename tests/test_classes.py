@@ -91,7 +91,7 @@ def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) 
     (by_point,) = comparison.differences.values()
     (mcnemar,) = by_point["final"].mcnemar.values()
     assert mcnemar.only_variant != mcnemar.only_baseline
-    difference = by_point["final"].figures["accuracy"].difference.mean
+    difference = by_point["final"].metrics["accuracy"].difference.mean
     assert mcnemar.only_variant - mcnemar.only_baseline == pytest.approx(60 * difference)
     reading = insight.look(runs[0]).reading
     assert reading is not None

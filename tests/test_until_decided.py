@@ -14,10 +14,10 @@ from samples import only, result
 from test_cli import on_a_terminal
 from test_schedule import fail_with, results
 
+from attnexp.analysis.comparison import compare
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.report import formats
-from attnexp.report.comparison import compare
 from attnexp.report.html import page
 from attnexp.runs import manifest
 from attnexp.runs.declaration import Declaration

@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from attnexp.analysis.comparison import compare
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
 from attnexp.data import hub, sources
 from attnexp.report import formats, tables
-from attnexp.report.comparison import compare
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import default_label
 from attnexp.runs.result import Run
