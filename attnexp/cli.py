@@ -258,8 +258,8 @@ def report(
     """
     from attnexp.analysis.comparison import compare
     from attnexp.base.progress import note
-    from attnexp.inspect import predict
-    from attnexp.report import formats, insight, pictures
+    from attnexp.inspect import insight, predict
+    from attnexp.report import formats, pictures
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 

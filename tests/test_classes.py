@@ -14,11 +14,10 @@ from test_fast import BLOCK, reviews
 from test_html import Parsed, page
 
 from attnexp.config.compose import compose
-from attnexp.inspect import predict
+from attnexp.inspect import insight, predict
 from attnexp.model.classifier import build_model
 from attnexp.model.cost import of_model
 from attnexp.model.fast import take_fast_path
-from attnexp.report import insight
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import evaluate_run

@@ -22,8 +22,9 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.data import contrast
+from attnexp.inspect import insight
 from attnexp.model.classifier import build_model
-from attnexp.report import formats, html, inside, insight, tables
+from attnexp.report import formats, html, inside, tables
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.runs.weights import WEIGHTS, save_weights

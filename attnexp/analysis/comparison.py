@@ -108,7 +108,7 @@ class Comparison:
     metrics: dict[str, Metric]
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
-    """By variant, then by point; empty for a variant that shares no seed with the baseline."""
+    """Differences by variant and point; empty for a variant without a seed of the baseline's."""
     interactions: list[Interaction] = field(default_factory=list)
     """Interactions of a study of two crossed factors."""
     sequential: list[Sequential] = field(default_factory=list)

@@ -21,7 +21,7 @@ class Variant:
     published: dict[At, dict[str, float]]
     """Values of the published run, likewise; empty unless the variant is its experiment."""
     agreement: dict[At, dict[str, Agreement]]
-    """By epoch and metric: could the published value be that of one more seed?"""
+    """Whether each published value could be that of one more seed, by epoch and metric."""
     unlike_published: list[str]
     """Settings that differ from the published run's, as `key=value`."""
     best_epochs: list[int]
@@ -90,7 +90,7 @@ def summarise_variant(label: str, results: Results) -> Variant:
 def _agreement(
     values: Mapping[At, Mapping[str, float]], means: Mapping[At, Mapping[str, Mean]]
 ) -> dict[At, dict[str, Agreement]]:
-    """By epoch and metric: could K's value be that of one more seed? Empty below three seeds."""
+    """Whether each published value could be that of one more seed. Empty below three seeds."""
     found: dict[At, dict[str, Agreement]] = {}
     for at, row in values.items():
         if isinstance(at, int):

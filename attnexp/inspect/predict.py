@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.base.errors import UserError
-from attnexp.report import insight
-from attnexp.report.insight import Reading
+from attnexp.inspect import insight
+from attnexp.inspect.insight import Reading
 from attnexp.runs import store
 from attnexp.runs.result import Run
 

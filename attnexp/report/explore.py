@@ -9,9 +9,10 @@ from attnexp.analysis.variants import by_variant
 from attnexp.base import modules
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
-from attnexp.report import html, insight
+from attnexp.inspect import insight
+from attnexp.inspect.insight import Insight
+from attnexp.report import html
 from attnexp.report.inside import show_inside
-from attnexp.report.insight import Insight
 from attnexp.runs import store
 from attnexp.runs.result import Run
 

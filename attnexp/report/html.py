@@ -21,7 +21,8 @@ from attnexp.analysis.summary import Variant
 from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration
-from attnexp.report import cells, figures, formats, insight, tables
+from attnexp.inspect import insight
+from attnexp.report import cells, figures, formats, tables
 from attnexp.report.canvas import Figure
 from attnexp.report.inside import choose, show_inside
 from attnexp.runs.identity import default_label, settings

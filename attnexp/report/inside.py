@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from attnexp.analysis.variants import by_variant
 from attnexp.config.options import name_of
-from attnexp.report import figures, insight
+from attnexp.inspect import insight
+from attnexp.report import figures
 from attnexp.report.canvas import Figure
 from attnexp.runs.result import Run
 

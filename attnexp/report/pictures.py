@@ -6,7 +6,8 @@ from pathlib import Path
 from attnexp.analysis.comparison import Comparison
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
-from attnexp.report import canvas, figures, html, inside, insight
+from attnexp.inspect import insight
+from attnexp.report import canvas, figures, html, inside
 from attnexp.report.tables import where_measured
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import POINTS
