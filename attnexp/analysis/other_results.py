@@ -151,10 +151,10 @@ def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
     if "correct" not in row:
         answer, label = (_answer(where, number, row, name) for name in ("prediction", "label"))
         return answer == label
-    said = str(row["correct"]).strip().lower()
-    if said not in RIGHT + WRONG:
+    text = str(row["correct"]).strip().lower()
+    if text not in RIGHT + WRONG:
         raise UserError(f"{where}, result {number}: correct is {row['correct']!r}; write 1 or 0.")
-    return said in RIGHT
+    return text in RIGHT
 
 
 def _answer(where: str, number: int, row: Mapping[str, Any], column: str) -> str | float:

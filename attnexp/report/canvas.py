@@ -130,7 +130,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A plot with its words. key: index of its series, marker and label, for each series."""
+    """A plot with caption and legend. key: index, marker and label of each series."""
 
     picture: Picture
     alt: str
@@ -150,10 +150,10 @@ def stand_alone(pictures: Sequence[Picture], kind: str, *, title: Sequence[str])
         strip, *parts = figure.subfigures(
             len(heights), 1, height_ratios=heights, squeeze=False
         ).flat
-        for line, said in enumerate(title):
+        for line, words in enumerate(title):
             y = 1 - (16 * line + 6) / heights[0]
             weight = "normal" if line else "bold"
-            strip.text(0.02, y, printable(said), va="top", fontweight=weight, parse_math=False)
+            strip.text(0.02, y, printable(words), va="top", fontweight=weight, parse_math=False)
         for part, picture in zip(parts, pictures, strict=True):
             picture.paint(part, colours)
             if picture.key:

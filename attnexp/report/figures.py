@@ -30,11 +30,11 @@ DASHES = ("-", "-", (0, (4, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 """Dash patterns of series that have no markers."""
 
 BLUE, ORANGE = (0.20, 0.47, 0.80), (0.85, 0.42, 0.05)
-"""Heat maps are one hue fading into the page, whatever colour that has."""
+"""Hues of heat maps (red, green, blue), which fade into the background."""
 
 
 def together(variants: Sequence[Variant]) -> list[list[Variant]]:
-    """The baseline with up to `MAX_TOGETHER` others, as often as all of them need."""
+    """Variants in groups of up to `MAX_TOGETHER`, each with the baseline first."""
     baseline, *others = variants
     starts = range(0, max(len(others), 1), MAX_TOGETHER)
     return [[baseline, *others[start : start + MAX_TOGETHER]] for start in starts]
@@ -119,7 +119,7 @@ def by_seed(pairs: Sequence[Paired], *, limits: tuple[float, float]) -> Picture:
 
 
 def _quantiles(axes: "Axes", pairs: Sequence[Paired], colours: Colours) -> None:
-    """A line for each variant: the share of seeds whose difference is at most so large."""
+    """Draw the quantiles of the differences of each variant as a line."""
     shares = np.linspace(0, 1, 101)
     for place, pair in enumerate(pairs, start=1):
         values = [100 * value for value in pair.by_seed.values()]
@@ -135,9 +135,9 @@ def _quantiles(axes: "Axes", pairs: Sequence[Paired], colours: Colours) -> None:
 
 def _dots(axes: "Axes", pairs: Sequence[Paired], seeds: Sequence[str], colours: Colours) -> None:
     column = {seed: i for i, seed in enumerate(seeds)}
-    apart = min(0.18, 0.7 / len(pairs))
+    offset = min(0.18, 0.7 / len(pairs))
     for place, pair in enumerate(pairs, start=1):
-        x = [column[seed] + apart * (place - (len(pairs) + 1) / 2) for seed in pair.by_seed]
+        x = [column[seed] + offset * (place - (len(pairs) + 1) / 2) for seed in pair.by_seed]
         y = [100 * value for value in pair.by_seed.values()]
         colour = colours.series[place]
         axes.vlines(x, 0, y, color=colour, linewidth=1.2, alpha=0.6)
@@ -305,7 +305,7 @@ def _whole_numbers(axes: "Axes", last: int) -> None:
 
 
 def _text(axes: "Axes", x: float, y: float, text: str, **style: Any) -> None:
-    """x: a share of the width. A label is the user's: `$` is no math."""
+    """Write text; x is a fraction of the width. Labels are the user's: `$` is not math."""
     axes.text(
         x, y, printable(text), transform=axes.get_yaxis_transform(), parse_math=False, **style
     )

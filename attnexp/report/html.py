@@ -97,7 +97,7 @@ def write(
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
 ) -> None:
-    """Write the page, whole or not at all. Raises `UserError` where that cannot be done.
+    """Write the page atomically. Raises `UserError` if it cannot be written.
 
     More data than `MAX_BYTES_INSIDE` are written beside it: for `blog.html` into `blog_files/`, as
     browsers call what they save with a page.
@@ -117,7 +117,7 @@ def write(
 
 
 def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
-    """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
+    """Write a page and the files beside it. Raises `UserError` if they cannot be written."""
     folder = path.parent / f"{path.stem}_files"
     with writing(path, "--html FILE"):
         if beside:
@@ -169,7 +169,7 @@ def page(
 
 
 def render(name: str, *, prefix: str = "", **shown: Any) -> str:
-    """A template of this folder as text. All that is `shown` is escaped, but for pictures.
+    """Render a template of this folder. Everything in `shown` is escaped, except pictures.
 
     prefix: of the pictures' names, where several such texts stand on one page.
     """
@@ -381,7 +381,7 @@ def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFil
 
 
 def link(file: DataFile, beside: str = "") -> dict[str, str]:
-    """A link to a file in the folder `beside`, or one that carries it."""
+    """A link to a file in the folder `beside`, or a link with its content."""
     text = file.text.encode()
     return {
         "name": file.name,
@@ -394,6 +394,6 @@ def link(file: DataFile, beside: str = "") -> dict[str, str]:
 
 
 def _split(cell: str) -> tuple[str, str]:
-    """`84.24 ± 0.08` as the number and what is written smaller."""
+    """Split `84.24 ± 0.08` into the number and the part in smaller type."""
     head, *tail = re.split(r" (?=[±\[(])", cell, maxsplit=1)
     return head, "".join(tail)

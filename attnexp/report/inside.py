@@ -23,7 +23,7 @@ MAX_HEADS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelInternals:
-    """One run's model, ready for the template."""
+    """A model's reading, plots and missing parts, as the template needs them."""
 
     run: Run
     label: str
@@ -35,7 +35,7 @@ class ModelInternals:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to show but what is missing."""
+        """Whether there is nothing to show."""
         return self.attention is None and not self.table
 
 

@@ -13,14 +13,14 @@ from attnexp.runs.result import Run
 from attnexp.statistics.verdict import POINTS
 
 KINDS = ("svg", "pdf", "png")
-"""Kinds of files, as their names end."""
+"""Suffixes of the files that can be written."""
 
 MAX_VARIANTS = 40
 """Maximum number of variants in one picture: a taller one is neither legible nor a valid PNG."""
 
 
 def kind_of(path: Path) -> str:
-    """One of `KINDS`. Raises `UserError` for another end of the name."""
+    """The file's kind, one of `KINDS`. Raises `UserError` for any other suffix."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
@@ -36,7 +36,7 @@ def write(
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
 ) -> None:
-    """Write the file, whole or not at all. Raises `UserError` where that cannot be done.
+    """Write the file atomically. Raises `UserError` if it cannot be written.
 
     show: one of `SHOWN`. chosen: where one model is shown, whose; where empty, one of
     `inside.choose(runs)`, rather one with a table of positions. sentence: what it reads.
@@ -49,7 +49,7 @@ def write(
 
 
 Drawn = tuple[list[canvas.Picture], list[str]]
-"""Pictures below each other, and the lines of their title."""
+"""Pictures, stacked vertically, and the lines of their title."""
 
 
 def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
@@ -125,4 +125,4 @@ SHOWN: dict[str, Callable[[Comparison, Sequence[Run], str], Drawn]] = {
     "attention": _attention,
     "positions": _positions,
 }
-"""Functions that draw, by the word of `--show`."""
+"""Drawing functions, by the value of `--show`."""

@@ -1,6 +1,6 @@
 """Pictures for a terminal: learning curves, and differences as a forest plot.
 
-Nothing is said by colour alone: a letter stands for a variant, a word for a verdict.
+Colour never carries information alone: a letter marks a variant, a word a verdict.
 """
 
 import math
@@ -125,7 +125,7 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
 def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> Text:
     """Differences from the baseline with their intervals on one axis; empty where there are none.
 
-    Labels that cannot be told apart beside the axis stand above it.
+    Labels that become equal when shortened stand above their bars.
     """
     width = min(max(width, NARROWEST), WIDEST)
     every = [d for found in comparison.differences.values() for d in found.values()]
@@ -197,7 +197,7 @@ def _bar(background: Sequence[str], low: int, mean: int, high: int) -> str:
 
 
 def _ends(difference: Difference) -> tuple[float, float, float]:
-    """Low, mean and high in points; the mean thrice where one seed gives no interval."""
+    """Low, mean and high in points; three times the mean if one seed gives no interval."""
     pair = difference.metrics["accuracy"]
     mean = pair.difference.mean
     low, high = (mean if end is None else end for end in (pair.low, pair.high))
@@ -232,7 +232,7 @@ def _draw(
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the most, half a point apart at least."""
+    """Minimum and maximum, widened to a range of at least half a point."""
     low, high = min(values), max(values)
     missing = max(0.0, 0.5 - (high - low))
     return low - missing / 2, high + missing / 2
@@ -253,7 +253,7 @@ def _ticks(low: float, high: float, most: int, *, sign: str = "") -> dict[float,
 
 
 def _steps(smallest: Number) -> Iterator[Number]:
-    """1, 2, 5, 10, 20 and so on, times the smallest."""
+    """Step sizes 1, 2, 5, 10, 20, ... times the smallest."""
     while True:
         yield from (smallest, 2 * smallest, 5 * smallest)
         smallest *= 10
@@ -272,7 +272,7 @@ def _printable(label: str, ascii_only: bool) -> str:
 
 
 def shorten(label: str, width: int) -> str:
-    """At most that many cells: the middle goes, as variants differ at their ends."""
+    """Shorten to at most `width` cells by cutting the middle: variants differ at their ends."""
     if cell_len(label) <= width:
         return label
     head = width // 2
@@ -284,7 +284,7 @@ def _wrap(line: str, width: int, style: str) -> list[Text]:
 
 
 def _side_by_side(entries: Sequence[Text], width: int) -> list[Text]:
-    """Lines of as many entries as fit."""
+    """Entries joined into lines of at most `width` cells."""
     lines = [entries[0]]
     for entry in entries[1:]:
         if lines[-1].cell_len + 3 + entry.cell_len <= width:
