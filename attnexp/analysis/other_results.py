@@ -35,6 +35,9 @@ EXAMPLE = "example"
 RIGHT, WRONG = ("1", "1.0", "true"), ("0", "0.0", "false")
 """Accepted values in the column `correct`."""
 
+FRAME = "The frame"
+"""Name of a data frame in messages."""
+
 RESULT = "result"
 """Name of the one evaluation point of such results."""
 
@@ -94,10 +97,11 @@ def _results(
     values: Mapping[tuple[str, str], Mapping[str, float]],
     right: Mapping[tuple[str, str], Bits],
 ) -> Results:
-    """values: metrics by variant and seed."""
+    """values: metrics by variant and seed. Results of a data frame are called `results`."""
+    name = "results" if where == FRAME else Path(where).name.partition(".")[0]
     return Results(
         rows=[
-            Row(Path(where).name, "", variant, seed, RESULT, metric, value)
+            Row(name, "", variant, seed, RESULT, metric, value)
             for (variant, seed), metrics in values.items()
             for metric, value in metrics.items()
         ],
@@ -252,7 +256,7 @@ def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str,
         cells = given.rename(columns=str).astype(object)
         if twice := [*cells.columns[cells.columns.duplicated()]]:
             raise UserError(f"The frame has more than one column {twice[0]}. Leave one.")
-        where, rows = "The frame", cells.where(cells.notna(), None).to_dict("records")
+        where, rows = FRAME, cells.where(cells.notna(), None).to_dict("records")
     if not rows:
         raise UserError(f"{where} holds no result. A row is one run: variant, seed, its metrics.")
     return where, rows
