@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from attnexp.analysis.comparison import Comparison, Difference, compare
 from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.compose import compose
@@ -30,7 +31,7 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece, default, format_bounds
 from attnexp.config.schema import RunConfig, walk
 from attnexp.report import tables
-from attnexp.report.comparison import Comparison, Difference, compare
+from attnexp.report.cells import format_mean, format_size
 from attnexp.runs import manifest
 from attnexp.statistics.verdict import POINTS
 
@@ -105,7 +106,7 @@ def answers() -> Iterator[str]:
     yield "| positional encoding, against none | n | accuracy, points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        n, rest = _told(_compared(study), "pe", point)
+        n, rest = _format_difference(_compared(study), "pe", point)
         yield f"| {words} | {n} | {rest} |"
 
 
@@ -117,18 +118,18 @@ def differences(study: str) -> Iterator[str]:
     yield "|---|---|---:|---:|---:|---|"
     for variant in comparison.variants:
         for point in comparison.points:
-            accuracy = variant.points[point.name]["accuracy"]
-            shown, n, rest = tables.mean_and_sd(accuracy, POINTS.plain), accuracy.n, "– | –"
+            accuracy = variant.means[point]["accuracy"]
+            shown, n, rest = format_mean(accuracy, POINTS), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
-                n, rest = _told(comparison, variant.label, point.name)
+                n, rest = _format_difference(comparison, variant.label, point)
             if n != accuracy.n:
                 shown += f" ({accuracy.n} seeds)"
-            yield f"| {variant.label} | {point.name} | {shown} | {n} | {rest} |"
+            yield f"| {variant.label} | {point} | {shown} | {n} | {rest} |"
     for interaction in comparison.interactions:
         one, two, three, four = interaction.variants
         for name, difference in interaction.points.items():
             n, size = _size(difference)
-            said, _, _ = tables.in_words(interaction, difference).partition(":")
+            said, _, _ = tables.format_interaction(interaction, difference).partition(":")
             yield f"| ({one} − {two}) − ({three} − {four}) | {name} | – | {n} | {size} | {said} |"
 
 
@@ -139,9 +140,8 @@ def means(study: str) -> Iterator[str]:
     yield "|---|---|---:|---:|"
     for variant in comparison.variants:
         for point in comparison.points:
-            figure = variant.points[point.name]["accuracy"]
-            shown = tables.mean_and_sd(figure, POINTS.plain)
-            yield f"| {variant.label} | {point.name} | {shown} | {figure.n} |"
+            accuracy = variant.means[point]["accuracy"]
+            yield f"| {variant.label} | {point} | {format_mean(accuracy, POINTS)} | {accuracy.n} |"
 
 
 def _compared(study: str) -> Comparison:
@@ -149,25 +149,24 @@ def _compared(study: str) -> Comparison:
     return comparison
 
 
-def _told(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
+def _format_difference(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
     """Pairs; and in two cells the mean with its 95 % interval if there are two or more, and the
-    verdict. Of the last look where seeds were added until this was decided."""
+    verdict; those of the sequential test if seeds were added until it decided."""
     for study in comparison.sequential:
         decision = study.decisions.get(label)
         if study.point == point and decision is not None and decision.mean is not None:
             size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
-            return decision.n, f"{size} | {decision.verdict or 'open'}, look by look"
+            return decision.n, f"{size} | {decision.verdict or 'open'} (sequential test)"
     difference = comparison.differences[label][point]
     n, size = _size(difference)
-    verdict = "–" if n == 1 else difference.judgement.verdict  # one seed says nothing
+    verdict = "–" if n == 1 else difference.judgements["accuracy"].verdict  # one seed says nothing
     return n, f"{size} | {verdict}"
 
 
 def _size(difference: Difference) -> tuple[int, str]:
     """Pairs, and the mean with its 95 % interval if there are two or more."""
-    pair = difference.figures["accuracy"]
-    size = POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
-    return pair.difference.n, size
+    pair = difference.metrics["accuracy"]
+    return pair.difference.n, format_size(pair)
 
 
 def published() -> Iterator[str]:

@@ -13,8 +13,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from attnexp.analysis.results import correct
 from attnexp.base.errors import UserError
-from attnexp.report.comparison import correct
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import Run
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
+from attnexp.analysis.comparison import Comparison, compare
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.report import formats
-from attnexp.report.comparison import Comparison, compare
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 
@@ -65,5 +65,5 @@ def only(runs: list[Run]) -> Comparison:
 def printed(runs: list[Run]) -> str:
     """What a terminal of 80 columns is shown."""
     console = Console(file=io.StringIO(), width=80)
-    formats.show(compare(runs), console)
+    formats.print_comparisons(compare(runs), console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -8,15 +8,15 @@ import pytest
 from samples import result
 from test_kexue import SD, K, blog
 
+from attnexp.analysis import published
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Conclusion
 from attnexp.claims.run import CLAIMS
-from attnexp.report import kexue
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 
-K_NONE = [row["val_accuracy"] for row in kexue.FIGURES["none"]]
-K_PE = [row["val_accuracy"] for row in kexue.FIGURES["sinusoidal"]]
+K_NONE = [row["val_accuracy"] for row in published.EPOCHS["none"]]
+K_PE = [row["val_accuracy"] for row in published.EPOCHS["sinusoidal"]]
 
 
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:

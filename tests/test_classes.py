@@ -14,9 +14,9 @@ from test_fast import BLOCK, reviews
 from test_html import Parsed, page
 
 from attnexp.config.compose import compose
+from attnexp.inspect import insight, predict
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.model.cost import of_config
-from attnexp.report import insight, predict
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import evaluate_run
@@ -76,7 +76,7 @@ def test_a_text_is_given_a_class_by_its_name(tastes: Path) -> None:
         assert reading.label == label
         assert sum(reading.probabilities.values()) == pytest.approx(1)
         console = Console(file=io.StringIO(), width=80)
-        predict.show(reading, None, console)
+        predict.print_reading(reading, None, console)
         said = console.file.getvalue()  # type: ignore[attr-defined]
         assert said.startswith(f"{label} {reading.confidence:.4f}, ")
         assert predict.to_json(reading, None)["probabilities"] == reading.probabilities
@@ -89,7 +89,7 @@ def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) 
     (by_point,) = comparison.differences.values()
     (mcnemar,) = by_point["final"].mcnemar.values()
     assert mcnemar.only_variant != mcnemar.only_baseline
-    difference = by_point["final"].figures["accuracy"].difference.mean
+    difference = by_point["final"].metrics["accuracy"].difference.mean
     assert mcnemar.only_variant - mcnemar.only_baseline == pytest.approx(60 * difference)
     reading = insight.look(runs[0]).reading
     assert reading is not None

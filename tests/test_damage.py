@@ -14,7 +14,7 @@ from test_runs import planned
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.report import doctor
+from attnexp.inspect import doctor
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import RunResult, digest
 from attnexp.runs.weights import WEIGHTS, save_weights

@@ -19,7 +19,8 @@ from test_figures import blog
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.report import export, predict
+from attnexp.inspect import predict
+from attnexp.report import export
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.training.inputs import read_inputs

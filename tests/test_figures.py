@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from samples import but, only, result
 
-from attnexp.report import figures, tables
-from attnexp.report.comparison import Variant
+from attnexp.analysis.summary import Variant
+from attnexp.report import cells, figures
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired, paired
 
@@ -116,7 +116,7 @@ def test_long_labels_lose_their_middle() -> None:
     assert label.endswith("pe")
 
 
-@pytest.mark.parametrize("n", [1, 2, 45, tables.MOST_EACH])
+@pytest.mark.parametrize("n", [1, 2, 45, cells.MAX_SEEDS_SHOWN])
 def test_every_seed_has_a_dot(n: int) -> None:
     svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100)).inline(name="x", alt="")
     seeds = [text for text in texts(svg) if text.isdigit()]
@@ -129,7 +129,7 @@ def test_a_picture_of_many_seeds_grows_no_further() -> None:
     """Their quantiles are drawn: the least and the greatest difference stand at its ends."""
     drawn = [
         figures.by_seed([pair(n)], limits=(-100, 100)).inline(name="x", alt="")
-        for n in (tables.MOST_EACH + 1, 100, 1_000)
+        for n in (cells.MAX_SEEDS_SHOWN + 1, 100, 1_000)
     ]
     assert max(map(len, drawn)) < 1.2 * min(map(len, drawn)) < 20_000
     assert all("seeds, from the least difference to the greatest, %" in texts(s) for s in drawn)

@@ -17,13 +17,14 @@ import pytest
 import torch
 from test_figures import blog, made, renamed
 
+from attnexp.analysis.comparison import Comparison, compare
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.data import contrast
+from attnexp.inspect import insight
 from attnexp.model.classifier import build_model
-from attnexp.report import formats, html, insight, tables
-from attnexp.report.comparison import Comparison, compare
+from attnexp.report import formats, html, inside, tables
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.runs.weights import WEIGHTS, save_weights
@@ -310,7 +311,7 @@ def luminance(colour: str) -> float:
 
 
 def test_a_page_shows_two_models_side_by_side(trained: list[Run]) -> None:
-    assert html.choose(trained) == trained
+    assert inside.choose(trained) == trained
     text = Parsed(page(trained)).text
     assert "Inside two models" in text
     assert f"What is read: “{insight.SENTENCE}”." in text
@@ -335,10 +336,10 @@ def test_baselines_and_tables_of_positions_are_shown_before_others() -> None:
         made(name, 0, f"position={name}") for name in ("none", "rotary", "sinusoidal")
     )
     mean = made("mean", 0, "model=mean")
-    assert html.choose([mean, none, rotary, table]) == [none, table]
-    assert html.choose([none, mean, rotary]) == [none, rotary]
-    assert html.choose([mean, table]) == [table]
-    assert html.choose([mean]) == []
+    assert inside.choose([mean, none, rotary, table]) == [none, table]
+    assert inside.choose([none, mean, rotary]) == [none, rotary]
+    assert inside.choose([mean, table]) == [table]
+    assert inside.choose([mean]) == []
 
 
 def test_a_model_that_cannot_be_shown_says_why() -> None:

@@ -10,9 +10,9 @@ import pytest
 from conftest import Command, Refused
 from samples import only, printed, result
 
+from attnexp.analysis.comparison import compare
 from attnexp.base.errors import UserError
 from attnexp.report import formats, html
-from attnexp.report.comparison import compare
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Entry, Manifest
 from attnexp.runs.result import Run
@@ -58,11 +58,11 @@ def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> N
     assert interaction.baselines == {"position": "none", "scale": "scaled"}
     assert interaction.variants == ["pe_unscaled", "none_unscaled", "pe_scaled", "none_scaled"]
     found = interaction.points["final"]
-    assert [*found.figures["accuracy"].by_seed.values()] == pytest.approx(MORE)
-    assert found.figures["accuracy"].p == 2 / 2**6
-    assert found.judgement.verdict is Verdict.helps
+    assert [*found.metrics["accuracy"].by_seed.values()] == pytest.approx(MORE)
+    assert found.metrics["accuracy"].p == 2 / 2**6
+    assert found.judgements["accuracy"].verdict is Verdict.helps
     less = only(stored(tmp_path, more=[-extra for extra in MORE])).interactions[0]
-    assert less.points["final"].judgement.verdict is Verdict.hurts
+    assert less.points["final"].judgements["accuracy"].verdict is Verdict.hurts
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
     assert title.replace("_", r"\_").replace("−", "$-$") in formats.latex(comparisons)
     assert title in html.page(found, comparisons)
     assert max(map(len, terminal.splitlines())) <= 80
-    pair = comparisons[0].interactions[0].points["final"].figures["accuracy"]
+    pair = comparisons[0].interactions[0].points["final"].metrics["accuracy"]
     (row,) = [
         row
         for row in csv.DictReader(io.StringIO(formats.as_csv(comparisons)))
@@ -110,7 +110,7 @@ def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
         pair.difference.mean, pair.low, pair.high, pair.p,
     ]  # fmt: skip
     tree = json.loads(formats.as_json(comparisons))["comparisons"]
-    stored_pair = tree[0]["interactions"][0]["points"]["final"]["figures"]["accuracy"]
+    stored_pair = tree[0]["interactions"][0]["points"]["final"]["metrics"]["accuracy"]
     assert stored_pair["difference"]["mean"] == pair.difference.mean
 
 

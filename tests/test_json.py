@@ -13,13 +13,14 @@ from test_figures import blog
 from test_interaction import MORE, stored
 from test_judge import answers, write
 
+from attnexp.analysis.comparison import Sequential, compare
 from attnexp.config.compose import compose
 from attnexp.report import formats
-from attnexp.report.comparison import Sequential, compare
 from attnexp.runs import store
 from attnexp.statistics.sequential import decide, design
 from attnexp.training.run import train_run
 
+COMPARED = "attnexp sweep, attnexp report, attnexp judge"
 PAGE = (ROOT / "docs" / "json.md").read_text()
 PLAIN = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
          "object": (dict,), "list": (list,)}  # fmt: skip
@@ -89,8 +90,8 @@ def test_documents_are_as_the_page_says(
     two = ["sweep", *smoke, "position=none,learned"]
     for words, heading in [
         ([*two, "seed=0,1", "--dry-run"], "attnexp sweep --dry-run"),
-        (two, "attnexp sweep, attnexp report"),
-        (["report", "outputs"], "attnexp sweep, attnexp report"),
+        (two, COMPARED),
+        (["report", "outputs"], COMPARED),
         (["evaluate", run_dir], "attnexp evaluate"),
         (["predict", run_dir, "the plot was superb"], "attnexp predict"),
         (["config", "--cost"], "attnexp config --cost"),
@@ -98,7 +99,7 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
-        (["judge", write(tmp_path / "answers.csv", answers())], "attnexp judge"),
+        (["judge", write(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)
 
@@ -114,7 +115,7 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
         decisions=decide({"pe": MORE, "late": []}, plan),
     )  # fmt: skip
     document = json.loads(formats.as_json([crossed, replace(held, sequential=[study])]))
-    documented(document, "attnexp sweep, attnexp report")
+    documented(document, COMPARED)
 
 
 def test_every_field_has_a_meaning() -> None:

@@ -14,7 +14,9 @@ from conftest import Command, Json, Refused
 from samples import only, result
 from test_html import Parsed
 
-from attnexp.report.judge import judge_results, read
+from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.other_results import RESULT, judge_results, read_results
+from attnexp.analysis.results import Results
 
 ACCURACIES = {
     "none": [0.79, 0.80, 0.78, 0.79, 0.80, 0.81, 0.79],
@@ -42,7 +44,7 @@ def write(path: Path, found: list[dict[str, Any]]) -> Path:
 
 def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", rows())
-    (judged,) = judge_results(read(file, ["accuracy"]))
+    judged = judge_results(read_results(file, ["accuracy"]))
     runs = [
         result(label, seed, [value], "model.heads=4" if label == "none" else "model.heads=2")
         for label, values in ACCURACIES.items()
@@ -50,15 +52,25 @@ def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
     ]
     compared = only(runs)
     for label, found in compared.differences.items():
-        ours = found["final"]
-        assert judged.judgements[label] == ours.judgement
-        theirs = judged.differences[label]
-        assert theirs == ours.figures["accuracy"]
-    assert judged.judgements["pe"].verdict == "helps"
+        ours, theirs = found["final"], judged.differences[label][RESULT]
+        assert theirs.judgements == ours.judgements
+        assert theirs.metrics["accuracy"] == ours.metrics["accuracy"]
+    assert judged.differences["pe"][RESULT].judgements["accuracy"].verdict == "helps"
+
+
+def contents(results: Results) -> list[tuple[object, ...]]:
+    """Rows without the name of their file, then which examples are right."""
+    runs = dict.fromkeys((row.variant, row.seed) for row in results.rows)
+    right = [(*run, *bits.tolist()) for run in runs for bits in results.right(*run).values()]
+    return [*(row[1:] for row in results.rows), *right]
+
+
+def accuracies(results: Results, variant: str) -> dict[str, float]:
+    return results.metrics(variant, RESULT)["accuracy"]
 
 
 def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
-    expected = read(write(tmp_path / "a.csv", rows()))
+    expected = contents(read_results(write(tmp_path / "a.csv", rows())))
     frame = pd.DataFrame(rows())
     frame.to_csv(tmp_path / "b.csv", sep=";", index=False)
     frame.to_csv(tmp_path / "b.tsv.gz", sep="\t", index=False)
@@ -66,17 +78,17 @@ def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
     frame.to_json(tmp_path / "b.jsonl", orient="records", lines=True)
     frame.to_parquet(tmp_path / "b.parquet")
     frame.to_csv(tmp_path / "results", index=False)
-    found = [read(file) for file in sorted(tmp_path.iterdir())]
+    found = [contents(read_results(file)) for file in sorted(tmp_path.iterdir())]
     assert len(found) == 7
-    assert [read(frame), *found] == [expected] * 8
+    assert [contents(read_results(frame)), *found] == [expected] * 8
 
 
 def test_a_pipe_is_read(tmp_path: Path) -> None:
-    expected = read(write(tmp_path / "a.csv", rows()))
+    expected = contents(read_results(write(tmp_path / "a.csv", rows())))
     there, here = os.pipe()
     os.write(here, (tmp_path / "a.csv").read_bytes())
     os.close(here)
-    assert read(f"/dev/fd/{there}") == expected
+    assert contents(read_results(f"/dev/fd/{there}")) == expected
     os.close(there)
 
 
@@ -93,18 +105,17 @@ def answers() -> list[dict[str, Any]]:
 def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -> None:
     found = answers()
     file = write(tmp_path / "answers.csv", found)
-    results = read(file)
-    assert results.metrics["accuracy"]["pe"] == dict.fromkeys("012345", 0.5) | {"6": 1.0}
-    (judged,) = judge_results(results)
-    by_seed = judged.mcnemar["pe"]
+    results = read_results(file)
+    assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
+    by_seed = judge_results(results).differences["pe"][RESULT].mcnemar
     assert (by_seed["0"].only_variant, by_seed["0"].only_baseline) == (1, 0)
     assert (by_seed["6"].only_variant, by_seed["6"].p) == (6, 2 / 2**6)
     said = attnexp("judge", str(file)).stdout
     assert "McNemar p < 0.05 in 1 of 7 seeds" in " ".join(said.split())
     told = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
             for one in found]  # fmt: skip
-    assert read(write(file, told)) == results
-    assert read(pd.DataFrame(told)) == results
+    assert contents(read_results(write(file, told))) == contents(results)
+    assert contents(read_results(pd.DataFrame(told))) == contents(results)
 
 
 def test_a_page_has_every_verdict_cell_and_figure(
@@ -115,12 +126,15 @@ def test_a_page_has_every_verdict_cell_and_figure(
     done = attnexp(*words, "--html", "page.html")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Page: page.html\n")
     parsed = Parsed((tmp_path / "page.html").read_text("utf-8"))
-    for line in attnexp(*words).stdout.splitlines():
-        for cell in re.split("  +", line.strip()) if "against" not in line else []:
+    tables, plot, _ = attnexp(*words).stdout.partition("\nAccuracy minus none")
+    assert plot
+    for line in tables.splitlines():
+        for cell in re.split("  +", line.strip()):
             assert cell.strip("─") in parsed.text
     document = json.loads(attnexp(*words, "--json").stdout)
-    for metric in document["metrics"]:
-        for judgement in metric["judgements"].values():
+    (comparison,) = document["comparisons"]
+    for difference in comparison["differences"].values():
+        for judgement in difference[RESULT]["judgements"].values():
             assert judgement["line"] in parsed.text
     (href,) = [value for value in parsed.values("href") if value.startswith("data:application")]
     assert json.loads(base64.b64decode(href.partition(",")[2])) == document
@@ -130,35 +144,39 @@ def test_a_page_has_every_verdict_cell_and_figure(
 
 
 def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:
-    results = read(write(tmp_path / "a.csv", rows()))
+    results = read_results(write(tmp_path / "a.csv", rows()))
     said: dict[str, Any] = {"lower": ["loss"], "margins": ["loss=0.0025"]}
-    accuracy, loss = judge_results(results, **said)
+    judged = judge_results(results, **said)
     for label in ("pe", "rotary"):
-        one, other = accuracy.judgements[label], loss.judgements[label]
+        found = judged.differences[label][RESULT]
+        one, other = found.judgements["accuracy"], found.judgements["loss"]
         assert one.verdict is other.verdict
         assert one.p_holm == pytest.approx(other.p_holm)
-        assert accuracy.differences[label].difference.mean == pytest.approx(
-            -loss.differences[label].difference.mean
+        assert found.metrics["accuracy"].difference.mean == pytest.approx(
+            -found.metrics["loss"].difference.mean
         )
-    assert "points" not in loss.judgements["pe"].line
-    swapped, _ = judge_results(results, baseline="pe", **said)
-    assert list(swapped.variants) == ["pe", "none", "rotary"]
-    assert swapped.judgements["none"].verdict == "hurts"
+        assert "points" not in other.line
+    swapped = judge_results(results, baseline="pe", **said)
+    assert [variant.label for variant in swapped.variants] == ["pe", "none", "rotary"]
+    assert verdicts(swapped)["none"] == "hurts"
+
+
+def verdicts(judged: Comparison, metric: str = "accuracy") -> dict[str, str]:
+    found = judged.differences.items()
+    return {label: by_point[RESULT].judgements[metric].verdict for label, by_point in found}
 
 
 def test_a_metric_of_any_scale_gets_the_same_verdicts(tmp_path: Path) -> None:
     """In per cent, or a millionfold: only how differences are written changes."""
     for scale in (100, 1e6):
         scaled = [row | {"accuracy": scale * row["accuracy"]} for row in rows()]
-        (judged,) = judge_results(
-            read(write(tmp_path / "a.csv", scaled), ["accuracy"]),
+        judged = judge_results(
+            read_results(write(tmp_path / "a.csv", scaled), ["accuracy"]),
             higher=["accuracy"],
             margins=[str(0.0025 * scale)],
         )
-        (shares,) = judge_results(read(write(tmp_path / "a.csv", rows()), ["accuracy"]))
-        assert [found.verdict for found in judged.judgements.values()] == [
-            found.verdict for found in shares.judgements.values()
-        ]
+        shares = judge_results(read_results(write(tmp_path / "a.csv", rows()), ["accuracy"]))
+        assert verdicts(judged) == verdicts(shares)
 
 
 def test_the_command_prints_tables_of_80_columns_and_one_document(
@@ -171,9 +189,12 @@ def test_the_command_prints_tables_of_80_columns_and_one_document(
     assert "pe against none, accuracy: helps: +2.71 points" in done.stdout
     assert max(map(len, done.stdout.splitlines()[:-4])) <= 80
     found = attnexp_json(*words)
-    assert found["schema"] == 1
-    assert [each["metric"] for each in found["metrics"]] == ["accuracy", "loss"]
-    assert found["metrics"][0]["judgements"]["pe"]["verdict"] == "helps"
+    (comparison,) = found["comparisons"]
+    assert [*comparison["metrics"]] == ["accuracy", "loss"]
+    judged = comparison["differences"]["pe"][RESULT]["judgements"]
+    assert {name: judgement["verdict"] for name, judgement in judged.items()} == dict.fromkeys(
+        ("accuracy", "loss"), "helps"
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,10 +207,9 @@ def test_the_command_prints_tables_of_80_columns_and_one_document(
 )
 def test_which_way_is_better_is_asked_unless_the_name_says_it(metric: str, is_known: bool) -> None:
     frame = pd.DataFrame(rows()).rename(columns={"accuracy": metric})
-    results = read(frame, [metric])
+    results = read_results(frame, [metric])
     if is_known:
-        (judged,) = judge_results(results)
-        assert judged.judgements["pe"].verdict == "helps"
+        assert verdicts(judge_results(results), metric)["pe"] == "helps"
     else:
         with pytest.raises(ValueError, match=f"with --higher {metric}, or --lower {metric}"):
             judge_results(results)
@@ -198,9 +218,9 @@ def test_which_way_is_better_is_asked_unless_the_name_says_it(metric: str, is_kn
 def test_classes_may_be_written_as_any_number(tmp_path: Path) -> None:
     """A column of pandas with a gap anywhere turns 1 into 1.0."""
     found = [{"prediction": one.pop("correct"), "label": 1.0, **one} for one in answers()]
-    results = read(write(tmp_path / "answers.csv", found))
-    assert results.metrics["accuracy"]["pe"] == dict.fromkeys("012345", 0.5) | {"6": 1.0}
-    assert read(pd.DataFrame(found)) == results
+    results = read_results(write(tmp_path / "answers.csv", found))
+    assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
+    assert contents(read_results(pd.DataFrame(found))) == contents(results)
 
 
 GOOD = "variant,seed,accuracy\na,0,0.5\nb,0,0.6\n"
@@ -245,7 +265,7 @@ def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None
     if name != "missing.csv":
         (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=told):
-        judge_results(read(tmp_path / name))
+        judge_results(read_results(tmp_path / name))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from samples import but, only, printed, result
 
+from attnexp.analysis import published
+from attnexp.analysis.comparison import compare
+from attnexp.analysis.summary import PublishedComparison
 from attnexp.config.study import load_study
-from attnexp.report import formats, html, kexue
-from attnexp.report.comparison import compare
-from attnexp.report.kexue import Count
+from attnexp.report import formats, html
 from attnexp.runs.result import Run
 
 K = ("model.score.scale=false", "train.eps=1e-8")
@@ -24,11 +25,11 @@ SD = 0.002
 def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int = 5) -> Run:
     """A run whose figures are K's but for chance; its train losses may be moved."""
     run = result(label, seed, [0.8] * epochs, *words)
-    published = kexue.figures_for(run.result)
-    assert published is not None
+    k = published.epochs_for(run.result)
+    assert k is not None
     chance = random.Random(f"{label}{seed}")
     rows = []
-    for row, figures in zip(run.result.epochs, published, strict=False):
+    for row, figures in zip(run.result.epochs, k, strict=False):
         ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
         ours["train_loss"] += moved
         rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
@@ -44,7 +45,7 @@ def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
     ]
 
 
-def counted(found: list[Run]) -> dict[tuple[str, ...], Count]:
+def counted(found: list[Run]) -> dict[tuple[str, ...], PublishedComparison]:
     return {tuple(count.variants): count for count in only(found).agreement}
 
 
@@ -52,7 +53,7 @@ def test_ks_run_is_one_more_of_seeds_that_are_like_it() -> None:
     counts = counted(blog(10, *K))
     assert [*counts] == [("no_pe",), ("pe",), ("no_pe", "pe")]
     both = counts["no_pe", "pe"]
-    assert (both.n, both.num_figures, both.inside) == (10, 40, 40)
+    assert (both.n, both.num_values, both.inside) == (10, 40, 40)
     assert both.inside == counts["no_pe",].inside + counts["pe",].inside
     assert abs(both.furthest) == max(abs(count.furthest) for count in counts.values())
     assert both.unlike == []
@@ -63,7 +64,7 @@ def test_figures_that_are_elsewhere_are_outside_and_the_furthest_is_named() -> N
     both = counted(blog(10, *K, moved=20 * SD))["no_pe", "pe"]
     assert both.inside == 30
     assert both.furthest < -10
-    assert both.furthest_figure[2] == "train_loss"
+    assert both.furthest_value[2] == "train_loss"
 
 
 def test_our_own_runs_are_held_against_the_others_with_both_variants_of_a_seed() -> None:
@@ -124,29 +125,29 @@ def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
 )
 def test_another_experiment_is_never_held_against_k(words: list[str]) -> None:
     run = result("pe", 0, [0.8] * 5, PE, *K, *words).result
-    assert kexue.figures_for(run) is None
-    assert not kexue.is_k(run)
+    assert published.epochs_for(run) is None
+    assert not published.is_k(run)
 
 
 def test_other_data_under_the_name_of_imdb_are_never_held_against_k() -> None:
     run = result("pe", 0, [0.8] * 5, PE, *K).result
-    assert kexue.is_k(run)
+    assert published.is_k(run)
     for split in ("n_train", "n_test"):
         fewer = replace(run, data={**run.data, split: 1_000})
-        assert kexue.figures_for(fewer) is None
+        assert published.epochs_for(fewer) is None
 
 
 def test_shorter_and_longer_runs_are_held_for_the_epochs_that_both_have() -> None:
-    for epochs, num_figures in ((2, 8), (5, 20)):
+    for epochs, num_values in ((2, 8), (5, 20)):
         found = [like_k("a", seed, *K, epochs=epochs) for seed in range(3)]
-        assert counted(found)["a",].num_figures == num_figures
+        assert counted(found)["a",].num_values == num_values
 
 
 def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
     found = blog(4, *K, moved=20 * SD)
     comparisons = compare(found)
-    first = comparisons[0].variants[0].epochs[0]
-    outside = first.agreement["train_loss"]
+    first = comparisons[0].variants[0]
+    outside = first.agreement[1]["train_loss"]
     losses = [run.result.epochs[0].train_loss for run in found if run.label == "no_pe"]
     distance = (0.4090 - np.mean(losses)) / np.std(losses, ddof=1)
     assert outside.distance == pytest.approx(distance)
@@ -169,4 +170,4 @@ def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
     assert float(row["k"]) < float(row["k_low"]) < float(row["mean"]) < float(row["k_high"])
     tree = json.loads(formats.as_json(comparisons))["comparisons"]
     assert f"{tree[0]['agreement'][-1]['inside']} of 40" == count
-    assert tree[0]["variants"][0]["epochs"][0]["agreement"]["train_loss"]["inside"] is False
+    assert tree[0]["variants"][0]["agreement"]["1"]["train_loss"]["inside"] is False

@@ -59,7 +59,7 @@ def test_what_is_shown_is_what_the_command_prints(attnexp: Command, tmp_path: Pa
     RESULTS.to_csv(tmp_path / "results.csv", index=False)
     for given in (RESULTS, tmp_path / "results.csv", str(tmp_path / "results.csv")):
         judged = judge(given, lower="loss", margin=["0.01"])
-        assert judged[0].judgements["b"].verdict == "helps"
+        assert judged[0].differences["b"]["result"].judgements["loss"].verdict == "helps"
         printed = attnexp("judge", "results.csv", "--lower", "loss", "--margin", "0.01").stdout
         assert repr(judged) == printed
         html = judged._repr_html_()

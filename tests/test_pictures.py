@@ -11,7 +11,7 @@ from test_figures import blog, made
 from test_html import contrast_ratio
 
 from attnexp.base.errors import UserError
-from attnexp.report import figures, pictures
+from attnexp.report import canvas, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,11 +42,11 @@ def test_an_svg_says_what_it_shows_as_text_in_a_font_of_the_system(
     assert "system-ui" in text
     assert "DejaVu" not in text
     assert "var(--" not in text
-    assert not [colour for colour in figures.THEME if colour in text]
+    assert not [colour for colour in canvas.THEME if colour in text]
 
 
 def test_colours_are_legible_on_white_and_on_black() -> None:
-    colours = figures.FILE
+    colours = canvas.FILE
     for colour, least in [(colours.ink, 4.5), (colours.muted, 4.5)] + [
         (c, 3) for c in colours.series
     ]:
@@ -68,7 +68,7 @@ def test_the_command_offers_what_can_be_drawn(attnexp: Command) -> None:
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     alone = only([made("a", 0)])
-    many = only([made(f"v{i}", 0, "model.heads=4") for i in range(pictures.MOST + 1)])
+    many = only([made(f"v{i}", 0, "model.heads=4") for i in range(pictures.MAX_VARIANTS + 1)])
     mean = [made("a", 0, "model=mean")]
     for name, show, compared, runs, told in [
         ("a.gif", "curves", alone, [], ".svg, .pdf, .png"),

@@ -13,8 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from samples import only, result
 
-from attnexp.report import kexue, plots
-from attnexp.report.comparison import Comparison, compare
+from attnexp.analysis import published
+from attnexp.analysis.comparison import Comparison, compare
+from attnexp.report import plots
 
 WIDTHS = [60, 80, 120]
 PE = ("position=sinusoidal",)
@@ -137,7 +138,7 @@ def test_a_letter_is_higher_where_accuracy_is_and_righter_where_later(width: int
     rows = drawn(comparison, width)
     for letter, variant in zip("ab", comparison.variants, strict=True):
         found = places(rows, letter)
-        means = [epoch.figures["val_accuracy"].mean for epoch in variant.epochs]
+        means = [variant.means[epoch]["val_accuracy"].mean for epoch in variant.epochs]
         assert len(found) == len(means)
         heights = [-y for _, y in found]
         for i, j in ((i, j) for i in range(5) for j in range(5)):
@@ -170,10 +171,10 @@ def test_ks_points_are_capitals_at_their_height() -> None:
     comparison = blog()
     rows, text = drawn(comparison), both(comparison, 80)
     assert "K's published run, one seed" in text
-    kinds = list(kexue.FIGURES.values())
-    for letter, published in zip("AB", kinds, strict=True):
+    kinds = list(published.EPOCHS.values())
+    for letter, epochs in zip("AB", kinds, strict=True):
         found = places(rows, letter)
-        for (_, y), figures in zip(found, published, strict=True):
+        for (_, y), figures in zip(found, epochs, strict=True):
             levels = {i: float(m[1]) for i, line in enumerate(rows)
                       if (m := re.match(r"([\d.]+)┤", line))}  # fmt: skip
             (top, high), *_, (bottom, low) = levels.items()
@@ -226,7 +227,7 @@ def test_intervals_lie_on_the_axis(case: str, width: int) -> None:
 def test_numbers_and_verdicts_are_those_of_the_comparison(case: str) -> None:
     comparison = case_of(case)
     expected = [
-        (by_point[point.name].figures["accuracy"], by_point[point.name].judgement.verdict)
+        (by_point[point].metrics["accuracy"], by_point[point].judgements["accuracy"].verdict)
         for point in comparison.points
         for by_point in comparison.differences.values()
     ]
@@ -294,7 +295,7 @@ def test_show_writes_what_the_stream_can_take(encoding: str) -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding)
     comparison = relabelled(blog(), ["no ↔ pe", "位置"])
-    plots.show(comparison, Console(file=file, width=80))
+    plots.print_plots(comparison, Console(file=file, width=80))
     file.flush()
     text = raw.getvalue().decode(encoding)
     assert "\x1b" not in text
@@ -306,11 +307,11 @@ def test_show_writes_what_the_stream_can_take(encoding: str) -> None:
 
 def test_show_colours_a_terminal() -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="256")
-    plots.show(blog(), console)
+    plots.print_plots(blog(), console)
     assert "\x1b[" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_show_of_nothing_prints_nothing() -> None:
     console = Console(file=io.StringIO(), width=80)
-    plots.show(only([result("no_pe", 0, [0.8])]), console)
+    plots.print_plots(only([result("no_pe", 0, [0.8])]), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]

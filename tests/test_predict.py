@@ -13,7 +13,7 @@ from forked import PROGRAM
 from test_html import stored
 
 from attnexp.data import contrast
-from attnexp.report import insight
+from attnexp.inspect import insight
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 

@@ -11,9 +11,10 @@ import pytest
 from conftest import ROOT
 from samples import but, result
 
+from attnexp.analysis.comparison import compare
+from attnexp.analysis.results import correct
 from attnexp.base.errors import UserError
-from attnexp.report.comparison import compare, correct
-from attnexp.report.doctor import examine
+from attnexp.inspect.doctor import examine
 from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.weights import WEIGHTS

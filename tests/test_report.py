@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from samples import but, only, printed, result
 
-from attnexp.report import formats, kexue, tables
-from attnexp.report.comparison import compare
+from attnexp.analysis import published
+from attnexp.analysis.comparison import compare
+from attnexp.report import formats, tables
 from attnexp.runs import predictions, store
 from attnexp.runs.points import FIGURES
 from attnexp.runs.result import Evaluation, Run
@@ -33,30 +34,30 @@ def blog(*words: str) -> list[Run]:
 def test_peak_final_and_their_paired_differences_by_hand() -> None:
     comparison = only(blog())
     no_pe, pe = comparison.variants
-    assert no_pe.points["peak"]["accuracy"].mean == pytest.approx(0.841)
-    assert no_pe.points["peak"]["accuracy"].sd == pytest.approx(0.001)
-    assert no_pe.points["final"]["gap"].mean == pytest.approx(0.9 - 0.79)
+    assert no_pe.means["peak"]["accuracy"].mean == pytest.approx(0.841)
+    assert no_pe.means["peak"]["accuracy"].sd == pytest.approx(0.001)
+    assert no_pe.means["final"]["gap"].mean == pytest.approx(0.9 - 0.79)
     assert (no_pe.best_epochs, pe.best_epochs) == ([1, 1, 1], [2, 2, 2])
-    assert [epoch.epoch for epoch in pe.epochs] == [1, 2, 3, 4, 5]
-    assert pe.points["final"]["accuracy"].mean == pytest.approx(0.80)
+    assert pe.epochs == [1, 2, 3, 4, 5]
+    assert pe.means["final"]["accuracy"].mean == pytest.approx(0.80)
     found = comparison.differences["pe"]
-    peak = found["peak"].figures["accuracy"]
+    peak = found["peak"].metrics["accuracy"]
     assert peak.by_seed == pytest.approx({"0": 0.002, "1": 0.002, "2": 0.002})
-    assert found["final"].figures["accuracy"].difference.mean == pytest.approx(0.01)
-    assert set(found["final"].figures) == set(FIGURES)
+    assert found["final"].metrics["accuracy"].difference.mean == pytest.approx(0.01)
+    assert set(found["final"].metrics) == set(FIGURES)
 
 
 def test_points_are_declared_by_protocol() -> None:
     """blog: peak and final on test. holdout: test once at the chosen epoch, then held-out."""
-    assert list(only(blog()).variants[0].points) == ["peak", "final"]
+    assert list(only(blog()).points) == ["peak", "final"]
     held_out = only([
         but(r, test=Evaluation(
             loss=0.3, accuracy=0.5 + r.result.seed / 10, brier=0.1, ece=0.1, n=9))
         for r in blog("train=holdout")
     ])  # fmt: skip
-    assert list(held_out.variants[0].points) == ["chosen", "final"]
-    assert held_out.variants[0].points["chosen"]["accuracy"].mean == pytest.approx(0.6)
-    assert held_out.variants[0].points["final"]["accuracy"].mean == pytest.approx(0.79)
+    assert list(held_out.points) == ["chosen", "final"]
+    assert held_out.variants[0].means["chosen"]["accuracy"].mean == pytest.approx(0.6)
+    assert held_out.variants[0].means["final"]["accuracy"].mean == pytest.approx(0.79)
 
 
 def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_told() -> None:
@@ -68,11 +69,11 @@ def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_tol
         return found
 
     enough = only(results(6)).differences["pe"]["final"]
-    assert enough.judgement.verdict is Verdict.helps
-    assert enough.figures["accuracy"].p == 2 / 2**6
+    assert enough.judgements["accuracy"].verdict is Verdict.helps
+    assert enough.metrics["accuracy"].p == 2 / 2**6
     few = only(results(3)).differences["pe"]["final"]
-    assert few.judgement.verdict is Verdict.inconclusive
-    assert "6 seeds" in few.judgement.line
+    assert few.judgements["accuracy"].verdict is Verdict.inconclusive
+    assert "6 seeds" in few.judgements["accuracy"].line
     assert "helps" in printed(results(6))
 
 
@@ -80,7 +81,7 @@ def test_one_variant_under_two_names_is_no_difference() -> None:
     names = [result(name, seed, [0.8]) for seed in range(6) for name in "ab"]
     comparison = only(names)
     assert [variant.label for variant in comparison.variants] == ["a", "b"]
-    assert comparison.differences["b"]["final"].judgement.verdict is Verdict.equivalent
+    assert comparison.differences["b"]["final"].judgements["accuracy"].verdict is Verdict.equivalent
 
 
 def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
@@ -109,11 +110,13 @@ def test_seeds_apart_make_replicates_of_one_variant() -> None:
 
 def test_ks_figures_stand_beside_ks_experiment_only() -> None:
     no_pe, pe = only(blog()).variants
-    assert [epoch.k for epoch in no_pe.epochs] == kexue.FIGURES["none"]
-    assert pe.k == {"peak": 0.8447, "final": 0.8178}
+    assert [no_pe.published[epoch] for epoch in no_pe.epochs] == published.EPOCHS["none"]
+    assert (pe.published["peak"], pe.published["final"]) == (
+        {"accuracy": 0.8447},
+        {"accuracy": 0.8178},
+    )
     for variant in only(blog("model.heads=4")).variants:
-        assert not variant.k
-        assert all(epoch.k is None for epoch in variant.epochs)
+        assert variant.published == {}
 
 
 def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
@@ -159,15 +162,15 @@ def test_csv_and_json_hold_full_precision() -> None:
     rows = list(csv.DictReader(io.StringIO(formats.as_csv([comparison]))))
     at_peak = [r for r in rows if (r["variant"], r["point"]) == ("pe", "peak")]
     figure, difference = [r for r in at_peak if r["metric"] == "accuracy"]
-    assert float(figure["mean"]) == comparison.variants[1].points["peak"]["accuracy"].mean
+    assert float(figure["mean"]) == comparison.variants[1].means["peak"]["accuracy"].mean
     assert (figure["n"], figure["k"], figure["baseline"]) == ("3", "0.8447", "")
-    pair = comparison.differences["pe"]["peak"].figures["accuracy"]
+    pair = comparison.differences["pe"]["peak"].metrics["accuracy"]
     assert difference["baseline"] == "no_pe"
     assert float(difference["low"]) == pair.low
     assert float(difference["p"]) == pair.p
     tree = json.loads(formats.as_json([comparison]))["comparisons"]
-    figures = tree[0]["variants"][0]["points"]["peak"]["accuracy"]
-    assert figures["mean"] == comparison.variants[0].points["peak"]["accuracy"].mean
+    figures = tree[0]["variants"][0]["means"]["peak"]["accuracy"]
+    assert figures["mean"] == comparison.variants[0].means["peak"]["accuracy"].mean
 
 
 def test_latex_compiles_in_the_mind() -> None:

@@ -14,10 +14,10 @@ from samples import only, result
 from test_cli import on_a_terminal
 from test_schedule import fail_with, results
 
+from attnexp.analysis.comparison import compare
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.report import formats
-from attnexp.report.comparison import compare
 from attnexp.report.html import page
 from attnexp.runs import manifest
 from attnexp.runs.declaration import Declaration
@@ -86,7 +86,7 @@ def test_a_decided_variant_gets_no_more_seeds_and_the_baseline_goes_on(tmp_path:
     runs = manifest.load_runs([tmp_path / "mine"])
     compared = compare(runs)
     for text in (formats.markdown(compared), formats.latex(compared), page(runs, compared)):
-        assert "Decided look by look" in text
+        assert "Sequential test" in text
     dry = preview.preview_sweep(planned)
     assert (dry.at_most, len(dry.runs), sum(run.finished for run in dry.runs)) == (True, 24, 21)
 
@@ -240,9 +240,9 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     assert "look 1 of 1, 6 seeds:\n  fast: helps: " in done.stderr
     tables, _, _ = done.stdout.rpartition("\nResults: ")
     assert max(map(len, tables.splitlines())) <= 80
-    assert "Decided look by look on contrast (synthetic)" in tables
+    assert "Sequential test on contrast (synthetic)" in tables
     assert "is not for stopping" in tables
-    assert "fast against slow, peak, look by look: helps: " in " ".join(tables.split())
+    assert "fast against slow, peak (sequential test): helps: " in " ".join(tables.split())
     (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)["comparisons"]
     (study,) = comparison["sequential"]
     assert study["decisions"]["fast"]["verdict"] == "helps"

@@ -10,11 +10,12 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from attnexp.analysis import published
+from attnexp.analysis.comparison import compare
+from attnexp.analysis.variants import by_variant
 from attnexp.base.errors import UserError
 from attnexp.claims.claim import Conclusion, Finding, claim
 from attnexp.config.schema import flatten
-from attnexp.report import kexue
-from attnexp.report.comparison import by_variant, compare
 from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
@@ -68,14 +69,16 @@ def c20(results: Path) -> Finding:
 
     Its figures could be those of one more of our seeds.
     """
-    found = _variants(results, "blog", "no_pe", "pe", wanted=kexue.is_k, min_seeds=agreement.FEWEST)
+    found = _variants(
+        results, "blog", "no_pe", "pe", wanted=published.is_k, min_seeds=agreement.FEWEST
+    )
     if isinstance(found, Finding):
         return found
     (comparison,) = compare([run for group in found for run in group.values()])
     (count,) = (count for count in comparison.agreement if len(count.variants) == 2)
-    label, epoch, name = count.furthest_figure
+    label, epoch, name = count.furthest_value
     measured = (
-        f"{count.inside} of {count.num_figures} figures in the 95 % prediction interval of one "
+        f"{count.inside} of {count.num_values} figures in the 95 % prediction interval of one "
         f"more seed (38 expected, {INSIDE} needed), the furthest {abs(count.furthest):.1f} sd from "
         f"our mean ({label}, {name}, epoch {epoch})"
     )
@@ -109,7 +112,7 @@ def c22(results: Path) -> Finding:
 
     Accuracy is that of the final epoch, over-fitting the fall after the peak.
     """
-    found = _variants(results, "blog", "pe", "no_pe", wanted=kexue.is_k)
+    found = _variants(results, "blog", "pe", "no_pe", wanted=published.is_k)
     if isinstance(found, Finding):
         return found
     final = _difference(found[0], found[1], _final)

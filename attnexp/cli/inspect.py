@@ -78,7 +78,7 @@ def predict(
 
     Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
     """
-    from attnexp.report import predict
+    from attnexp.inspect import predict
 
     found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
     if as_json:
@@ -86,7 +86,7 @@ def predict(
         emit({"schema": predict.SCHEMA, "texts": texts})
     else:
         for reading in found:
-            predict.show(reading, head, console())
+            predict.print_reading(reading, head, console())
 
 
 @app.command()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 
+from attnexp.analysis import comparison, other_results, variants
+from attnexp.analysis.comparison import Comparison
 from attnexp.config.compose import compose
-from attnexp.report import comparison, formats
-from attnexp.report import judge as judging
-from attnexp.report.comparison import Comparison
-from attnexp.report.judge import Judged
+from attnexp.report.formats import print_comparisons
 from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.training.run import train_run
@@ -71,8 +70,10 @@ def load_runs(folder: Place, *more: Place) -> "DataFrame":
             "run": str(run.path),
             **asdict(row),
         }
-        for runs in comparison.arenas(manifest.load_runs([Path(one) for one in (folder, *more)]))
-        for label, group in comparison.by_variant(runs).items()
+        for runs in variants.comparison_groups(
+            manifest.load_runs([Path(one) for one in (folder, *more)])
+        )
+        for label, group in variants.by_variant(runs).items()
         for run in group
         for row in run.result.epochs
     )
@@ -84,7 +85,7 @@ def compare(folder: Place, *more: Place, margin: float = 0.25) -> Shown[Comparis
     margin: in percentage points of accuracy. Raises `UserError` where there is no finished run.
     """
     found = manifest.load_runs([Path(one) for one in (folder, *more)])
-    return Shown(comparison.compare(found, margin=margin / 100), formats.show)
+    return Shown(comparison.compare(found, margin=margin / 100), print_comparisons)
 
 
 def judge(
@@ -95,20 +96,20 @@ def judge(
     higher: Words = (),
     lower: Words = (),
     margin: Words = (),
-) -> Shown[Judged]:
-    """Compare results in a file or data frame as `attnexp judge` does; one item for each metric.
+) -> Shown[Comparison]:
+    """Compare results in a file or data frame as `attnexp judge` does.
 
     The options are the command's, as `lower="loss"` or `margin=["loss=0.01", "0.5"]`. Raises
     `UserError`.
     """
-    judged = judging.judge_results(
-        judging.read(results, _each(metric)),
+    compared = other_results.judge_results(
+        other_results.read_results(results, _each(metric)),
         baseline=baseline,
         higher=_each(higher),
         lower=_each(lower),
         margins=_each(margin),
     )
-    return Shown(judged, judging.show)
+    return Shown([compared], print_comparisons)
 
 
 def _each(words: Words) -> Sequence[str]:

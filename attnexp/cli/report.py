@@ -50,9 +50,10 @@ def report(
 
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
     """
+    from attnexp.analysis.comparison import compare
     from attnexp.base.progress import note
-    from attnexp.report import formats, insight, pictures, predict
-    from attnexp.report.comparison import compare
+    from attnexp.inspect import insight, predict
+    from attnexp.report import formats, pictures
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
@@ -94,7 +95,7 @@ def report(
             )
             note(f"Figure: {figure}")
     elif format == "table" and not as_json:
-        formats.show(compared, console())
+        formats.print_comparisons(compared, console())
     else:
         emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
     if left_out:
@@ -139,10 +140,11 @@ def judge(
 
     Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
     """
-    from attnexp.report.judge import judge_results, read, show, to_json
+    from attnexp.analysis.other_results import judge_results, read_results
+    from attnexp.report import formats
 
-    judged = judge_results(
-        read(file, metric or []),
+    comparison = judge_results(
+        read_results(file, metric or []),
         baseline=baseline,
         higher=higher or [],
         lower=lower or [],
@@ -150,14 +152,14 @@ def judge(
     )
     if html is not None:
         from attnexp.base.progress import note
-        from attnexp.report import judge_html
+        from attnexp.report.html import write
 
-        judge_html.write(html, judged)
+        write(html, [], [comparison])
         note(f"Page: {html}")
     elif as_json:
-        emit(to_json(judged))
+        emit(formats.as_json([comparison]))
     else:
-        show(judged, console())
+        formats.print_comparisons([comparison], console())
 
 
 @app.command()

@@ -124,13 +124,13 @@ def doctor(
 
     Example: attnexp doctor outputs
     """
-    from attnexp.report import doctor
+    from attnexp.inspect import doctor
 
     if folder is None:
-        around = doctor.look_around()
-        emit(around) if as_json else doctor.show(around, console())
+        around = doctor.describe_installation()
+        emit(around) if as_json else doctor.print_installation(around, console())
         return
     found = doctor.examine(folder)
-    emit(found) if as_json else doctor.show_tree(found, console())
+    emit(found) if as_json else doctor.print_tree(found, console())
     if found["troubles"]:
         stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)

@@ -32,8 +32,8 @@ def train(
     from attnexp.config.compose import compose
 
     config = compose(words)  # before torch is imported: a wrong word is answered at once
+    from attnexp.analysis.comparison import compare
     from attnexp.report import formats
-    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
@@ -41,7 +41,7 @@ def train(
     if as_json:
         emit({**result.to_json(), "folder": str(run_dir)})
     else:
-        formats.show(compare([Run(path=run_dir, result=result)]), console())
+        formats.print_comparisons(compare([Run(path=run_dir, result=result)]), console())
         emit(f"\nResults: {run_dir}")
 
 
@@ -104,8 +104,8 @@ def sweep(
 
     from contextlib import closing
 
+    from attnexp.analysis.comparison import compare
     from attnexp.report import formats
-    from attnexp.report.comparison import compare
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import run_sweep
@@ -123,7 +123,7 @@ def sweep(
     if as_json:
         emit(formats.as_json(compare(finished, margin=margin)))
     elif finished:
-        formats.show(compare(finished, margin=margin), console())
+        formats.print_comparisons(compare(finished, margin=margin), console())
         emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:

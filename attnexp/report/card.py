@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from attnexp.analysis.comparison import compare
 from attnexp.base.files import writing
 from attnexp.config.options import name_of
 from attnexp.data import sources
 from attnexp.report import formats, tables
-from attnexp.report.comparison import compare
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import default_label
 from attnexp.runs.result import Run

@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from attnexp.analysis.variants import by_variant
 from attnexp.base import modules
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
-from attnexp.report import html, insight
-from attnexp.report.comparison import by_variant
-from attnexp.report.insight import Insight
+from attnexp.inspect import insight
+from attnexp.inspect.insight import Insight
+from attnexp.report import html
+from attnexp.report.inside import show_inside
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
 HOST = "127.0.0.1"
-"""Nobody but this machine."""
+"""Address that only this machine reaches."""
 
 
 def serve(run_dirs: Sequence[Path], port: int) -> None:
@@ -34,9 +36,9 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
     ]
 
     def shown(text: str) -> list[str]:
-        """HTML for each model."""
+        """HTML of each model."""
         return [
-            html.render("inside.html", prefix=f"m{i}", inside=html.inside(run, label, look))
+            html.render("inside.html", prefix=f"m{i}", inside=show_inside(run, label, look))
             for i, (run, label, read) in enumerate(models)
             for look in [Insight(reading=read(text))]
         ]
@@ -82,7 +84,7 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
 
 
 def _expect_free(port: int) -> None:
-    """Raise `UserError` where somebody listens: the server itself would only log it."""
+    """Raise `UserError` if the port is taken, which the server itself would only log."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

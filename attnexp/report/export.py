@@ -15,11 +15,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from attnexp.analysis.variants import by_variant
 from attnexp.base import modules, progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import flatten
 from attnexp.report import card
-from attnexp.report.comparison import by_variant
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnexp.analysis.comparison import SCHEMA, Comparison, Difference
+from attnexp.analysis.summary import Variant
 from attnexp.report import plots
-from attnexp.report.comparison import Comparison, Difference, Variant
 from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
 from attnexp.statistics.verdict import Verdict
-
-SCHEMA = 1
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
@@ -25,26 +24,21 @@ CSV_COLUMNS = (
 )
 
 
-def show(comparisons: Sequence[Comparison], console: Console) -> None:
-    """Print tables and pictures to a terminal or a pipe, the verdicts last, next to the prompt."""
+def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
+    """Print tables and plots to a terminal or a pipe, the verdicts last, next to the prompt."""
     for comparison in comparisons:
         for table in tables(comparison):
             console.print()
-            show_table(table, console)
-        plots.show(comparison, console)
+            print_table(table, console)
+        plots.print_plots(comparison, console)
     for comparison in comparisons:
         console.print()
-        show_verdicts(verdicts(comparison), console)
+        for where, verdict, line in verdicts(comparison):
+            word, _, grounds = line.partition(":")
+            style = VERDICT_STYLES[verdict or Verdict.inconclusive]
+            console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
         for line in comparison.diverged:
             console.print(Text(line, style="bold red"))
-
-
-def show_verdicts(found: Iterable[tuple[str, Verdict | None, str]], console: Console) -> None:
-    """A line each, as `tables.verdicts` gives them."""
-    for where, verdict, line in found:
-        word, _, grounds = line.partition(":")
-        style = VERDICT_STYLES[verdict or Verdict.inconclusive]
-        console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -58,7 +52,7 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """One, under its title and with its notes."""
+    """A table under its title, with its notes."""
     lines = [
         *(f"**{table.title}**", "", _row(table.columns)),
         _row(["---", *["---:"] * (len(table.columns) - 1)]),
@@ -69,7 +63,7 @@ def markdown_table(table: Table) -> str:
 
 
 def markdown_verdicts(comparison: Comparison) -> str:
-    """A list; empty where nothing is compared."""
+    """Verdicts as a list; empty if nothing is compared."""
     return "\n".join(f"- {where}: **{line}**" for where, _, line in verdicts(comparison))
 
 
@@ -99,9 +93,9 @@ def latex(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One line for each figure, in long form for a data frame.
+    """One line for each value, in long form for a data frame.
 
-    A line with a `baseline` is a paired difference; its low and high are the 95 % interval. Of an
+    A line with a `baseline` is a paired difference; its low and high are the 95 % interval. For an
     interaction both are differences themselves. k_low and k_high are the 95 % prediction interval
     of one more seed, k_distance is that of k from the mean in standard deviations.
     """
@@ -111,57 +105,50 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
     for comparison in comparisons:
         start = {"data": comparison.data, "protocol": comparison.protocol}
         for variant in comparison.variants:
-            for row in _figures(variant):
+            for row in _mean_rows(variant):
                 writer.writerow({**start, "variant": variant.label, **row})
         baseline = comparison.variants[0].label
-        for label, found in comparison.differences.items():
-            for point, difference in found.items():
-                for row in _differences(difference):
-                    where = {"variant": label, "baseline": baseline, "point": point}
-                    writer.writerow({**start, **where, **row})
+        compared = [(label, baseline, found) for label, found in comparison.differences.items()]
         for interaction in comparison.interactions:
             one, two, three, four = interaction.variants
-            for point, difference in interaction.points.items():
-                for row in _differences(difference):
-                    where = {"variant": f"{one} − {two}", "baseline": f"{three} − {four}"}
-                    writer.writerow({**start, **where, "point": point, **row})
+            compared.append((f"{one} − {two}", f"{three} − {four}", interaction.points))
+        for label, other, found in compared:
+            for point, difference in found.items():
+                for row in _difference_rows(difference):
+                    where = {"variant": label, "baseline": other, "point": point}
+                    writer.writerow({**start, **where, **row})
     return file.getvalue()
 
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    found = [asdict(comparison) for comparison in comparisons]
+    found = [comparison.to_json() for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
 
 TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
-"""What makes a text, by the name of the format."""
+"""Functions that write each format, by its name."""
 
 
-def _figures(variant: Variant) -> list[dict[str, object]]:
+def _mean_rows(variant: Variant) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for epoch in variant.epochs:
-        for name, figure in epoch.figures.items():
-            row = {"epoch": epoch.epoch, "metric": name, **asdict(figure)}
-            if epoch.k:
-                row["k"] = epoch.k.get(name)
-            if name in epoch.agreement:
-                found = epoch.agreement[name]
+    for at, means in variant.means.items():
+        for name, mean in means.items():
+            published = variant.published.get(at, {}).get(name)
+            place = {"epoch" if isinstance(at, int) else "point": at}
+            row = {**place, "metric": name, **asdict(mean), "k": published}
+            if found := variant.agreement.get(at, {}).get(name):
                 row |= {"k_low": found.low, "k_high": found.high, "k_distance": found.distance}
             rows.append(row)
-    for point, figures in variant.points.items():
-        for name, figure in figures.items():
-            published = variant.k.get(point) if name == "accuracy" else None
-            rows.append({"point": point, "metric": name, "k": published, **asdict(figure)})
     return rows
 
 
-def _differences(difference: Difference) -> list[dict[str, object]]:
+def _difference_rows(difference: Difference) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for name, pair in difference.figures.items():
+    for name, pair in difference.metrics.items():
         row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
-        if name == "accuracy":  # what was declared to be tested
-            judgement = difference.judgement
+        if name in difference.judgements:
+            judgement = difference.judgements[name]
             row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}
         rows.append(row)
     return rows
@@ -187,8 +174,8 @@ def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(_latex(cell) for cell in cells) + r" \\"
 
 
-def show_table(table: Table, console: Console) -> None:
-    """A title, its cells and its notes."""
+def print_table(table: Table, console: Console) -> None:
+    """Print a title, cells and notes."""
     view = RichTable(
         box=box.SIMPLE_HEAD,
         show_edge=False,

@@ -1,115 +1,90 @@
-"""A comparison as one HTML page that needs no network and no scripts. It carries its data; those of
-large studies lie in a folder beside it.
+"""Comparisons as one HTML page that needs no network and no scripts.
 
-`page.html` is the template; what it shows is gathered here. Labels and command lines are the
-user's, so everything is escaped but the pictures, which `figures.py` makes safe.
+It carries its data; those of large studies lie in a folder beside it. `page.html` is the template
+of `attnexp report` and `attnexp judge`; its contents are gathered here. Labels and command lines
+are the user's, so everything is escaped but the plots, which `canvas.py` makes safe.
 """
 
 import base64
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from numpy.typing import NDArray
-
+from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.summary import Variant
+from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration
-from attnexp.config.options import name_of
-from attnexp.config.pieces import foreign_code
-from attnexp.report import comparison as comparing
-from attnexp.report import figures, formats, insight, tables
-from attnexp.report.comparison import Comparison, Variant
+from attnexp.inspect import insight
+from attnexp.report import cells, figures, formats, tables
+from attnexp.report.canvas import Figure
+from attnexp.report.inside import choose, show_inside
 from attnexp.runs.identity import default_label, settings
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired
-from attnexp.statistics.verdict import POINTS
 
 CURVES = {
     "val_accuracy": "Validation accuracy, %",
     "val_loss": "Validation loss, nats",
     "train_loss": "Train loss (running mean, dropout on), nats",
 }
-"""Metrics of an epoch that are drawn."""
+"""Titles of the learning curves, by metric."""
 
 MARKS = "●■◆▲▼"
-"""What `figures.MARKERS` look like."""
+"""Text symbols for `canvas.MARKERS`."""
 
-DASHES = ("", "──", "– –", "···", "–·–")
-"""Likewise `figures.DASHES`."""
-
-MOST_HEADS = 8
-"""Maps of single heads that are drawn."""
-
-MOST_INSIDE = 1_000_000
-"""Bytes of data that a page carries: some 200 runs of five epochs."""
+MAX_BYTES_INSIDE = 1_000_000
+"""Maximum size of the data inside a page: some 200 runs of five epochs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
-    """A picture with its words; key: (place in `figures.SERIES`, mark, what they stand for)."""
-
-    picture: figures.Picture
-    alt: str
-    """The picture in words, for who does not see it."""
-    caption: str
-    key: list[tuple[int, str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arena:
-    """One comparison, ready for the template."""
+class Group:
+    """A comparison with its plots and, for our own runs, their configuration."""
 
     anchor: str
     comparison: Comparison
-    forest: Figure | None
+    forests: dict[str, Figure]
+    """Forest plots by metric; empty if nothing is compared."""
     curves: list[Figure]
     by_seed: list[Figure]
     config: str
-    """The baseline's, as YAML."""
+    """Configuration of the baseline as YAML; empty for other trainers' results."""
     differing: list[tuple[str, list[str]]]
-    """For every other variant, `key: value` where it is not the baseline's."""
+    """For every other variant, the settings that differ from the baseline's."""
     provenance: list[tuple[str, list[str]]]
 
     @property
     def protocol(self) -> str:
         """How validation was done."""
-        if self.comparison.protocol == "blog":
-            return "validated on test: the peak is optimistic"
-        return "validated on held-out train data; the test set was touched once"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inside:
-    """One run's model, ready for the template."""
-
-    run: Run
-    label: str
-    """Of its variant."""
-    look: insight.Insight
-    attention: Figure | None
-    heads: list[Figure]
-    table: list[Figure]
+        return {
+            "blog": "validated on test: the peak is optimistic",
+            "holdout": "validated on held-out train data; the test set was touched once",
+        }.get(self.comparison.protocol, "results measured by others")
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to show but what is missing."""
-        return self.attention is None and not self.table
+    def margins(self) -> str:
+        """Margins of the judged metrics: `0.25 points`."""
+        judged = self.comparison.judged
+        names = [f" for {name}" if len(judged) > 1 else "" for name in judged]
+        return ", ".join(
+            f"{metric.unit.margin(metric.margin)}{metric.unit.name}{name}"
+            for name, metric in zip(names, judged.values(), strict=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFile:
-    """Some of the data that a page was made of."""
+    """A file with data that a page was made of."""
 
     name: str
     kind: str
-    """Its media type."""
+    """Media type."""
     text: str
     about: str
 
@@ -122,13 +97,13 @@ def write(
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
 ) -> None:
-    """Write the page, whole or not at all. Raises `UserError` where that cannot be done.
+    """Write the page atomically. Raises `UserError` if it cannot be written.
 
-    More than `MOST_INSIDE` of data are written beside it: of `blog.html` into `blog_files/`, as
+    More data than `MAX_BYTES_INSIDE` are written beside it: for `blog.html` into `blog_files/`, as
     browsers call what they save with a page.
     """
     files = data(runs, comparisons)
-    large = sum(len(file.text) for file in files) > MOST_INSIDE
+    large = sum(len(file.text) for file in files) > MAX_BYTES_INSIDE
     folder = path.parent / f"{path.stem}_files"
     text = page(
         runs,
@@ -142,7 +117,7 @@ def write(
 
 
 def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
-    """Write a page, and files that lie beside it. Raises `UserError` where that cannot be done."""
+    """Write a page and the files beside it. Raises `UserError` if they cannot be written."""
     folder = path.parent / f"{path.stem}_files"
     with writing(path, "--html FILE"):
         if beside:
@@ -165,27 +140,28 @@ def page(
 ) -> str:
     """The page as text: the same runs give the same bytes.
 
-    runs: those that `comparisons` was made of. chosen: whose attention to show, side by side;
-    `choose(runs)` where empty. sentence: what they read. files: what `data` gave, asked for here
-    where empty. beside: the folder that holds them; the page itself does where empty.
+    runs: those that `comparisons` was made of; empty for other trainers' results. chosen: runs
+    whose attention is shown, side by side; `choose(runs)` if empty. sentence: the text that they
+    read. files: the result of `data`, computed if empty. beside: folder of these files; empty if
+    the page carries them.
     """
-    groups = comparing.arenas(runs)
-    arenas = [
-        _arena(comparison, group, f"arena{i}")
-        for i, (comparison, group) in enumerate(zip(comparisons, groups, strict=True), start=1)
+    by_group = comparison_groups(runs) or [[] for _ in comparisons]
+    groups = [
+        _group(comparison, group, f"group{i}")
+        for i, (comparison, group) in enumerate(zip(comparisons, by_group, strict=True), start=1)
     ]
     insides = [
-        inside(run, _label(run, groups), insight.look(run, sentence))
+        show_inside(run, _label(run, by_group), insight.look(run, sentence))
         for run in chosen or choose(runs)
     ]
     return render(
         "page.html",
-        title=_title(arenas),
+        title=_title(groups),
         num_runs=len(runs),
-        arenas=arenas,
+        groups=groups,
         insides=insides,
         sentence=sentence,
-        points=dict.fromkeys(point for arena in arenas for point in arena.comparison.points),
+        points={k: v for group in groups for k, v in group.comparison.points.items()},
         tables=tables,
         downloads=[link(file, beside) for file in files or data(runs, comparisons)],
         beside=beside,
@@ -193,7 +169,7 @@ def page(
 
 
 def render(name: str, *, prefix: str = "", **shown: Any) -> str:
-    """A template of this folder as text. All that is `shown` is escaped, but for pictures.
+    """Render a template of this folder. Everything in `shown` is escaped, except pictures.
 
     prefix: of the pictures' names, where several such texts stand on one page.
     """
@@ -214,195 +190,116 @@ def render(name: str, *, prefix: str = "", **shown: Any) -> str:
     return environment.get_template(name).render(shown)
 
 
-def choose(runs: Sequence[Run]) -> list[Run]:
-    """Two runs at most whose attention to show: the first of the first variant that has any, and
-    that of another, with a table of positions if there is one. Of runs whose model needs nobody
-    else's code."""
-    firsts = [group[0] for group in comparing.by_variant(runs).values()]
-    looking = [
-        run for run in firsts
-        if insight.has_attention(run) and not foreign_code(run.result.config)
-    ]  # fmt: skip
-    return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
-
-
 def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
-    """What the tables call the variant of a run."""
+    """Name of the variant of a run in the tables."""
     for group in groups:
-        for label, runs in comparing.by_variant(group).items():
+        for label, runs in by_variant(group).items():
             if chosen.result.run_id in (run.result.run_id for run in runs):
                 return label
     return default_label(chosen.result.config)
 
 
-def _title(arenas: Sequence[Arena]) -> str:
-    num_variants = sum(len(arena.comparison.variants) for arena in arenas)
-    where = ", ".join(dict.fromkeys(arena.comparison.title for arena in arenas))
-    baseline, *others = (variant.label for variant in arenas[0].comparison.variants)
-    if len(arenas) > 1:
+def _title(groups: Sequence[Group]) -> str:
+    num_variants = sum(len(group.comparison.variants) for group in groups)
+    where = ", ".join(dict.fromkeys(group.comparison.title for group in groups))
+    baseline, *others = (variant.label for variant in groups[0].comparison.variants)
+    if len(groups) > 1:
         return f"{num_variants} variants on {where}"
     if len(others) > 1:
         return f"{len(others)} variants against {baseline} on {where}"
     return f"{' against '.join([*others, baseline])} on {where}"
 
 
-def _arena(comparison: Comparison, runs: Sequence[Run], anchor: str) -> Arena:
-    configs = {label: group[0].result.config for label, group in comparing.by_variant(runs).items()}
-    baseline, *others = configs.values()
-    return Arena(
+def _group(comparison: Comparison, runs: Sequence[Run], anchor: str) -> Group:
+    variants = by_variant(runs)
+    configs = {label: group[0].result.config for label, group in variants.items()}
+    baseline = next(iter(configs.values()), {})
+    return Group(
         anchor=anchor,
         comparison=comparison,
-        forest=_forest(comparison),
+        forests={metric: _forest(comparison, metric) for metric in comparison.judged}
+        if any(comparison.differences.values())
+        else {},
         curves=list(_curves(comparison)),
         by_seed=list(_by_seed(comparison)),
-        config=_yaml(baseline),
+        config=_yaml(baseline) if baseline else "",
         differing=[
-            (label, _differing(config, baseline))
-            for label, config in zip(list(configs)[1:], others, strict=True)
+            (label, _differing(config, baseline)) for label, config in list(configs.items())[1:]
         ],
-        provenance=_provenance(runs),
+        provenance=_provenance(runs) if runs else [],
     )
 
 
-def _forest(comparison: Comparison) -> Figure | None:
-    if not any(comparison.differences.values()):
-        return None
+def _forest(comparison: Comparison, metric: str) -> Figure:
+    how = comparison.metrics[metric]
     lines = [
-        f"{label}, {point}: {difference.judgement.line}"
+        f"{label}, {tables.heading(comparison, metric, point)}: {judgement.line}"
         for label, found in comparison.differences.items()
         for point, difference in found.items()
+        for judgement in [difference.judgements[metric]]
     ]
     return Figure(
-        picture=figures.forest(comparison),
+        picture=figures.forest(comparison, metric),
         alt="Forest plot of the differences. " + ". ".join(lines),
         caption=(
-            f"Mean difference of accuracy from {comparison.variants[0].label} with its 95 % "
-            f"interval. Shaded: ± {POINTS.margin(comparison.margin)} points, declared not to "
+            f"Mean difference of {metric} from {comparison.variants[0].label} with its 95 % "
+            f"interval. Shaded: ± {how.unit.margin(how.margin)}{how.unit.name}, declared not to "
             f"matter."
         ),
     )
 
 
 def _curves(comparison: Comparison) -> Iterator[Figure]:
+    if not comparison.variants[0].epochs:
+        return
     for variants in figures.together(comparison.variants):
         for metric, title in CURVES.items():
             yield Figure(
                 picture=figures.learning(variants, metric),
-                alt=_curve_in_words(variants, metric, title),
+                alt=_describe_curve(variants, metric, title),
                 caption=title,
                 key=[(i, MARKS[i], variant.label) for i, variant in enumerate(variants)],
             )
 
 
-def _curve_in_words(variants: Sequence[Variant], metric: str, title: str) -> str:
-    said = []
+def _describe_curve(variants: Sequence[Variant], metric: str, title: str) -> str:
+    lines = []
     for variant in variants:
-        first, last = (variant.epochs[i].figures[metric].mean for i in (0, -1))
+        first, last = (variant.means[variant.epochs[i]][metric].mean for i in (0, -1))
         scale, digits = (100, 2) if metric.endswith("accuracy") else (1, 4)
-        said.append(f"{variant.label} from {scale * first:.{digits}f} to {scale * last:.{digits}f}")
-    return f"{title}, from the first epoch to the last: {'; '.join(said)}."
+        lines.append(
+            f"{variant.label} from {scale * first:.{digits}f} to {scale * last:.{digits}f}"
+        )
+    return f"{title}, from the first epoch to the last: {'; '.join(lines)}."
 
 
 def _by_seed(comparison: Comparison) -> Iterator[Figure]:
+    if not comparison.has_accuracy:
+        return
     limits = figures.limits(comparison)
     for baseline, *others in figures.together(comparison.variants):
         for point in comparison.points:
-            found = [
-                (variant.label, comparison.differences[variant.label][point.name])
+            pairs = {
+                variant.label: comparison.differences[variant.label][point].metrics["accuracy"]
                 for variant in others
-                if point.name in comparison.differences[variant.label]
-            ]
-            if not found:
+                if point in comparison.differences[variant.label]
+            }
+            if not pairs:
                 continue
-            pairs = [difference.figures["accuracy"] for _, difference in found]
-            said = [
-                f"{label}: {_each(pair)}" for (label, _), pair in zip(found, pairs, strict=True)
-            ]
+            lines = [f"{label}: {_each(pair)}" for label, pair in pairs.items()]
+            where = tables.heading(comparison, "accuracy", point)
             yield Figure(
-                picture=figures.by_seed(pairs, limits=limits),
-                alt=f"Difference of accuracy at {point.name}, by seed. {'; '.join(said)}.",
-                caption=f"Difference from {baseline.label} at {point.name}, seed by seed",
-                key=[(i, MARKS[i], label) for i, (label, _) in enumerate(found, start=1)],
+                picture=figures.by_seed([*pairs.values()], limits=limits),
+                alt=f"Difference of accuracy at {where}, by seed. {'; '.join(lines)}.",
+                caption=f"Difference from {baseline.label} at {where}, seed by seed",
+                key=[(i, MARKS[i], label) for i, label in enumerate(pairs, start=1)],
             )
 
 
 def _each(pair: Paired) -> str:
-    if len(pair.by_seed) > tables.MOST_EACH:
-        return tables.by_seed(pair)
+    if len(pair.by_seed) > cells.MAX_SEEDS_SHOWN:
+        return cells.format_by_seed(pair)
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
-
-
-def inside(run: Run, label: str, look: insight.Insight) -> Inside:
-    """A run's model with its pictures."""
-    reading, heads = look.reading, []
-    seen = reading.attention if reading else None
-    overall = None
-    if reading is not None and seen is not None:
-        overall = Figure(
-            picture=figures.attention(seen.weights.mean(axis=0), reading.marked),
-            alt=f"Attention among the words of the sentence, mean over heads. "
-            f"{_strongest(seen.weights.mean(axis=0), reading.marked)}",
-            caption=f"Mean over {len(seen.weights)} heads",
-        )
-        heads = [
-            Figure(
-                picture=figures.head(weights),
-                alt=f"Head {i}. {_strongest(weights, reading.marked)}",
-                caption=f"head {i}, to {weights.max():.2f}",
-            )
-            for i, weights in enumerate(seen.weights[:MOST_HEADS], start=1)
-        ]
-    return Inside(
-        run=run,
-        label=label,
-        look=look,
-        attention=overall,
-        heads=heads if len(heads) > 1 else [],
-        table=[] if look.table is None else _table(run, look.table),
-    )
-
-
-def _strongest(weights: NDArray[Any], tokens: Sequence[str]) -> str:
-    query, key = divmod(int(weights.argmax()), weights.shape[1])
-    return f"The largest weight, {weights.max():.2f}, is from {tokens[query]} to {tokens[key]}."
-
-
-def _table(run: Run, values: NDArray[Any]) -> list[Figure]:
-    config = run.result.config["position"]
-    name = name_of(config["kind"])
-    positions, width = values.shape
-    one, other = _frequencies(positions, width // 2)
-    if name == "learned":
-        columns = (-values.var(axis=0)).argsort()[:4].tolist()
-        which = "the four that vary most"
-    elif config["layout"] == "split":
-        columns = [one, width // 2 + one, other, width // 2 + other]
-        which = "cosine and sine of two frequencies"
-    else:
-        columns = [2 * one, 2 * one + 1, 2 * other, 2 * other + 1]
-        which = "sine and cosine of two frequencies"
-    columns = list(dict.fromkeys(columns))
-    return [
-        Figure(
-            picture=figures.table(values),
-            alt=f"Heat map of the {name} table: {positions} positions, {width} "
-            f"columns, values from {values.min():.2f} to {values.max():.2f}.",
-            caption=f"The {name} table: {positions} positions × {width} columns",
-        ),
-        Figure(
-            picture=figures.columns(values, columns),
-            alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
-            caption=f"Some of its columns: {which}",
-            key=[(i, DASHES[i], f"column {column}") for i, column in enumerate(columns, start=1)],
-        ),
-    ]
-
-
-def _frequencies(positions: int, num_pairs: int) -> tuple[int, int]:
-    """Two pairs of columns that can be followed by eye: the first turns about three times."""
-    turns = math.log(max(positions / (6 * math.pi), 1.0)) / math.log(10_000)
-    one = min(round(num_pairs * turns), num_pairs - 1)
-    return one, min(one + max(num_pairs // 8, 1), num_pairs - 1)
 
 
 def _yaml(config: dict[str, Any]) -> str:
@@ -423,14 +320,14 @@ def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
 
 
 def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """What one must know to believe or repeat the numbers; several runs may give several values."""
+    """What is needed to repeat the numbers: name and the distinct values among the runs."""
     results = [run.result for run in runs]
 
-    def told(key: str) -> list[str]:
+    def values(key: str) -> list[str]:
         return _distinct(result.provenance.get(key) for result in results)
 
     data = [result.data for result in results]
-    started = sorted(told("started"))
+    started = sorted(values("started"))
     memory = max(result.peak_rss_bytes for result in results) / 2**20
     sizes = _distinct(
         ", ".join(f"{d[f'n_{split}']:,} {split}" for split in ("train", "val", "test"))
@@ -446,13 +343,13 @@ def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         "started": [" to ".join(dict.fromkeys([started[0], started[-1]]))] if started else [],
         "training time": [duration(sum(result.wall_seconds for result in results))],
         "peak memory": [f"{memory:,.0f} MiB"],
-        "attnexp": told("version"),
-        "commit": [_commit(commit) for commit in told("commit")],
-        "python": told("python"),
-        "torch": told("torch"),
-        "platform": told("platform"),
-        "device": told("device"),
-        "threads": told("threads"),
+        "attnexp": values("version"),
+        "commit": [_commit(commit) for commit in values("commit")],
+        "python": values("python"),
+        "torch": values("torch"),
+        "platform": values("platform"),
+        "device": values("device"),
+        "threads": values("threads"),
         "commands": _distinct(commands),
     }
     return [(name, values) for name, values in found.items() if values]
@@ -468,18 +365,23 @@ def _commit(commit: str) -> str:
 
 
 def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFile]:
-    """All of the data, as files."""
+    """All data of a page, as files."""
     trees = [{"variant": run.label, **run.result.to_json()} for run in runs]
-    found = (
-        ("comparison.json", "application/json", formats.as_json(comparisons), "every statistic"),
-        ("runs.json", "application/json", json.dumps(trees), "every epoch of every run"),
-        ("figures.csv", "text/csv", formats.as_csv(comparisons), "one line a figure, long form"),
-    )
-    return [DataFile(name=n, kind=kind, text=text, about=about) for n, kind, text, about in found]
+    json_type = "application/json"
+    found = [
+        ("comparison.json", json_type, formats.as_json(comparisons), "every statistic"),
+        ("runs.json", json_type, json.dumps(trees), "every epoch of every run"),
+        ("figures.csv", "text/csv", formats.as_csv(comparisons), "one value a line, long form"),
+    ]
+    return [
+        DataFile(name=name, kind=kind, text=text, about=about)
+        for name, kind, text, about in found
+        if runs or name != "runs.json"
+    ]
 
 
 def link(file: DataFile, beside: str = "") -> dict[str, str]:
-    """A link to a file in the folder `beside`, or one that carries it."""
+    """A link to a file in the folder `beside`, or a link with its content."""
     text = file.text.encode()
     return {
         "name": file.name,
@@ -492,6 +394,6 @@ def link(file: DataFile, beside: str = "") -> dict[str, str]:
 
 
 def _split(cell: str) -> tuple[str, str]:
-    """`84.24 ± 0.08` as the number and what is written smaller."""
+    """Split `84.24 ± 0.08` into the number and the part in smaller type."""
     head, *tail = re.split(r" (?=[±\[(])", cell, maxsplit=1)
     return head, "".join(tail)

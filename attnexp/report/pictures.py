@@ -3,23 +3,24 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from attnexp.analysis.comparison import Comparison
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
-from attnexp.report import figures, html, insight
-from attnexp.report.comparison import Comparison
+from attnexp.inspect import insight
+from attnexp.report import canvas, figures, html, inside
 from attnexp.report.tables import where_measured
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import POINTS
 
 KINDS = ("svg", "pdf", "png")
-"""Of files, by their names' ends."""
+"""Suffixes of the files that can be written."""
 
-MOST = 40
-"""Variants of one picture: with more nobody can read it, nor could a PNG be so tall."""
+MAX_VARIANTS = 40
+"""Maximum number of variants in one picture: a taller one is neither legible nor a valid PNG."""
 
 
 def kind_of(path: Path) -> str:
-    """One of `KINDS`. Raises `UserError` for another end of the name."""
+    """The file's kind, one of `KINDS`. Raises `UserError` for any other suffix."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
@@ -35,20 +36,20 @@ def write(
     chosen: Sequence[Run] = (),
     sentence: str = insight.SENTENCE,
 ) -> None:
-    """Write the file, whole or not at all. Raises `UserError` where that cannot be done.
+    """Write the file atomically. Raises `UserError` if it cannot be written.
 
     show: one of `SHOWN`. chosen: where one model is shown, whose; where empty, one of
-    `html.choose(runs)`, rather one with a table of positions. sentence: what it reads.
+    `inside.choose(runs)`, rather one with a table of positions. sentence: what it reads.
     """
     kind = kind_of(path)
-    pictures, title = SHOWN[show](comparison, chosen or html.choose(runs), sentence)
-    drawn = figures.stand_alone(pictures, kind, title=title)
+    pictures, title = SHOWN[show](comparison, chosen or inside.choose(runs), sentence)
+    drawn = canvas.stand_alone(pictures, kind, title=title)
     with writing(path, "--figure FILE"), atomic_write(path) as file:
         file.write(drawn)
 
 
-Drawn = tuple[list[figures.Picture], list[str]]
-"""Pictures below each other, and the lines of their title."""
+Drawn = tuple[list[canvas.Picture], list[str]]
+"""Pictures, stacked vertically, and the lines of their title."""
 
 
 def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
@@ -63,7 +64,7 @@ def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn
 
 def _forest(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
     _few_enough(comparison)
-    baseline = comparison.variants[0].label
+    baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
         raise UserError(
             f"There is no difference to draw: no variant shares a seed with {baseline}. "
@@ -72,15 +73,15 @@ def _forest(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn
     return [figures.forest(comparison)], [
         f"Accuracy minus {baseline}'s, with its 95 % interval",
         where_measured(comparison),
-        f"Shaded: ± {POINTS.margin(comparison.margin)} points, declared not to matter.",
+        f"Shaded: ± {POINTS.margin(margin)} points, declared not to matter.",
     ]
 
 
 def _few_enough(comparison: Comparison) -> None:
-    if len(comparison.variants) > MOST:
+    if len(comparison.variants) > MAX_VARIANTS:
         raise UserError(
-            f"One picture takes up to {MOST} variants, not {len(comparison.variants)}. Give the "
-            f"folder of a smaller study, or --html FILE."
+            f"One picture takes up to {MAX_VARIANTS} variants, not {len(comparison.variants)}. "
+            f"Give the folder of a smaller study, or --html FILE."
         )
 
 
@@ -124,4 +125,4 @@ SHOWN: dict[str, Callable[[Comparison, Sequence[Run], str], Drawn]] = {
     "attention": _attention,
     "positions": _positions,
 }
-"""By what they show."""
+"""Drawing functions, by the value of `--show`."""

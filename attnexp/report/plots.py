@@ -1,6 +1,6 @@
 """Pictures for a terminal: learning curves, and differences as a forest plot.
 
-Nothing is said by colour alone: a letter stands for a variant, a word for a verdict.
+Colour never carries information alone: a letter marks a variant, a word a verdict.
 """
 
 import math
@@ -13,23 +13,24 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from attnexp.report.comparison import Comparison, Difference, Variant
+from attnexp.analysis.comparison import Comparison, Difference
+from attnexp.analysis.summary import Variant
+from attnexp.report.cells import format_size
 from attnexp.report.tables import VERDICT_STYLES
-from attnexp.statistics.verdict import POINTS
 
 Number = TypeVar("Number", int, float)
 
 NARROWEST, WIDEST = 60, 120
-"""Columns. Below there is no room beside the numbers, beyond it nothing is gained."""
+"""Minimum and maximum width in columns."""
 
-MOST_CURVES = 6
-"""More cannot be told apart."""
+MAX_CURVES = 6
+"""Maximum number of curves in one plot."""
 
 ROWS = 15
-"""Of the curves, without their axis."""
+"""Height of the curves in lines, without their axis."""
 
 COLOURS = (12, 11, 13, 14, 10, 9)
-"""Of the curves, in the terminal's own palette: bright blue, yellow, magenta, cyan, green, red."""
+"""Curve colours of the terminal's palette: bright blue, yellow, magenta, cyan, green, red."""
 
 ASCII = str.maketrans(
     {
@@ -38,11 +39,11 @@ ASCII = str.maketrans(
         **dict.fromkeys(map(chr, range(0x2801, 0x2900)), "."),  # braille
     }
 )
-"""One character for each, so columns stay where they are."""
+"""ASCII replacements, one character for each, so that columns stay aligned."""
 
 
-def show(comparison: Comparison, console: Console) -> None:
-    """Print both, as wide as the console and in what it can write."""
+def print_plots(comparison: Comparison, console: Console) -> None:
+    """Print both plots, as wide as the console and in characters that it can write."""
     width, ascii_only = console.width, console.options.ascii_only
     colour = console.color_system is not None
     for picture in (
@@ -61,11 +62,14 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
     stand side by side, the first of them at its epoch. Only the first variants are drawn.
     """
     width = min(max(width, NARROWEST), WIDEST)
-    drawn = comparison.variants[:MOST_CURVES]
-    means = [[100 * e.figures["val_accuracy"].mean for e in variant.epochs] for variant in drawn]
-    published = [[100 * e.k["val_accuracy"] for e in v.epochs if e.k] for v in drawn]
+    drawn = comparison.variants[:MAX_CURVES]
+    means = [[100 * v.means[epoch]["val_accuracy"].mean for epoch in v.epochs] for v in drawn]
+    published = [
+        [100 * v.published[epoch]["val_accuracy"] for epoch in v.epochs if epoch in v.published]
+        for v in drawn
+    ]
     num_epochs = max(map(len, means))
-    if num_epochs == 1:
+    if num_epochs <= 1:
         return Text()
     low, high = _limits([value for line in means + published for value in line])
     y_ticks = _ticks(low, high, 6)
@@ -121,14 +125,14 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
 def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> Text:
     """Differences from the baseline with their intervals on one axis; empty where there are none.
 
-    Labels that cannot be told apart beside the axis stand above it.
+    Labels that become equal when shortened stand above their bars.
     """
     width = min(max(width, NARROWEST), WIDEST)
     every = [d for found in comparison.differences.values() for d in found.values()]
-    if not every:
+    if not every or not comparison.has_accuracy:
         return Text()
-    numbers = max(len(_numbers(difference)) for difference in every)
-    verdicts = max(len(difference.judgement.verdict) for difference in every)
+    numbers = max(len(format_size(difference.metrics["accuracy"])) for difference in every)
+    verdicts = max(len(difference.judgements["accuracy"].verdict) for difference in every)
     room = width - numbers - verdicts - 6  # for label and axis; two spaces after each column
     names = {
         label: _printable(label, ascii_only)
@@ -140,7 +144,7 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
     above = len(set(short.values())) < len(names)
     start = 0 if above else start
     num_columns = room - start
-    margin = 100 * comparison.margin
+    margin = 100 * comparison.metrics["accuracy"].margin
     low, high = _limits([0, -margin, margin, *(end for each in every for end in _ends(each))])
 
     def column(value: float) -> int:
@@ -149,23 +153,23 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
     band = range(column(-margin), column(margin) + 1)
     background = ["░" if at in band else " " for at in range(num_columns)]
     background[column(0)] = "│"
-    n = {difference.figures["accuracy"].difference.n for difference in every}
+    n = {difference.metrics["accuracy"].difference.n for difference in every}
     over = f", {_seeds(n.pop())}" if len(n) == 1 else ""
     title = ("Accuracy minus ", f", points, 95 % interval{over}")
     baseline = _printable(comparison.variants[0].label, ascii_only)
     lines = [Text(shorten(baseline, width - len("".join(title))).join(title), "bold")]
-    for point in comparison.points:
-        lines += _wrap(f"{point.name}: {point.about}", width, "dim")
+    for point, about in comparison.points.items():
+        lines += _wrap(f"{point}: {about}", width, "dim")
         for label, found in comparison.differences.items():
-            if point.name in found:
-                difference = found[point.name]
-                verdict = difference.judgement.verdict
+            if point in found:
+                difference = found[point]
+                verdict = difference.judgements["accuracy"].verdict
                 lines += [Text(shorten(names[label], width))] * above
                 lines.append(
                     Text.assemble(
                         set_cell_size("" if above else short[label], start) + "  ",
                         _bar(background, *map(column, _ends(difference))) + "  ",
-                        _numbers(difference).ljust(numbers) + "  ",
+                        format_size(difference.metrics["accuracy"]).ljust(numbers) + "  ",
                         (verdict, VERDICT_STYLES[verdict]),
                     )
                 )
@@ -193,16 +197,11 @@ def _bar(background: Sequence[str], low: int, mean: int, high: int) -> str:
 
 
 def _ends(difference: Difference) -> tuple[float, float, float]:
-    """Low, mean and high in points; the mean thrice where one seed gives no interval."""
-    pair = difference.figures["accuracy"]
+    """Low, mean and high in points; three times the mean if one seed gives no interval."""
+    pair = difference.metrics["accuracy"]
     mean = pair.difference.mean
     low, high = (mean if end is None else end for end in (pair.low, pair.high))
     return 100 * low, 100 * mean, 100 * high
-
-
-def _numbers(difference: Difference) -> str:
-    pair = difference.figures["accuracy"]
-    return POINTS.signed(pair.difference.mean) + POINTS.interval(pair.low, pair.high)
 
 
 def _draw(
@@ -215,7 +214,7 @@ def _draw(
     size: tuple[int, int],
     colour: bool,
 ) -> Text:
-    """All there is of plotext, which has one figure for the whole process."""
+    """Draw with plotext, which has one figure for the whole process."""
     import plotext
 
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
@@ -233,7 +232,7 @@ def _draw(
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the most, half a point apart at least."""
+    """Minimum and maximum, widened to a range of at least half a point."""
     low, high = min(values), max(values)
     missing = max(0.0, 0.5 - (high - low))
     return low - missing / 2, high + missing / 2
@@ -254,7 +253,7 @@ def _ticks(low: float, high: float, most: int, *, sign: str = "") -> dict[float,
 
 
 def _steps(smallest: Number) -> Iterator[Number]:
-    """1, 2, 5, 10, 20 and so on, times the smallest."""
+    """Step sizes 1, 2, 5, 10, 20, ... times the smallest."""
     while True:
         yield from (smallest, 2 * smallest, 5 * smallest)
         smallest *= 10
@@ -273,7 +272,7 @@ def _printable(label: str, ascii_only: bool) -> str:
 
 
 def shorten(label: str, width: int) -> str:
-    """At most that many cells: the middle goes, as variants differ at their ends."""
+    """Shorten to at most `width` cells by cutting the middle: variants differ at their ends."""
     if cell_len(label) <= width:
         return label
     head = width // 2
@@ -285,7 +284,7 @@ def _wrap(line: str, width: int, style: str) -> list[Text]:
 
 
 def _side_by_side(entries: Sequence[Text], width: int) -> list[Text]:
-    """Lines of as many entries as fit."""
+    """Entries joined into lines of at most `width` cells."""
     lines = [entries[0]]
     for entry in entries[1:]:
         if lines[-1].cell_len + 3 + entry.cell_len <= width:

@@ -8,24 +8,25 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.base.errors import UserError
-from attnexp.report import insight
-from attnexp.report.insight import Reading
+from attnexp.inspect import insight
+from attnexp.inspect.insight import Reading
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
 SCHEMA = 1
 
-MOST = 5
-"""Classes of which a line names the probability; `--json` has them all."""
+MAX_CLASSES_SHOWN = 5
+"""Maximum number of class probabilities printed in a line; `--json` has all of them."""
 
 LIGHT, FULL = (255, 255, 255), (240, 130, 20)
-"""Behind a token that receives no attention, and behind the one that receives most."""
+"""RGB background of a token that receives no attention, and of the one that receives most."""
 
 
 def readings(run_dir: Path, texts: Iterable[str], head: int | None = None) -> Iterator[Reading]:
-    """One for each text, as it comes.
+    """Read each text with the model of a finished run.
 
-    head: counted from 1, as on the page; only to see that the model has it. Raises `UserError`.
+    head: attention head, counted from 1; only checked here. Raises `UserError` if the model does
+    not have it, or if the run cannot read text.
     """
     run = Run(path=run_dir, result=store.load(run_dir))
     read = insight.reader(run)
@@ -40,7 +41,7 @@ def readings(run_dir: Path, texts: Iterable[str], head: int | None = None) -> It
 
 
 def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]:
-    """The text, or every line of the file or of stdin that is not empty. Raises `UserError`."""
+    """The text, or else each non-empty line of the file, or else of stdin. Raises `UserError`."""
     if text is not None and file is not None:
         raise UserError(f"Give a text or --file {file}, not both.")
     if text is not None:
@@ -57,7 +58,8 @@ def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]
 
 
 def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
-    """Plain containers and numbers. attention: what each token receives, on average over words."""
+    """The reading as plain containers. `attention` is what each token receives, averaged over
+    queries."""
     seen = reading.attention
     received = None if seen is None else seen.received(_index(head)).tolist()
     return {
@@ -71,11 +73,13 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     }
 
 
-def show(reading: Reading, head: int | None, console: Console) -> None:
-    """One paragraph: the label, probabilities, and the tokens, darker with more attention."""
+def print_reading(reading: Reading, head: int | None, console: Console) -> None:
+    """Print the label, the probabilities, and the tokens: the more attention, the darker."""
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-    but_last = ranked[:-1]  # which has what the others leave
-    said = ", ".join(f"{name} {probability:.4f}" for name, probability in but_last[:MOST])
+    but_last = ranked[:-1]  # the last one follows from the others
+    said = ", ".join(
+        f"{name} {probability:.4f}" for name, probability in but_last[:MAX_CLASSES_SHOWN]
+    )
     line = Text(f"{said} ")
     line.stylize("bold", 0, len(reading.label))
     seen = reading.attention
@@ -85,13 +89,13 @@ def show(reading: Reading, head: int | None, console: Console) -> None:
         shares = (received / (received.max() or 1.0)).tolist()
     for token, share in zip(reading.marked, shares, strict=True):
         line.append(" ")
-        line.append(token, f"black on rgb({_between(share)})" if seen is not None else "")
+        line.append(token, f"black on rgb({_colour(share)})" if seen is not None else "")
     if reading.num_cut:
         line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
     console.print(line)
 
 
-def _between(share: float) -> str:
+def _colour(share: float) -> str:
     return ",".join(str(round(a + share * (b - a))) for a, b in zip(LIGHT, FULL, strict=True))
 
 

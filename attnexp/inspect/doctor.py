@@ -1,4 +1,4 @@
-"""What is here and whether it is well: the installation, its data, and a whole tree of runs."""
+"""`attnexp doctor`: the installation, the data in reach, and whether stored runs are whole."""
 
 import importlib.metadata
 import os
@@ -26,16 +26,16 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
-    """Something that is to be made again."""
+    """A run or study that has to be made again."""
 
     folder: str
     what: str
     command: str
-    """What makes it."""
+    """Command that makes it again."""
 
 
-def look_around() -> dict[str, Any]:
-    """What is installed, which devices there are, which data can be reached."""
+def describe_installation() -> dict[str, Any]:
+    """Installed packages, devices, and data sets that can be reached."""
     import torch
 
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
@@ -56,7 +56,7 @@ def look_around() -> dict[str, Any]:
 
 
 def _packages() -> list[dict[str, Any]]:
-    """What attnexp asks for: name, extra (None for what all need), version (None without)."""
+    """Dependencies: name, extra (None if required), installed version (None if missing)."""
     found = []
     for wanted in importlib.metadata.requires("attnexp") or []:
         match = re.match(r"[\w.-]+", wanted)
@@ -71,13 +71,13 @@ def _packages() -> list[dict[str, Any]]:
 
 
 def _free(folder: Path) -> int:
-    """Bytes left where a folder is, or will be."""
+    """Free bytes on the disk of a folder, which need not exist yet."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(there).free
 
 
-def show(found: dict[str, Any], console: Console) -> None:
-    """Print what `look_around` gave."""
+def print_installation(found: dict[str, Any], console: Console) -> None:
+    """Print the result of `describe_installation`."""
 
     def line(name: str, text: str) -> None:
         console.print(Text(f"{name:12s}{text}"), soft_wrap=True)
@@ -102,9 +102,9 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def examine(root: Path) -> dict[str, Any]:
-    """Every run and study in or under a folder: how many are whole, and what is to be made again.
+    """Check every run and study in or under a folder: how many are whole, what is to be made again.
 
-    Raises `UserError` where there is none.
+    Raises `UserError` if the folder holds none.
     """
     names = (store.RESULT, store.CONFIG, checkpoint.FILE, manifest.FILE)
     files = [path for name in names for path in sorted(root.rglob(name))]
@@ -124,8 +124,8 @@ def examine(root: Path) -> dict[str, Any]:
     }
 
 
-def show_tree(found: dict[str, Any], console: Console) -> None:
-    """Print what `examine` gave."""
+def print_tree(found: dict[str, Any], console: Console) -> None:
+    """Print the result of `examine`."""
     studies = "1 study" if found["studies"] == 1 else f"{found['studies']} studies"
     counted = f"{found['whole']} of {found['runs']} runs are whole; {studies}."
     console.print(Text(counted))
@@ -135,7 +135,7 @@ def show_tree(found: dict[str, Any], console: Console) -> None:
 
 
 def _of_run(folder: Path) -> list[Trouble]:
-    """At most one: what stands first is enough to make it again."""
+    """The first problem of a run, if any: one command repairs the whole run."""
     if folder.suffix == ".part":
         return [_trouble(folder, _how_far(folder), again=False)] if not _is_busy(folder) else []
     try:
@@ -150,7 +150,7 @@ def _of_run(folder: Path) -> list[Trouble]:
 def _is_busy(part: Path) -> bool:
     try:
         return store.is_locked(part.with_suffix(""))
-    except UserError:  # a tree that cannot be written to has no process at work
+    except UserError:  # in a read-only tree no process can be at work
         return False
 
 

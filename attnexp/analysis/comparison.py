@@ -1,0 +1,331 @@
+"""What a results table says: variants against a baseline, metric by metric, point by point.
+
+All statistics of `attnexp report` and `attnexp judge` are called from here; tables, pages and files
+only format them.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from attnexp.analysis.results import Results, results_of_runs
+from attnexp.analysis.summary import (
+    PublishedComparison,
+    Variant,
+    compare_with_published,
+    summarise_variant,
+)
+from attnexp.analysis.variants import comparison_groups
+from attnexp.data.contrast import order_blind_ceiling
+from attnexp.runs import code, manifest
+from attnexp.runs.result import Run
+from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
+from attnexp.statistics.sequential import Decision, Design, decide
+from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
+
+SCHEMA = 2
+"""Version of the JSON documents of comparisons."""
+
+BySeed = Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """How a metric is compared."""
+
+    unit: Unit
+    margin: float
+    """Differences within ± this count as none; in the metric's own unit."""
+    judged: bool
+    """Whether its differences get a verdict."""
+
+
+SHARES_OF_ERROR = replace(POINTS, less_is_better=True)
+NATS = Unit(name="", scale=1, digits=".4f", less_is_better=True)
+
+
+def metrics_of_runs(margin: float) -> dict[str, Metric]:
+    """The metrics of our runs at an evaluation point: accuracy is judged, the others are shown."""
+    return {
+        "accuracy": Metric(unit=POINTS, margin=margin, judged=True),
+        "loss": Metric(unit=NATS, margin=margin, judged=False),
+        "brier": Metric(unit=NATS, margin=margin, judged=False),
+        "ece": Metric(unit=SHARES_OF_ERROR, margin=margin, judged=False),
+        "gap": Metric(unit=SHARES_OF_ERROR, margin=margin, judged=False),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Variant minus baseline at one evaluation point."""
+
+    metrics: dict[str, Paired]
+    """Paired differences, by metric."""
+    judgements: dict[str, Judgement]
+    """Verdicts on the metrics that are judged, with Holm over the variants."""
+    mcnemar: dict[str, McNemar]
+    """McNemar's test of accuracy, by seed, where the answers of both are known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interaction:
+    """A difference of differences: what one level adds under two levels of another factor."""
+
+    levels: dict[str, str]
+    """Levels of the first variant, by factor; the factor whose effect is compared comes first."""
+    baselines: dict[str, str]
+    """Levels of the baseline, by factor."""
+    variants: list[str]
+    """Names of the four variants: (1 − 2) − (3 − 4)."""
+    points: dict[str, Difference]
+    """Differences by point, over the seeds that all four share; Holm over the interactions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sequential:
+    """A study whose seeds were added until a sequential test decided."""
+
+    design: Design
+    point: str
+    """Name of the evaluation point at which accuracy decides."""
+    baseline: str
+    finished_before: int
+    """Number of runs that were there when it was declared."""
+    decisions: dict[str, Decision]
+    """Decisions, by variant."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Variants of one data set and protocol; the first is the baseline."""
+
+    data: str
+    protocol: str
+    """`blog`, `holdout`, or empty for results of other trainers."""
+    points: dict[str, str]
+    """Description of each evaluation point, by name."""
+    metrics: dict[str, Metric]
+    variants: list[Variant]
+    differences: dict[str, dict[str, Difference]]
+    """Differences by variant and point; empty for a variant without a seed of the baseline's."""
+    interactions: list[Interaction] = field(default_factory=list)
+    """Interactions of a study of two crossed factors."""
+    sequential: list[Sequential] = field(default_factory=list)
+    """Sequential tests, by study. Everything else takes the number of seeds as fixed beforehand."""
+    agreement: list[PublishedComparison] = field(default_factory=list)
+    """Comparisons with the published run, of each variant and of both."""
+    n_val: int | None = None
+    n_test: int | None = None
+    order_blind_ceiling: float | None = None
+    """Accuracy that a bag of words can reach; for `data=contrast` only."""
+    other_code: str = ""
+    """A message if not all runs were made by the same code."""
+    diverged: list[str] = field(default_factory=list)
+    """A message for each variant with runs whose loss diverged."""
+    damaged: list[str] = field(default_factory=list)
+    """A message for each run whose predictions cannot be read: it has no McNemar test."""
+
+    @property
+    def title(self) -> str:
+        """Name of the data set; generated data are called synthetic."""
+        return self.data if self.order_blind_ceiling is None else f"{self.data} (synthetic)"
+
+    @property
+    def judged(self) -> dict[str, Metric]:
+        """The metrics that get verdicts."""
+        return {name: metric for name, metric in self.metrics.items() if metric.judged}
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether a metric called accuracy is judged in percentage points."""
+        return "accuracy" in self.judged and self.metrics["accuracy"].unit == POINTS
+
+    def to_json(self) -> dict[str, object]:
+        """Plain containers, with every number at full precision."""
+        return asdict(self)
+
+
+def compare(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
+    """Compare runs: one comparison for every data set and protocol among them.
+
+    margin: differences of accuracy within ± this count as none.
+    """
+    return [_compare_runs(group, margin) for group in comparison_groups(runs)]
+
+
+def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
+    """Compare the variants of a results table; the first is the baseline."""
+    baseline, *others = results.variants
+    answers = _mcnemar(results)
+    differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
+    for point in results.points:
+        first = results.metrics(baseline, point)
+        pairs = {
+            label: _differences(results.metrics(label, point), first, metrics) for label in others
+        }
+        tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
+        for label, difference in _judged(pairs, metrics, tests).items():
+            differences[label][point] = difference
+    return Comparison(
+        data=results.rows[0].data,
+        protocol=results.rows[0].protocol,
+        points=results.points,
+        metrics=metrics,
+        variants=[summarise_variant(label, results) for label in results.variants],
+        differences=differences,
+    )
+
+
+def _compare_runs(group: list[Run], margin: float) -> Comparison:
+    damaged: list[str] = []
+    results = results_of_runs(group, damaged.append)
+    metrics = metrics_of_runs(margin)
+    compared = compare_results(results, metrics)
+    data, fraction = group[0].result.data, group[0].result.config["data"].get("order_fraction")
+    return replace(
+        compared,
+        interactions=_interactions(results, metrics),
+        sequential=list(_sequential(group)),
+        agreement=compare_with_published(compared.variants, results),
+        n_val=data["n_val"],
+        n_test=data["n_test"],
+        order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
+        other_code=_other_code(group),
+        diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
+        damaged=list(dict.fromkeys(damaged)),
+    )
+
+
+def _differences(
+    variant: Mapping[str, BySeed], baseline: Mapping[str, BySeed], metrics: Mapping[str, Metric]
+) -> dict[str, Paired]:
+    """Paired differences with their intervals, by metric: the only place where they are made."""
+    pairs = {
+        name: paired(variant.get(name, {}), baseline.get(name, {}), margin=metric.margin)
+        for name, metric in metrics.items()
+    }
+    return {name: pair for name, pair in pairs.items() if pair is not None}
+
+
+def _judged(
+    pairs: Mapping[str, dict[str, Paired]],
+    metrics: Mapping[str, Metric],
+    tests: Mapping[str, dict[str, McNemar]],
+) -> dict[str, Difference]:
+    """Differences with verdicts; variants are judged together, each metric by itself."""
+    shared = {label: found for label, found in pairs.items() if found}
+    judgements: dict[str, dict[str, Judgement]] = {label: {} for label in shared}
+    for name, metric in metrics.items():
+        if metric.judged:
+            family = {label: found[name] for label, found in shared.items() if name in found}
+            for label, judgement in judge(family, unit=metric.unit).items():
+                judgements[label][name] = judgement
+    return {
+        label: Difference(metrics=found, judgements=judgements[label], mcnemar=tests.get(label, {}))
+        for label, found in shared.items()
+    }
+
+
+def _mcnemar(results: Results) -> dict[str, dict[str, dict[str, McNemar]]]:
+    """McNemar's tests by variant, point and seed, where both have answered the same examples.
+
+    Works seed by seed, so that every file is read once and few are held in memory.
+    """
+    baseline, *others = results.variants
+    seeds = {label: set(results.seeds(label)) for label in others}
+    found: dict[str, dict[str, dict[str, McNemar]]] = {label: {} for label in others}
+    for seed in results.seeds(baseline):
+        paired_with = [label for label in others if seed in seeds[label]]
+        right = results.right(baseline, seed) if paired_with else {}
+        for label in paired_with if right else []:
+            for point, bits in results.right(label, seed).items():
+                if len(bits) == len(right[point]):
+                    found[label].setdefault(point, {})[seed] = mcnemar(bits, right[point])
+    return found
+
+
+def _interactions(results: Results, metrics: Mapping[str, Metric]) -> list[Interaction]:
+    """Interactions of the studies that these runs belong to: one for each pair of levels that are
+    not the baseline's, if all four variants are there and share a seed."""
+    folders = _studies(run for runs in results.runs.values() for run in runs)
+    found = {
+        corners[0]: Interaction(
+            levels=study.variants[corners[0]],
+            baselines=study.variants[corners[3]],
+            variants=list(corners),
+            points={},
+        )
+        for study in filter(None, map(manifest.load, folders))
+        for corners in study.crossings()
+        if set(corners) <= set(results.variants)
+    }
+    for point in results.points:
+        pairs = {}
+        for label, each in found.items():
+            one, two, three, four = (results.metrics(corner, point) for corner in each.variants)
+            pairs[label] = _differences(_minus(one, two), _minus(three, four), metrics)
+        for label, difference in _judged(pairs, metrics, {}).items():
+            found[label].points[point] = difference
+    return [interaction for interaction in found.values() if interaction.points]
+
+
+def _minus(
+    variant: Mapping[str, BySeed], other: Mapping[str, BySeed]
+) -> dict[str, dict[str, float]]:
+    return {
+        name: {
+            seed: value - other[name][seed]
+            for seed, value in by_seed.items()
+            if seed in other[name]
+        }
+        for name, by_seed in variant.items()
+        if name in other
+    }
+
+
+def _sequential(runs: Sequence[Run]) -> Iterator[Sequential]:
+    """The sequential tests of the studies that these runs belong to, where one was declared."""
+    for folder in _studies(runs):
+        study = manifest.load(folder)
+        if study is None or study.declaration is None:
+            continue
+        declared = study.declaration
+        differences = declared.differences(run for run in runs if folder in run.studies)
+        yield Sequential(
+            design=declared.design,
+            point=declared.metric,
+            baseline=next(iter(declared.runs)),
+            finished_before=declared.finished_before,
+            decisions=decide(differences, declared.design),
+        )
+
+
+def _studies(runs: Iterable[Run]) -> dict[Path, None]:
+    """Folders of all studies that have one of these runs, in order."""
+    return dict.fromkeys(study for run in runs for study in run.studies)
+
+
+def _other_code(runs: Sequence[Run]) -> str:
+    """A message for runs that were made by different code; empty if there are none."""
+    first, names = dict[str, str](), set[str]()
+    for run in runs:
+        for name, digest in run.result.code.items():
+            if first.setdefault(name, digest) != digest:
+                names.add(name)
+    if not names:
+        return ""
+    files = ", ".join(code.files(names))
+    return f"{files} changed between these runs; what differs in code is kept apart."
+
+
+def _diverged(label: str, runs: list[Run]) -> list[str]:
+    messages = [run.result.diverged for run in runs if run.result.diverged]
+    if not messages:
+        return []
+    even = math.log(len(runs[0].result.classes))
+    return [
+        f"{label}: training diverged in {len(messages)} of {len(runs)} runs ({messages[0]}; an "
+        f"even guess has {even:.2f}). Such figures tell nothing of the variant; use a smaller "
+        f"train.lr."
+    ]

@@ -1,0 +1,154 @@
+"""The results table: one measured number a row, whoever measured it.
+
+Our runs (`results_of_runs`), the published run (`published.py`) and other trainers' files
+(`other_results.py`) write rows; comparisons, tables and pictures read them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnexp.analysis import published
+from attnexp.analysis.variants import by_variant
+from attnexp.base.errors import UserError
+from attnexp.runs import points, predictions
+from attnexp.runs.identity import replicate
+from attnexp.runs.result import Run
+from attnexp.training.metrics import most_probable
+
+EPOCH_METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
+"""Metrics of an epoch; those of an evaluation point are `runs.points.FIGURES`."""
+
+PUBLISHED = "published"
+"""Seed of the rows of the published run."""
+
+At = int | str
+"""An epoch, counted from 1, or the name of an evaluation point."""
+
+Bits = NDArray[np.bool_]
+
+
+class Row(NamedTuple):
+    """One measured number."""
+
+    data: str
+    protocol: str
+    variant: str
+    seed: str
+    at: At
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """The rows of one data set and protocol, and what is known besides them."""
+
+    rows: list[Row]
+    points: dict[str, str]
+    """Description of each evaluation point, by name; the one that decides comes first."""
+    right: Callable[[str, str], Mapping[str, Bits]]
+    """For a variant and seed, by point: which examples it has right (n,). Empty if unknown."""
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    """The runs of each variant; empty for results of other trainers."""
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """Names of the variants, in the order of the rows."""
+        return list(dict.fromkeys(row.variant for row in self.rows))
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, At], dict[str, dict[str, float]]]:
+        """Values by variant and place, then by metric, then by seed."""
+        cells: dict[tuple[str, At], dict[str, dict[str, float]]] = {}
+        for row in self.rows:
+            by_metric = cells.setdefault((row.variant, row.at), {})
+            by_metric.setdefault(row.metric, {})[row.seed] = row.value
+        return cells
+
+    def metrics(self, variant: str, at: At) -> dict[str, dict[str, float]]:
+        """Values by metric and seed, without the published run."""
+        cells = self._cells.get((variant, at), {}).items()
+        ours = {m: {k: v for k, v in cell.items() if k != PUBLISHED} for m, cell in cells}
+        return {metric: by_seed for metric, by_seed in ours.items() if by_seed}
+
+    def published(self, variant: str, at: At) -> dict[str, float]:
+        """Values of the published run, by metric."""
+        cells = self._cells.get((variant, at), {}).items()
+        return {metric: cell[PUBLISHED] for metric, cell in cells if PUBLISHED in cell}
+
+    def seeds(self, variant: str) -> list[str]:
+        """Seeds that a variant has at its evaluation points."""
+        cells = (self.metrics(variant, at).values() for at in self.points)
+        return list(dict.fromkeys(seed for found in cells for cell in found for seed in cell))
+
+
+def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> Results:
+    """The table of runs that may be compared, with the published run where it is of their kind.
+
+    damaged: called with a message for each run whose stored predictions cannot be read.
+    """
+    variants = by_variant(group)
+    first = group[0].result
+    by_name = {
+        (label, replicate(run.result.config)): run for label, of in variants.items() for run in of
+    }
+
+    def right(variant: str, seed: str) -> dict[str, Bits]:
+        run = by_name[variant, seed]
+        if not (run.path / predictions.FILE).exists():
+            return {}
+        try:
+            return correct(run)
+        except UserError as error:
+            damaged(str(error))
+            return {}
+
+    def rows() -> Iterator[Row]:
+        for (label, seed), run in by_name.items():
+            for at, metric, value in _measured(run):
+                yield Row(first.data["name"], protocol, label, seed, at, metric, value)
+        for label, of in variants.items():
+            for at, metric, value in published.measured([run.result for run in of]):
+                yield Row(first.data["name"], protocol, label, PUBLISHED, at, metric, value)
+
+    protocol = first.config["train"]["protocol"]
+    return Results(
+        rows=list(rows()),
+        points={point.name: point.about for point in points.POINTS[protocol]},
+        right=right,
+        runs=variants,
+    )
+
+
+def _measured(run: Run) -> Iterator[tuple[At, str, float]]:
+    """Epoch or point, metric and value of everything that a run measured."""
+    for row in run.result.epochs:
+        for metric in EPOCH_METRICS:
+            if (value := getattr(row, metric)) is not None:
+                yield row.epoch, metric, value
+    for point in points.POINTS[run.result.config["train"]["protocol"]]:
+        for metric, value in points.figures(run.result, point.name).items():
+            yield point.name, metric, value
+
+
+def correct(run: Run) -> dict[str, Bits]:
+    """Which examples a run has right at each evaluation point: (n,).
+
+    Raises `UserError` if the run does not have its predictions.
+    """
+    stored = predictions.load(run)
+    found = {}
+    for point in points.POINTS[run.result.config["train"]["protocol"]]:
+        on_test = point.prediction == predictions.TEST
+        if (bits := stored.get(predictions.CORRECT + point.name)) is not None:
+            n = run.result.data["n_test" if on_test else "n_val"]
+            found[point.name] = predictions.unpack(bits, n)
+        else:
+            labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
+            found[point.name] = most_probable(stored[point.prediction]) == labels
+    return found

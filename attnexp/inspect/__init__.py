@@ -1,0 +1,1 @@
+"""One trained model, and whether what is stored is whole: predict, attention, doctor."""

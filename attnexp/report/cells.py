@@ -1,0 +1,131 @@
+"""Numbers as the cells of tables."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from attnexp.statistics.paired import McNemar, Mean, Paired
+from attnexp.statistics.verdict import POINTS, Judgement, Unit, p_value
+
+MAX_SEEDS_SHOWN = 50
+"""Maximum number of seeds whose differences are listed and drawn one by one."""
+
+
+def format_mean(mean: Mean, unit: Unit) -> str:
+    """`84.24 ± 0.08`; the mean alone if n is 1."""
+    return " ± ".join(unit.plain(value) for value in (mean.mean, mean.sd) if value is not None)
+
+
+def format_epoch_mean(metric: str, mean: Mean) -> str:
+    """Mean and standard deviation of a metric of an epoch."""
+    return " ± ".join(
+        format_epoch_value(metric, value) for value in (mean.mean, mean.sd) if value is not None
+    )
+
+
+def format_epoch_value(metric: str, value: float) -> str:
+    """`84.30` for an accuracy, `.3541` for a loss: five columns must fit 80 characters."""
+    return _format_loss(value) if metric.endswith("loss") else POINTS.plain(value)
+
+
+def format_metric(mean: Mean | None, unit: Unit) -> str:
+    """Mean and standard deviation of a metric of an evaluation point."""
+    if mean is None:
+        return "–"
+    write = unit.plain if unit.scale == 100 else _format_loss
+    return " ± ".join(write(value) for value in (mean.mean, mean.sd) if value is not None)
+
+
+def format_size(pair: Paired, unit: Unit = POINTS) -> str:
+    """`+1.40 [+0.90, +1.90]`: the mean difference with its interval."""
+    return unit.signed(pair.difference.mean) + unit.interval(pair.low, pair.high)
+
+
+def format_spread(pair: Paired, unit: Unit) -> str:
+    """`+1.40 ± 0.30`: the mean difference with its standard deviation."""
+    sd = pair.difference.sd
+    return unit.signed(pair.difference.mean) + ("" if sd is None else f" ± {unit.plain(sd)}")
+
+
+def format_by_seed(pair: Paired, unit: Unit = POINTS) -> str:
+    """Every difference; for many seeds their quartiles."""
+    values = list(pair.by_seed.values())
+    if len(values) <= MAX_SEEDS_SHOWN:
+        return ", ".join(map(unit.signed, values))
+    names = ("minimum", "quartile", "median", "quartile", "maximum")
+    found = zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), strict=True)
+    return ", ".join(f"{name} {unit.signed(value)}" for name, value in found)
+
+
+def statistics_rows(
+    pairs: Mapping[str, Paired],
+    judgements: Mapping[str, Judgement],
+    tests: Mapping[str, Mapping[str, McNemar]],
+    *,
+    num_judged: int,
+    unit: Unit,
+) -> list[list[str]]:
+    """The statistics behind verdicts: a row each, with a column for each of `pairs`.
+
+    tests: McNemar's test by column, then by seed. num_judged: variants that were judged together.
+    """
+    margin = unit.margin(next(iter(pairs.values())).margin)
+    rows = [
+        [f"difference,{unit.name}" if unit.name else "difference"],
+        ["95 % interval"],
+        ["p, sign-flip"],
+        [f"p, Holm over {num_judged}"],
+        ["P(better)"],
+        ["Cohen's dz"],
+        [f"p, TOST ±{margin}"],
+        ["McNemar p < 0.05"],
+        ["more seeds needed"],
+    ]
+    for name, pair in pairs.items():
+        judgement = judgements[name]
+        kind = "least" if pair.p_exact else "Monte Carlo; least"
+        cells = [
+            format_spread(pair, unit),
+            _format_interval(pair, unit),
+            f"{_format_p(pair.p)} ({kind} {_format_p(pair.p_smallest)})",
+            _format_p(judgement.p_holm),
+            _format_better(pair, unit),
+            "–" if pair.dz is None else f"{pair.dz:+.2f}",
+            _format_p(judgement.p_equivalent_holm),
+            _format_mcnemar(tests[name]),
+            "–" if judgement.more_seeds is None else str(judgement.more_seeds),
+        ]
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+    left_out = {"p, Holm over 1"} | ({"McNemar p < 0.05"} if not any(tests.values()) else set())
+    return [row for row in rows if row[0] not in left_out]
+
+
+def _format_interval(pair: Paired, unit: Unit) -> str:
+    if pair.low is None or pair.high is None:
+        return "–"
+    return f"{unit.signed(pair.low)} to {unit.signed(pair.high)} ({pair.method})"
+
+
+def _format_better(pair: Paired, unit: Unit) -> str:
+    share, low, high = pair.better.share, pair.better.low, pair.better.high
+    if unit.less_is_better:
+        share, low, high = 1 - share, 1 - high, 1 - low
+    return f"{share:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _format_mcnemar(by_seed: Mapping[str, McNemar]) -> str:
+    if not by_seed:
+        return "–"
+    small = sum(found.p < 0.05 for found in by_seed.values())
+    return f"in {small} of {len(by_seed)} seeds"
+
+
+def _format_p(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return p_value(p, 4) if p >= 0.0001 else f"{p:.0e}"
+
+
+def _format_loss(loss: float) -> str:
+    return f"{loss:.4f}".replace("0.", ".", 1) if loss < 1 else f"{loss:.4f}"
