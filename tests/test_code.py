@@ -24,6 +24,7 @@ from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import identity
+from attnexp.training.inputs import read_inputs
 from attnexp.training.run import train_run
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
@@ -413,6 +414,19 @@ def test_a_tokenizer_of_ones_own_is_in_the_id(
     assert ids[0] == ids[1]
     assert ids[0].split("-")[0] == ids[2].split("-")[0]
     assert ids[0] != ids[2]
+
+
+def test_an_edited_tokenizer_reads_its_texts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"{tmp_path.name}_words"
+    fingerprints = []
+    for words in ("text.split()", "text.split()  # A comment.", "list(text)"):
+        (tmp_path / f"{name}.py").write_text(f"def words(text: str) -> list[str]: return {words}")
+        config = compose([*SHORT_RUN, f"data.tokenizer={name}:words"])
+        fingerprints.append(read_inputs(config).fingerprint)
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
 def test_other_texts_are_another_run_of_the_same_variant() -> None:

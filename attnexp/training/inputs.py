@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
+from attnexp.data.cache import code_digests
 from attnexp.data.quality import format_quality
+from attnexp.data.text import tokenizer_kind
 from attnexp.runs import code
 from attnexp.runs.identity import Identity, identify
 
@@ -15,12 +17,20 @@ if TYPE_CHECKING:
     from attnexp.data.vectors import Vectors
 
 
-@functools.lru_cache(maxsize=1)
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
     """The data, with what should be questioned in them told once.
 
-    The runs of a sweep mostly share their data: the last one read is kept.
+    The runs of a sweep mostly share their data: the last one read is kept, until its tokenizer is
+    edited.
     """
+    tokenizer = tokenizer_kind(config.tokenizer).partition(":")[0]
+    return _load_data(config, resample, tuple(code_digests(tokenizer).items()))
+
+
+@functools.lru_cache(maxsize=1)
+def _load_data(
+    config: DataConfig, resample: int | None, code_of_tokenizer: tuple[tuple[str, str], ...]
+) -> encode.Dataset:
     dataset = encode.load(config, resample)
     if told := format_quality(dataset.quality):
         progress.note(told)
