@@ -411,8 +411,8 @@ def test_nobody_elses_code_is_shown_unasked() -> None:
         {"position": "evil.positions:Position"},
         {"mask": {"kind": "attnexp_evil.mask:Mask"}},
     ):
-        assert html.choose([with_config(section)]) == []
-    assert html.choose([run]) == [run]
+        assert inside.choose([with_config(section)]) == []
+    assert inside.choose([run]) == [run]
 
 
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
