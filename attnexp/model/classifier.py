@@ -136,7 +136,7 @@ def shuffled_positions(ids: Tensor) -> Tensor:
     """Positions that carry no order: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
 
     The control for every encoding above. Tokens are ranked by a hash of their id, so a token's
-    position depends on the review's bag of words alone: reorder the review and each word takes its
+    position depends on the text's bag of words alone: reorder the text and each word takes its
     position along. Norms, widths and parameters stay those of the encoding; only order is gone.
     """
     # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie

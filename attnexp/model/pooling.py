@@ -1,4 +1,4 @@
-"""Pooling: one vector from a review's T.
+"""Pooling: one vector from the T vectors of a text.
 
 Shapes: B batch, T tokens, D width. `key_padding_mask` is (B, T), True at padding.
 """
@@ -21,7 +21,7 @@ class Mean(Pooling):
 
 
 class RealTokens(Pooling):
-    """A pooling to which padding is nothing. A review of padding alone gives zeros."""
+    """A pooling to which padding is nothing. A text of padding alone gives zeros."""
 
 
 class MaskedMean(RealTokens):

@@ -1,7 +1,7 @@
 """Positions joined to embeddings: how a token learns where it stands.
 
 Shapes: B batch, T tokens, D model width. `positions` are whole numbers: (T,), shared by the batch,
-or (B, T), each review's own; None means 0 to T-1.
+or (B, T), each text's own; None means 0 to T-1.
 """
 
 from typing import Annotated, Literal

@@ -128,5 +128,5 @@ class Baseline(nn.Module):
     """
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
-        """Learn from all training reviews: ids (n, T), labels (n,), 0 to C - 1."""
+        """Learn from all training texts: ids (n, T), labels (n,), 0 to C - 1."""
         raise NotImplementedError

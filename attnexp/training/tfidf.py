@@ -1,9 +1,9 @@
 """The baseline to beat: TF-IDF and logistic regression, blind to word order.
 
-It reads the same ids as the models, so the same words and the same `max_len` tokens of a review.
+It reads the same ids as the models, so the same words and the same `max_len` tokens of a text.
 Fitting has one optimum and draws nothing at random: there is no seed.
 
-Shapes: n reviews, B batch, T tokens, V vocabulary, C classes.
+Shapes: n texts, B batch, T tokens, V vocabulary, C classes.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class TfidfModel(Baseline):
-    """The logits of a review are its TF-IDF vector, of length 1, times `coef`, plus `intercept`."""
+    """The logits of a text are its TF-IDF vector, of length 1, times `coef`, plus `intercept`."""
 
     idf: Tensor
 
     def __init__(self, vocab_size: int, num_classes: int = 2) -> None:
         """Knows no word before `fit`.
 
-        idf: (V,), ln((1 + n) / (1 + reviews with the word)) + 1; 0 for a word that no training
-        review has, and for padding and the start of a review, which are no words. It is counted;
+        idf: (V,), ln((1 + n) / (1 + texts with the word)) + 1; 0 for a word that no training
+        text has, and for padding and the start of a text, which are no words. It is counted;
         coef (V,) and intercept (1,) are learned; of more than two classes (V, C) and (C,).
         """
         super().__init__()
@@ -41,7 +41,7 @@ class TfidfModel(Baseline):
         self.intercept = nn.Parameter(torch.zeros(*more or [1], dtype=torch.float64))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B,) or (B, C). A review without words is left to the intercept."""
+        """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
         ids = ids.long().sort().values  # sums come out the same in every order of the words
         apart = ids + len(self.idf) * torch.arange(len(ids), device=ids.device)[:, None]
         _, run, sizes = torch.unique_consecutive(apart, return_inverse=True, return_counts=True)
@@ -56,7 +56,7 @@ class TfidfModel(Baseline):
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.
 
-        Raises `UserError` without scikit-learn, or where no review has one of the labels.
+        Raises `UserError` without scikit-learn, or where no text has one of the labels.
         """
         try:
             from sklearn.feature_extraction.text import TfidfTransformer
@@ -68,15 +68,15 @@ class TfidfModel(Baseline):
             ) from error
         if missing := set(range(self.num_classes)).difference(labels.tolist()):
             raise UserError(
-                f"The TF-IDF baseline must see every class, but of {len(labels)} training reviews "
-                f"none has label {min(missing)}. Raise data.limit_train, or add such reviews."
+                f"The TF-IDF baseline must see every class, but of {len(labels)} training texts "
+                f"none has label {min(missing)}. Raise data.limit_train, or add such texts."
             )
         counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
         transformer = TfidfTransformer()
         x = transformer.fit_transform(counts)
-        # IMDB takes about 30 iterations; other reviews may pass the default limit of 100.
+        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
         regression = LogisticRegression(max_iter=10_000).fit(x, labels.cpu().numpy())
-        # A word never seen, cut off in every training review, must not lengthen a review's vector.
+        # A word never seen, cut off in every training text, must not lengthen a text's vector.
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
         with torch.no_grad():
             self.idf.copy_(torch.from_numpy(idf))
@@ -85,9 +85,9 @@ class TfidfModel(Baseline):
 
 
 def word_counts(ids: NDArray[np.integer[Any]], *, vocab_size: int) -> "csr_array[np.float64]":
-    """How often each word stands in each review: (n, T) -> sparse (n, V).
+    """How often each word stands in each text: (n, T) -> sparse (n, V).
 
-    Padding and the start of a review are no words; the id that all rare words share is one.
+    Padding and the start of a text are no words; the id that all rare words share is one.
     """
     from scipy.sparse import coo_array
 
