@@ -114,7 +114,7 @@ def test_it_is_the_same_every_time() -> None:
 
 def test_one_label_alone_is_refused() -> None:
     ids, _ = reviews(5)
-    with pytest.raises(UserError, match="of 5 training reviews none has label 0"):
+    with pytest.raises(UserError, match="of 5 training texts none has label 0"):
         fitted(ids, torch.ones(5))
 
 

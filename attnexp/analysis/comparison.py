@@ -17,8 +17,9 @@ from attnexp.analysis.summary import (
     summarise_variant,
 )
 from attnexp.analysis.variants import comparison_groups
+from attnexp.base import code
 from attnexp.data.contrast import order_blind_ceiling
-from attnexp.runs import code, manifest
+from attnexp.runs import manifest
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
 from attnexp.statistics.sequential import Decision, Design, decide

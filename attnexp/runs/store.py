@@ -18,10 +18,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from attnexp.base import code
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.runs import checkpoint, code
+from attnexp.runs import checkpoint
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 

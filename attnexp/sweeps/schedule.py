@@ -15,8 +15,8 @@ from typing import Any
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import OnError
-from attnexp.runs import code, manifest, store
-from attnexp.runs.identity import Identity, VariantIdentity
+from attnexp.runs import manifest, store
+from attnexp.runs.identity import Identity, VariantIdentity, read_again
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
@@ -66,7 +66,7 @@ Observer = Callable[[list[Entry], Executor | None], None]
 
 def scan(sweep: Sweep) -> list[Entry]:
     """Identify every run and find those that have finished. Changes nothing on disk."""
-    code.read_again()
+    read_again()
     entries, variants, fingerprints = [], dict[int, VariantIdentity](), dict[Any, str]()
     directory = sweep.directory
     for job in sweep.jobs:

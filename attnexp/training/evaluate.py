@@ -1,5 +1,6 @@
 """Predictions and figures of a model, during training and of a finished run."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,14 +12,21 @@ from torch import nn
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
-from attnexp.config.schema import Precision
+from attnexp.config.schema import Precision, RunConfig
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
 from attnexp.runs.result import Evaluation, Run
 from attnexp.runs.weights import load_weights
 from attnexp.training import device
-from attnexp.training.loop import Examples, batch_size_of, predict_batches
+from attnexp.training.loop import (
+    Examples,
+    batch_size_of,
+    build,
+    loss_of,
+    predict_batches,
+    shuffle_of,
+)
 from attnexp.training.metrics import measure
 
 Logits = NDArray[np.float32]
@@ -90,3 +98,33 @@ def examples_of(encoded: encode.Encoded, where: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids, labels = torch.from_numpy(encoded.ids), torch.from_numpy(encoded.labels)
     return Examples(ids.to(where), labels.to(where, torch.float32))
+
+
+def check_fast(config: RunConfig, num_steps: int = 10) -> tuple[str, float]:
+    """The fast path of a config's model, and its distance from the reference path.
+
+    Both train in float64 on the CPU, from the same weights, on the same batches, with the same
+    dropout. Returns the name of the path and the largest difference of any logit or weight.
+    """
+    dataset = encode.load(config.data, config.seeds.resample)
+    train = examples_of(dataset.train, torch.device("cpu"))
+    reference = build(config, len(dataset.classes)).double()
+    fast = copy.deepcopy(reference)
+    path = take_fast_path(fast)
+    optimizers = [torch.optim.Adam(m.parameters(), lr=config.train.lr) for m in (reference, fast)]
+    batches = torch.randperm(len(train), generator=shuffle_of(config)).split(
+        config.train.batch_size
+    )
+    largest = 0.0
+    for step in range(num_steps):
+        batch, found = train[batches[step % len(batches)]], []
+        for model, optimizer in zip((reference, fast), optimizers, strict=True):
+            torch.manual_seed(step)  # of dropout
+            logits = model.train()(batch.ids)
+            optimizer.zero_grad()
+            loss_of(logits, batch.labels.double()).backward()
+            optimizer.step()
+            found.append([logits, *model.parameters()])
+        pairs = zip(*found, strict=True)
+        largest = max(largest, *((one - other).abs().max().item() for one, other in pairs))
+    return path, largest

@@ -10,8 +10,7 @@ from attnexp.data import encode
 from attnexp.data.cache import code_digests
 from attnexp.data.quality import format_quality
 from attnexp.data.text import tokenizer_kind
-from attnexp.runs import code
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs.identity import Identity, identify, read_again
 
 if TYPE_CHECKING:
     from attnexp.data.vectors import Vectors
@@ -52,7 +51,7 @@ class Inputs:
 
     def identify(self) -> Identity:
         """What the run is, by the code as it is on disk now."""
-        code.read_again()
+        read_again()
         return identify(self.config, self.fingerprint)
 
 

@@ -4,21 +4,19 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
-import copy
 import functools
 import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
@@ -28,8 +26,7 @@ from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, ta
 from attnexp.model.cost import of_model
 from attnexp.model.seams import Baseline
 from attnexp.model.verify import check_pieces, explain, first_not_finite
-from attnexp.runs import checkpoint, code, predictions, provenance, store
-from attnexp.runs.arrays import under
+from attnexp.runs import predictions, provenance, store
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
 from attnexp.runs.weights import save_weights
@@ -42,20 +39,17 @@ from attnexp.training.loop import (
     Tally,
     best_epoch,
     build,
-    loss_of,
     shuffle_of,
     split,
     start,
     train_epoch,
 )
-from attnexp.training.metrics import measure, most_probable
+from attnexp.training.metrics import measure
+from attnexp.training.recorder import Recorder, epoch_line
 from attnexp.training.state import State
 
 on_device = functools.lru_cache(maxsize=2)(examples_of)
 """The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
-
-MACHINE = ("torch", "device", "threads", "path", "products")
-"""Keys of provenance that move a result by rounding: a run resumes only where they are equal."""
 
 _one_at_a_time = threading.RLock()
 """Held while a run is open, since seeds and threads of torch belong to the whole process."""
@@ -84,7 +78,7 @@ class OpenRun:
     val: Examples
     test: Examples
     """Texts of the test set; under `protocol: blog` these are `val`."""
-    recorder: "Recorder"
+    recorder: Recorder
 
     @property
     def config(self) -> RunConfig:
@@ -95,103 +89,6 @@ class OpenRun:
     def path(self) -> Path:
         """Folder of the run as it is now."""
         return self.recorder.path
-
-
-@dataclass(kw_only=True, slots=True)
-class Recorder:
-    """What a run has measured so far, and the folder that keeps it."""
-
-    path: Path
-    identity: Identity
-    provenance: dict[str, Any]
-    note: Callable[[str], None]
-    """Function that tells the user a line and writes it to `run.log`."""
-    started: float = field(default_factory=time.perf_counter)
-    epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, Any] = field(default_factory=dict)
-    """Arrays of `predictions.safetensors`, by name."""
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    """Weights of the model that will be tested."""
-
-    def add(
-        self, row: EpochRow, logits: Logits, val: Examples, model: nn.Module, config: RunConfig
-    ) -> None:
-        """Record an epoch: its metrics, the predictions on `val`, and, where this is the model that
-        will be tested, its weights."""
-        self.epochs.append(row)
-        is_best = best_epoch([row.val_accuracy for row in self.epochs]) == len(self.epochs) - 1
-        is_last = row.epoch == config.num_epochs
-        if is_last if config.train.protocol is Protocol.blog else is_best:
-            self.weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        if is_best:
-            self.predicted[predictions.BEST] = logits
-        self.predicted[predictions.FINAL] = logits
-        right = most_probable(logits) == val.truth
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(right)
-        store.add_epoch(self.path, row)
-
-    def save_checkpoint(self, state: State, where: torch.device) -> None:
-        """Write everything that the rest of the run depends on."""
-        tensors = {f"training.{name}": tensor for name, tensor in state.tensors(where).items()}
-        tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
-        checkpoint.save(
-            self.path,
-            {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-            | {f"predicted.{name}": array for name, array in self.predicted.items()},
-            {
-                "made_by": self._made_by(),
-                "code": self.identity.code,
-                "at": str(state),
-                "training": state.numbers(),
-                "epochs": [asdict(row) for row in self.epochs],
-                "seconds": time.perf_counter() - self.started,
-                "resumed": self.provenance["resumed"],
-            },
-        )
-
-    def resume(self, state: State, config: TrainConfig, where: torch.device) -> None:
-        """Continue from the checkpoint, if there is one that this run could have written."""
-        try:
-            found = checkpoint.load(self.path)
-            if found is None:
-                self._note_other_code()
-                return
-            arrays, about = found
-            now, then = self._made_by(), about["made_by"]
-            if config.threads is None:  # torch may choose them, and rounding depends on them
-                now["threads"] = then["threads"]
-            for name in now:
-                if now[name] != then[name]:
-                    raise ValueError(f"{name} was {then[name]}, now {now[name]}")
-        except ValueError as error:
-            self.note(f"The checkpoint of an earlier attempt is not used: {error}. Starts over.")
-            return
-        torch.set_num_threads(now["threads"])
-        self.provenance["threads"] = now["threads"]
-
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        state.restore(under("training.", tensors), about["training"], where)
-        self.weights = under("weights.", tensors)
-        self.predicted = under("predicted.", arrays)
-        self.epochs = [EpochRow(**row) for row in about["epochs"]]
-        for row in self.epochs:
-            store.add_epoch(self.path, row)
-        self.started -= about["seconds"]
-        self.provenance["resumed"] = [*about["resumed"], about["at"]]
-        self.note(f"goes on from {state}")
-
-    def _made_by(self) -> dict[str, Any]:
-        """Run and machine, which must be equal for a checkpoint to be used."""
-        machine = {name: self.provenance[name] for name in MACHINE}
-        return {"run": self.identity.run_id, **machine}
-
-    def _note_other_code(self) -> None:
-        for folder in checkpoint.of_other_code(self.path.with_suffix("")):
-            with suppress(ValueError):
-                if found := checkpoint.load(folder):
-                    _, about = found
-                    names = ", ".join(code.changed(about["code"], self.identity.code))
-                    self.note(f"{names} changed since {folder} came to {about['at']}. Starts over.")
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -432,50 +329,3 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
     store.save(recorder.path, result)
     recorder.path = store.finalize(recorder.path)
     return result
-
-
-def check_fast(config: RunConfig, num_steps: int = 10) -> tuple[str, float]:
-    """The fast path of a model, and how far it is from the reference after training steps.
-
-    Both paths train in float64 from the same weights, on the same batches, with the same dropout.
-    Returns the name of the path and the largest difference of a logit or a weight.
-    """
-    prepared = prepare(config)
-    train = on_device(prepared.inputs.dataset.train, torch.device("cpu"))
-    reference = build(config, len(prepared.inputs.dataset.classes)).double()
-    fast = copy.deepcopy(reference)
-    path = take_fast_path(fast)
-    rows = torch.randperm(len(train), generator=shuffle_of(config)).split(config.train.batch_size)
-    apart = 0.0
-    models = (reference, fast)
-    optimizers = [torch.optim.Adam(model.parameters(), lr=config.train.lr) for model in models]
-    for step in range(num_steps):
-        batch, found = train[rows[step % len(rows)]], list[Tensor]()
-        for model, optimizer in zip(models, optimizers, strict=True):
-            torch.manual_seed(step)
-            logits = model.train()(batch.ids)
-            optimizer.zero_grad()
-            loss_of(logits, batch.labels.double()).backward()
-            optimizer.step()
-            found += [logits.detach(), *(p.detach() for p in model.parameters())]
-        half = len(found) // 2
-        apart = max(apart, *_differences(found[:half], found[half:]))
-    return path, apart
-
-
-def _differences(one: Sequence[Tensor], other: Sequence[Tensor]) -> list[float]:
-    return [(a - b).abs().max().item() for a, b in zip(one, other, strict=True)]
-
-
-def epoch_line(row: EpochRow, num_epochs: int) -> str:
-    """An epoch in one plain line of 80 columns, for logs and whoever waits."""
-    figures: Mapping[str, float | None] = {
-        "loss": row.train_loss,
-        "acc": row.train_accuracy,
-        "after": row.train_accuracy_after,
-        "val_loss": row.val_loss,
-        "val_acc": row.val_accuracy,
-    }
-    shown = [f"{name} {value:.4f}" for name, value in figures.items() if value is not None]
-    line = " ".join(shown).replace(" 0.", " .")
-    return f"epoch {row.epoch}/{num_epochs} {line} {row.examples_per_second:,.0f}/s"
