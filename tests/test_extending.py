@@ -184,6 +184,54 @@ def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
     assert evaluate_run(run_dir) == (result.test, result.test)
 
 
+BROKEN = """
+import torch
+from torch import Tensor
+from attnexp.model.seams import Mixer, Pooling
+
+class Raises(Mixer):
+    def __init__(self, d_input: int, d_model: int) -> None:
+        super().__init__()
+        self.d_output = d_input
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        if self.training:
+            raise KeyError("no such key")
+        return x
+
+class NotANumber(Raises):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return x / 0.0 if self.training else x
+
+class Narrow(Pooling):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return x.mean(dim=-2)[:, :3]
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "told", "logged"),
+    [
+        ("model.before=own_broken:Raises",
+         ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
+        ("model.pooling=own_broken:Narrow",
+         ["own_broken:Narrow", "Pooling", "(2, 3)", "(2, 128)"], "stopped"),
+        ("model.before=own_broken:NotANumber", ["not finite in epoch 1, step 1"], "stopped"),
+    ],
+)  # fmt: skip
+def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
+    attnexp: Command, tmp_path: Path, word: str, told: list[str], logged: str
+) -> None:
+    (tmp_path / "own_broken.py").write_text(BROKEN)
+    for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
+        done = attnexp(*command, "experiment=smoke", word, f"out={command[0]}")
+        assert done.returncode in (1, 2)
+        assert "Traceback" not in done.stderr
+        for part in told:
+            assert part in done.stderr
+        (log,) = (tmp_path / command[0]).rglob("run.log")
+        assert logged in log.read_text()
+
+
 def test_an_experiment_may_be_a_file_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "defaults:\n  - override /position: rotary\ntrain:\n  epochs: 3\n"

@@ -228,7 +228,16 @@ def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said()
     ]
     assert comparison.differences["pe code 2"] == {}  # never held against the other code
     assert "model/positions.py changed between these runs" in printed(runs)
-    assert not only(blog()).other_code
+    assert not only(blog()).mixed
+
+
+def test_runs_that_round_differently_are_compared_and_it_is_said() -> None:
+    first, *rest = blog()
+    provenance = first.result.provenance | {"numpy": "1.0"}
+    runs = [but(first, provenance=provenance)]
+    runs += [but(run, provenance=run.result.provenance | {"numpy": "2.0"}) for run in rest]
+    (message,) = only(runs).mixed
+    assert "numpy's version (1.0, 2.0)" in message
 
 
 def test_one_label_with_two_meanings_is_told_apart() -> None:

@@ -1,6 +1,7 @@
 """A run: repeatable to the bit, paired across variants, and honest about the test set."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,14 @@ def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     assert again.wall_seconds != first.wall_seconds
     assert figures(again.epochs) == figures(first.epochs)
     assert [path.name for path in run_dir.parent.glob("[!.]*")] == [again.run_id]
+
+
+def test_threads_of_one_process_train_one_after_the_other(tmp_path: Path) -> None:
+    """Seeds are of the whole process: side by side, the runs would disturb each other."""
+    alone = [figures(train_run(small(tmp_path / "a", f"seed={n}"))[1].epochs) for n in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        runs = threads.map(lambda n: train_run(small(tmp_path / "b", f"seed={n}")), (0, 1))
+        assert [figures(result.epochs) for _, result in runs] == alone
 
 
 def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:

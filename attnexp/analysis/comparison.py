@@ -31,6 +31,14 @@ SCHEMA = 2
 BySeed = Mapping[str, float]
 
 
+ROUNDING = {
+    "fpmath": "ONEDNN_DEFAULT_FPMATH_MODE",
+    "dtype": "torch's default dtype",
+    "numpy": "numpy's version",
+}
+"""Keys of provenance that say how numbers are rounded, with their names in messages."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
     """How a metric is compared."""
@@ -120,8 +128,8 @@ class Comparison:
     n_test: int | None = None
     order_blind_ceiling: float | None = None
     """Accuracy that a bag of words can reach; for `data=contrast` only."""
-    other_code: str = ""
-    """A message if not all runs were made by the same code."""
+    mixed: list[str] = field(default_factory=list)
+    """Messages if not all runs were made by the same code, or under the same rounding."""
     diverged: list[str] = field(default_factory=list)
     """A message for each variant with runs whose loss diverged."""
     damaged: list[str] = field(default_factory=list)
@@ -192,7 +200,7 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
         n_val=data["n_val"],
         n_test=data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
-        other_code=_other_code(group),
+        mixed=[*_mixed_code(group), *_mixed_rounding(group)],
         diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
         damaged=list(dict.fromkeys(damaged)),
     )
@@ -307,17 +315,27 @@ def _studies(runs: Iterable[Run]) -> dict[Path, None]:
     return dict.fromkeys(study for run in runs for study in run.studies)
 
 
-def _other_code(runs: Sequence[Run]) -> str:
-    """A message for runs that were made by different code; empty if there are none."""
+def _mixed_rounding(runs: Sequence[Run]) -> Iterator[str]:
+    """Messages for settings of the machine that round differently, where runs differ in them."""
+    for key, name in ROUNDING.items():
+        found = {str(run.result.provenance[key]) for run in runs if key in run.result.provenance}
+        if len(found) > 1:
+            yield (
+                f"These runs were made with several values of {name} "
+                f"({', '.join(sorted(found))}), which round differently."
+            )
+
+
+def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
+    """A message for runs that were made by different code."""
     first, names = dict[str, str](), set[str]()
     for run in runs:
         for name, digest in run.result.code.items():
             if first.setdefault(name, digest) != digest:
                 names.add(name)
-    if not names:
-        return ""
-    files = ", ".join(code.files(names))
-    return f"{files} changed between these runs; what differs in code is kept apart."
+    if names:
+        files = ", ".join(code.files(names))
+        yield f"{files} changed between these runs; what differs in code is kept apart."
 
 
 def _diverged(label: str, runs: list[Run]) -> list[str]:

@@ -13,6 +13,7 @@ import copy
 import os
 import re
 import shlex
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -52,6 +53,10 @@ OVERLAYS = ("experiment", "study")
 
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
+
+
+_one_at_a_time = threading.Lock()
+"""Held while Hydra composes, since its state belongs to the whole process."""
 
 
 class NotChosen(UserError):
@@ -209,7 +214,8 @@ def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
 
 @contextmanager
 def _hydra() -> Iterator[None]:
-    with initialize_config_dir(str(conf_dir().resolve()), job_name="attnexp", version_base="1.3"):
+    place = str(conf_dir().resolve())
+    with _one_at_a_time, initialize_config_dir(place, job_name="attnexp", version_base="1.3"):
         yield
 
 

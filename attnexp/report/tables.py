@@ -241,7 +241,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             pairs = [found[point].metrics[metric] for point in points]
             cells = [format_spread(pair, unit) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
-    notes = [*filter(None, [comparison.other_code]), *without_pairs(comparison)]
+    notes = [*comparison.mixed, *without_pairs(comparison)]
     notes += [*comparison.diverged, *comparison.damaged]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
