@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnexp.claims import costs
 from attnexp.claims.claim import Conclusion
-from attnexp.model import attention, masks
+from attnexp.model import attention, fast, masks
 from attnexp.model.mixers import Convolution, Recurrent
 from attnexp.model.softmax import attention_weights
 
@@ -94,7 +94,7 @@ def whole_map(
 
 
 def test_c23_notices_a_window_that_makes_the_whole_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "window_attention", whole_map)
+    monkeypatch.setattr(fast, "window_attention", whole_map)
     window = costs.curves(sizes=(128, 256, 512), repeats=1).window
     assert window.exponent(window.products) == pytest.approx(2)
 

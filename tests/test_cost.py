@@ -110,7 +110,7 @@ def test_only_what_makes_a_map_of_scores_pays_for_it() -> None:
     ("words", "told"),
     [
         (["model.d_model=10000000"], "Training this model would take"),
-        (["data.max_len=100000000"], "reviews as data.max_len=100000000 ids would take 1,600.0 GB"),
+        (["data.max_len=100000000"], "texts as data.max_len=100000000 ids would take 1,600.0 GB"),
         (["model.layers=1000000000"], "model.layers must be at least 1 and at most 1000"),
         (["train.batch_size=4000", "data.max_len=4000"], "Training this model would take"),
     ],

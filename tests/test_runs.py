@@ -16,7 +16,7 @@ from attnexp.runs.identity import Identity, identify, settings
 
 HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1",
             "train.fast=false"]  # fmt: skip
-SEEDS = ["seed=1", "seeds.init=1", "seeds.order=1"]
+SEEDS = ["seed=1", "seeds.init=1", "seeds.order=1", "seeds.resample=1"]
 TELLING = ["model.heads=4", "data.max_len=81", "train.epochs=4", "mask.query=true",
            "train=holdout", "train.precision=bf16", "data.limit_test=10"]  # fmt: skip
 

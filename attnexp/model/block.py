@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnexp.model import fast
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.init import Stream, init_layers
 from attnexp.model.scores import DotProduct
-from attnexp.model.seams import LayerContext, Layers, Score
+from attnexp.model.seams import REFERENCE, LayerContext, Layers, Score
 
 
 class FeedForward(nn.Module):
@@ -155,7 +156,7 @@ class Attention(Layers):
         """Nothing here: the modules within each block have rules of their own."""
 
     def take_fast_path(self, classifier: nn.Module) -> str:
-        """See `fast.take_fast_path`."""
-        from attnexp.model import fast
-
-        return fast.take_fast_path(classifier)
+        """See `fast.take_fast_path`. Layers and blocks of subclasses compute as they are."""
+        if type(self) is not Attention or not all(type(block) is Block for block in self):
+            return REFERENCE
+        return fast.take_fast_path(classifier, [*self], self.num_tokens)

@@ -17,13 +17,14 @@ another `forward`.
 Shapes: B batch, H heads, T tokens, D input width, V width of a head's values.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model import pooling
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Attention, Block
 from attnexp.model.classifier import Classifier
 from attnexp.model.masks import Window
 from attnexp.model.scores import DotProduct
@@ -34,21 +35,20 @@ LINEAR = (pooling.Mean, pooling.MaskedMean, pooling.Last, pooling.SummaryToken)
 """Poolings that weigh positions by nothing but where padding stands."""
 
 
-def take_fast_path(classifier: nn.Module) -> str:
-    """Change a classifier with our attention layers in place; say how it computes now.
+def take_fast_path(classifier: nn.Module, blocks: list[Any], num_tokens: int) -> str:
+    """Change a classifier in place, whose layers are these blocks; say how it computes now.
 
     Returns `window`, `pooled`, `fused`, or `reference` where no identity holds. Where several do,
     the window is taken if it is narrow enough for the texts to save work (`window.saves_work`),
     then the pooled form for the last layer and the fused one for the others.
     """
-    if type(classifier) is not Classifier or type(classifier.layers) is not Attention:
+    if type(classifier) is not Classifier:
         return REFERENCE
-    blocks = [block for block in classifier.layers if type(block) is Block]
     attentions = [block.attention for block in blocks]
-    if len(blocks) < len(classifier.layers) or not all(map(_is_plain, attentions)):
+    if not all(map(_is_plain, attentions)):
         return REFERENCE
     can_fuse = all(map(_can_fuse, attentions))
-    pattern, num_tokens = classifier.pattern, classifier.layers.num_tokens
+    pattern = classifier.pattern
     if can_fuse and type(pattern) is Window and saves_work(pattern.radius, num_tokens):
         classifier.__class__ = WindowClassifier
         for attention in attentions:
@@ -87,8 +87,7 @@ class PooledClassifier(Classifier):
         *earlier, last = self.layers
         for layer in earlier:
             x = layer(x, key_padding_mask, allowed, positions)
-        assert isinstance(last, Block)
-        attention = last.attention
+        attention: Any = last.attention
         # A linear pooling of the unit vectors says how much each position counts.
         units = torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
         share = self.pool(units.expand(len(x), -1, -1), key_padding_mask)  # (B, T)
@@ -166,7 +165,7 @@ def _can_fuse(attention: MultiHeadSelfAttention) -> bool:
     )
 
 
-def _can_pool(classifier: Classifier, last: Block) -> bool:
+def _can_pool(classifier: Classifier, last: Any) -> bool:
     """Whether the last layer is attention alone, and the pooling linear."""
     return (
         type(classifier.pool) in LINEAR

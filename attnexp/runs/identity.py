@@ -16,8 +16,15 @@ from attnexp.base.code import digests, expect
 from attnexp.base.errors import RunFailed
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict, walk
-from attnexp.data.text import tokenizer_kind
+from attnexp.config.schema import (
+    TOKENIZERS,
+    DataConfig,
+    DataName,
+    RunConfig,
+    flatten,
+    to_dict,
+    walk,
+)
 from attnexp.runs.result import SCHEMA
 
 LOOP = "attnexp.training.loop"
@@ -105,8 +112,8 @@ def modules_of(config: RunConfig) -> frozenset[str]:
         for _, piece, field in walk(config)
         if isinstance(piece, Piece) and field.name == "kind" and piece.kind
     }
-    tokenizer = tokenizer_kind(config.data.tokenizer).partition(":")[0]
-    return frozenset({LOOP, TEXT, tokenizer, *found})
+    tokenizer = TOKENIZERS.get(config.data.tokenizer, config.data.tokenizer)
+    return frozenset({LOOP, TEXT, tokenizer.partition(":")[0], *found})
 
 
 def read_again() -> None:
