@@ -219,7 +219,7 @@ def test_config_of_the_baseline_and_what_differs() -> None:
     assert "max_len: 80" in text
     parsed = Parsed(text)
     assert 'pe position.kind: "attnexp.model.positions:SinusoidalPosition"' in parsed.text
-    assert "seed:" not in parsed.text
+    assert "seed: 0" not in parsed.text
     assert "25,000 train, 25,000 val, 25,000 test" in parsed.text
     assert "c" * 12 + ", with changes" in parsed.text
 
