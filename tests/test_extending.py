@@ -200,7 +200,7 @@ class Raises(Mixer):
 
 class NotANumber(Raises):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        return x / 0.0 if self.training else x
+        return x / 0.0
 
 class Narrow(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -215,7 +215,7 @@ class Narrow(Pooling):
          ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
         ("model.pooling=own_broken:Narrow",
          ["own_broken:Narrow", "Pooling", "(2, 3)", "(2, 128)"], "stopped"),
-        ("model.before=own_broken:NotANumber", ["not finite in epoch 1, step 1"], "stopped"),
+        ("model.before=own_broken:NotANumber", ["not finite in epoch 1, step 1", "own_broken:NotANumber"], "stopped"),
     ],
 )  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
