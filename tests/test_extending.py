@@ -215,7 +215,8 @@ class Narrow(Pooling):
          ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
         ("model.pooling=own_broken:Narrow",
          ["own_broken:Narrow", "Pooling", "(2, 3)", "(2, 128)"], "stopped"),
-        ("model.before=own_broken:NotANumber", ["not finite in epoch 1, step 1", "own_broken:NotANumber"], "stopped"),
+        ("model.before=own_broken:NotANumber",
+         ["not finite in epoch 1, step 1", "own_broken:NotANumber"], "stopped"),
     ],
 )  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(

@@ -150,47 +150,54 @@ def train_run(
     new one is whole. Raises what `open_run` raises, and `RunFailed` when the loss is no longer a
     number.
     """
-    prepared = prepare(config)
-    if store.has_finished(prepared.path) and not again:
-        progress.note("This run has finished before. To do it once more: --again.")
-        return prepared.path, store.load(prepared.path)
-    for reason in store.outdated(config.out, [prepared.identity]):
-        progress.note(reason)
-    with open_run(prepared, overrides=overrides, again=again) as run:
-        result = train(run)
-        return run.path, result
+    with _one_at_a_time:
+        prepared = prepare(config)
+        if store.has_finished(prepared.path) and not again:
+            progress.note("This run has finished before. To do it once more: --again.")
+            return prepared.path, store.load(prepared.path)
+        for reason in store.outdated(config.out, [prepared.identity]):
+            progress.note(reason)
+        with open_run(prepared, overrides=overrides, again=again) as run:
+            result = train(run)
+            return run.path, result
 
 
 def train(run: OpenRun) -> RunResult:
-    """Train and finish an open run."""
-    config, recorder, where = run.config, run.recorder, run.train.device
+    """Train and finish an open run. An error inside a piece names the piece."""
     model = build_on_device(run)
-    if isinstance(model, Baseline):
-        row, logits = fit_in_one_go(model, run.train, run.val, config.train)
-        recorder.add(row, logits, run.val, model, config)
-        recorder.note(epoch_line(row, config.num_epochs))
-        return finish(run, model)
-    recorder.provenance["path"] = take_fast_path(model) if config.train.fast else REFERENCE
-    state = start(model, run.train, config.train, shuffle_of(config))
-    recorder.resume(state, config.train, where)
-    saved = str(state)
     try:
-        check_pieces(model, run.train.ids[:2])
-        for row, logits in fit(state, run.train, run.val, config.train):
-            recorder.add(row, logits, run.val, model, config)
-            if row.epoch < config.num_epochs:
-                recorder.save_checkpoint(state, where)
-                saved = str(state)
-            recorder.note(epoch_line(row, config.num_epochs))
+        if isinstance(model, Baseline):
+            row, logits = fit_in_one_go(model, run.train, run.val, run.config.train)
+            run.recorder.add(row, logits, run.val, model, run.config)
+            run.recorder.note(epoch_line(row, 1))
+        else:
+            train_network(run, model)
         return finish(run, model)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
     except (UserError, RunFailed):
         raise
     except Exception as error:
         if (explained := explain(error, model)) is not None:
             raise explained from error
         raise
+
+
+def train_network(run: OpenRun, model: nn.Module) -> None:
+    """Train all epochs, from the checkpoint on where there is one."""
+    config, recorder, where = run.config, run.recorder, run.train.device
+    recorder.provenance["path"] = take_fast_path(model) if config.train.fast else REFERENCE
+    state = start(model, run.train, config.train, shuffle_of(config))
+    recorder.resume(state, config.train, where)
+    saved = str(state)
+    check_pieces(model, run.train.ids[:2])
+    try:
+        for row, logits in fit(state, run.train, run.val, config.train):
+            recorder.add(row, logits, run.val, model, config)
+            if row.epoch < config.num_epochs:
+                recorder.save_checkpoint(state, where)
+                saved = str(state)
+            recorder.note(epoch_line(row, config.num_epochs))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
 
 
 def build_on_device(run: OpenRun) -> nn.Module:
