@@ -15,7 +15,7 @@ from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.inspect import doctor
 from attnexp.runs import manifest, predictions, store
-from attnexp.runs.weights import WEIGHTS, save_weights
+from attnexp.runs.arrays import WEIGHTS, save_weights
 from attnexp.training.run import train_run
 
 WORDS = ["experiment=smoke", "train.threads=1", "train.epochs=1", "data.limit_train=32",

@@ -74,9 +74,8 @@ def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
 
 def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[str, str]]:
     """Keys that may begin as typed; each with its values and their descriptions."""
-    from attnexp.config.keys import of_option
     from attnexp.config.options import describe, groups
-    from attnexp.config.schema import PLACES, RunConfig, SweepConfig, walk
+    from attnexp.config.schema import PLACES, RunConfig, SweepConfig, keys_of_option, walk
 
     found: dict[str, dict[str, str]] = {}
     for schema in (RunConfig(), SweepConfig()) if sweep else (RunConfig(),):
@@ -94,7 +93,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
             continue
         named = [option for option in chosen.get(group, "").split(",") if option in options]
         for option in named or groups()[group]:
-            for key, field in of_option(group, option).items():
+            for key, field in keys_of_option(group, option).items():
                 if field.name != "kind" and key not in groups():
                     found[key] = dict.fromkeys(_values(field, field.default), "")
     return found

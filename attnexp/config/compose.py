@@ -33,7 +33,6 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
-from attnexp.config.keys import owners
 from attnexp.config.options import conf_dir, groups, is_file, read
 from attnexp.config.pieces import CLASS, Piece
 from attnexp.config.schema import (
@@ -45,6 +44,7 @@ from attnexp.config.schema import (
     SweepConfig,
     did_you_mean,
     flatten,
+    owners,
     walk,
 )
 
