@@ -34,6 +34,9 @@ from attnexp.data.text import (
     vocabulary,
 )
 
+Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""Labels of train and of test, (n,) each."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
@@ -67,10 +70,9 @@ class Dataset:
 class Ranked:
     """A whole corpus as ranks: what the cache holds."""
 
-    train: Ragged
-    train_labels: NDArray[np.integer]
-    test: Ragged
-    test_labels: NDArray[np.integer]
+    texts: Pair
+    """Train, then test."""
+    labels: Labels
     words: list[str]
     classes: tuple[str, ...]
     is_drawn: bool
@@ -80,7 +82,7 @@ class Ranked:
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with any text, label, word or name of a class."""
         digest = hashlib.sha256()
-        for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
+        for split, labels in zip(self.texts, self.labels, strict=True):
             for array in (split.values, split.offsets, labels):
                 digest.update(array.tobytes())
         digest.update("\n".join(self.words).encode())
@@ -93,29 +95,28 @@ class Ranked:
 
         about: what to say of the file without reading it all (see `describe`).
         """
-        sizes = {"n_train": len(self.train), "n_test": len(self.test)}
         counts = [
-            np.bincount(labels, minlength=len(self.classes)).tolist()
-            for labels in (self.train_labels, self.test_labels)
+            np.bincount(labels, minlength=len(self.classes)).tolist() for labels in self.labels
         ]
-        found = {
+        described = {
+            **about,
+            **{f"n_{split}": len(texts) for split, texts in zip(SPLITS, self.texts, strict=True)},
             "fingerprint": self.fingerprint,
             "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
             "is_drawn": self.is_drawn,
             "quality": self.quality,
         }
-        described = json.dumps({**about, **sizes, **found})
-        np.savez(
-            file,
-            about=np.frombuffer(described.encode(), np.uint8),
-            train=self.train.values,
-            train_offsets=self.train.offsets,
-            train_labels=self.train_labels,
-            test=self.test.values,
-            test_offsets=self.test.offsets,
-            test_labels=self.test_labels,
-            words=np.frombuffer("\n".join(self.words).encode(), np.uint8),
-        )
+        arrays: dict[str, Any] = {
+            "about": np.frombuffer(json.dumps(described).encode(), np.uint8),
+            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
+        }
+        for split, texts, labels in zip(SPLITS, self.texts, self.labels, strict=True):
+            arrays |= {
+                split: texts.values,
+                f"{split}_offsets": texts.offsets,
+                f"{split}_labels": labels,
+            }
+        np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -123,11 +124,10 @@ class Ranked:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             words = arrays["words"].tobytes().decode()
             about = json.loads(arrays["about"].tobytes())
+            train, test = (Ragged(arrays[name], arrays[f"{name}_offsets"]) for name in SPLITS)
             return cls(
-                train=Ragged(arrays["train"], arrays["train_offsets"]),
-                train_labels=arrays["train_labels"],
-                test=Ragged(arrays["test"], arrays["test_offsets"]),
-                test_labels=arrays["test_labels"],
+                texts=(train, test),
+                labels=(arrays["train_labels"], arrays["test_labels"]),
                 words=words.split("\n") if words else [],
                 classes=tuple(about["classes"]),
                 is_drawn=about["is_drawn"],
@@ -179,8 +179,7 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
             write=lambda file, made: made.save(file, _about(source, made, config)),
         )
         description = _about(source, ranked, config)["source"]
-    (train, test), words = (ranked.train, ranked.test), ranked.words
-    labels = (ranked.train_labels, ranked.test_labels)
+    (train, test), labels, words = ranked.texts, ranked.labels, ranked.words
     if resample is not None:
         (train, test), labels, words = text.resample((train, test), labels, words, resample)
     return Dataset(
@@ -250,10 +249,8 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
     for split, rows in zip(SPLITS, ranks, strict=True):
         _check_words(rows, split, config)
     return Ranked(
-        train=ranks[0],
-        train_labels=train.labels,
-        test=ranks[1],
-        test_labels=test.labels,
+        texts=ranks,
+        labels=(train.labels, test.labels),
         words=words,
         classes=corpus.classes,
         is_drawn=corpus.is_drawn,

@@ -102,7 +102,19 @@ def run_sweep(
     Ctrl-C stops the running ones; the `KeyboardInterrupt` says how many runs have finished.
     """
     entries = scan(sweep)
-    _record_manifest(sweep, entries)
+    planned = [
+        manifest.Entry(variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id)
+        for entry in entries
+    ]
+    manifest.record(
+        sweep.directory,
+        manifest.Manifest(
+            variants=sweep.variants,
+            commands=[sweep.command],
+            runs=planned,
+            declaration=sweep.declaration,
+        ),
+    )
     for reason in made_again(sweep, entries):
         progress.note(reason)
     for entry in entries:
@@ -114,7 +126,10 @@ def run_sweep(
     firsts = {entry.path: entry for entry in reversed(missing)}
     todo = [entry for entry in missing if firsts[entry.path] is entry]
     if todo:
-        executor = _open(sweep, todo)
+        executor = open_executor(sweep.executor, [entry.job for entry in todo])
+        alone = isinstance(executor, InThisProcess)
+        for entry in todo:
+            entry.job = for_executor(entry.job, sweep.executor, alone=alone)
         try:
             _run_pending(entries, deque(todo), executor, on_error, observe)
         except KeyboardInterrupt:
@@ -131,32 +146,6 @@ def run_sweep(
             _record(entry, first.outcome)
     observe(entries, None)
     return entries
-
-
-def _record_manifest(sweep: Sweep, entries: Sequence[Entry]) -> None:
-    """Write which runs belong to which variant."""
-    manifest.record(
-        sweep.directory,
-        manifest.Manifest(
-            variants=sweep.variants,
-            commands=[sweep.command],
-            runs=[
-                manifest.Entry(
-                    variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id
-                )
-                for entry in entries
-            ],
-            declaration=sweep.declaration,
-        ),
-    )
-
-
-def _open(sweep: Sweep, todo: list[Entry]) -> Executor:
-    executor = open_executor(sweep.executor, [entry.job for entry in todo])
-    for entry in todo:
-        alone = isinstance(executor, InThisProcess)
-        entry.job = for_executor(entry.job, sweep.executor, alone=alone)
-    return executor
 
 
 def _run_pending(
