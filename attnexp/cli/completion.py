@@ -24,7 +24,9 @@ def settings(ctx: Context, incomplete: str) -> list[Offer]:
         listed = value[: value.rfind(",") + 1]
         start = listed if before else f"{key}={listed}"
         return [(start + one, about) for one, about in known.get(key, {}).items()]
-    near = dict.fromkeys(_up_to_next_dot(name, key) for name in known if name.startswith(key))
+    # Up to the next dot of each key that begins as typed.
+    ends = [(name, name.find(".", len(key))) for name in known if name.startswith(key)]
+    near = dict.fromkeys(f"{name}=" if dot < 0 else name[: dot + 1] for name, dot in ends)
     match [*near]:
         case [str(only)] if only.endswith("="):  # a key alone would get a space behind it
             values = known[only[:-1]] or {"": ""}
@@ -109,11 +111,6 @@ def _values(field: Field[Any], default: Any) -> Iterator[str]:
             yield from kind
         elif isinstance(default, int | float | str) and isinstance(default, kind):
             yield str(default)
-
-
-def _up_to_next_dot(name: str, typed: str) -> str:
-    dot = name.find(".", len(typed))
-    return name[: dot + 1] if dot >= 0 else f"{name}="
 
 
 def _beside(file: str, *patterns: str) -> list[str]:

@@ -22,17 +22,7 @@ from attnexp.data import contrast, sources, text
 from attnexp.data.cache import cache_dir, code_digests, load_or_compute
 from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
-from attnexp.data.text import (
-    Pair,
-    Ragged,
-    rank_with,
-    rank_words,
-    stratified_sample,
-    to_ids,
-    tokenizer,
-    tokenizer_kind,
-    vocabulary,
-)
+from attnexp.data.text import Pair, Ragged
 
 Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
 """Labels of train and of test, (n,) each."""
@@ -145,7 +135,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 def cache_path(source: sources.Source, config: DataConfig) -> Path:
     """The cache file of a source's ranks, keyed by data, tokenizer and the code that encodes."""
-    kind = tokenizer_kind(config.tokenizer)
+    kind = text.tokenizer_kind(config.tokenizer)
     code = code_digests("attnexp.data.encode", kind.partition(":")[0])
     key = hashlib.sha256(json.dumps([code, source.key, kind]).encode()).hexdigest()[:16]
     return cache_dir() / f"{config.name}-{key}.npz"
@@ -185,7 +175,7 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
     return Dataset(
         train=_encode(train, labels[0], config, "train"),
         test=_encode(test, labels[1], config, "test"),
-        words=vocabulary(words, config),
+        words=text.vocabulary(words, config),
         classes=ranked.classes,
         source=description,
         fingerprint=ranked.fingerprint,
@@ -220,7 +210,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     label_of = np.array([classes.index(name) for name in corpus.classes])
     labels = label_of[np.concatenate([split.labels for split in splits])]
     tracked = progress.track(texts, total=len(texts), label="encoding test")
-    ranks = rank_with(words, tracked, tokenizer(config.tokenizer))
+    ranks = text.rank_with(words, tracked, text.tokenizer(config.tokenizer))
     _check_words(ranks, "test", config)
     return _encode(ranks, labels, config, "test")
 
@@ -241,10 +231,10 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         ranks, words = (train.texts, test.texts), []
     else:
         assert isinstance(test.texts, list)
-        ranks, words = rank_words(
+        ranks, words = text.rank_words(
             progress.track(train.texts, total=len(train.texts), label="encoding train"),
             progress.track(test.texts, total=len(test.texts), label="encoding test"),
-            tokenizer(config.tokenizer),
+            text.tokenizer(config.tokenizer),
         )
     for split, rows in zip(SPLITS, ranks, strict=True):
         _check_words(rows, split, config)
@@ -271,13 +261,13 @@ def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, spli
     limit = config.limit_train if split == "train" else config.limit_test
     num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
     memory.check(num_bytes, f"{len(ranks):,} texts as data.max_len={config.max_len} ids")
-    ids = to_ids(ranks, config)
+    ids = text.to_ids(ranks, config)
     if limit is not None:
         if limit > len(labels):
             raise UserError(
                 f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use "
                 f"{len(labels)} or less, or data.limit_{split}=null for all."
             )
-        rows = stratified_sample(labels, limit)
+        rows = text.stratified_sample(labels, limit)
         ids, labels = ids[rows], labels[rows]
     return Encoded(ids=ids, labels=labels)

@@ -122,10 +122,13 @@ def _in_folder(path: Path, data: DataConfig) -> Source:
 def _by_split(path: Path, files: list[Path], data: DataConfig) -> dict[str, list[Path]]:
     """The files to train and, if there are any, to test on."""
     names = {"train": data.train_split, "test": data.test_split or "test"}
-    found = {
-        split: [file for file in files if _belongs(file.relative_to(path), name)]
-        for split, name in names.items()
-    }
+    found: dict[str, list[Path]] = {"train": [], "test": []}
+    for file in files:
+        folder = file.relative_to(path).as_posix().removesuffix(file.name)
+        stem = folder + file.name.partition(".")[0]
+        for split, name in names.items():  # its name, a numbered part of it, or in such a folder
+            if re.fullmatch(rf"(.*/)?{re.escape(name)}([-_]\d[^/]*|/[^/]*)?", stem):
+                found[split].append(file)
     if not found["train"] and len(files) == 1 and not data.test_split:
         found = {"train": files, "test": []}
     for split, shards in found.items():
@@ -140,24 +143,13 @@ def _by_split(path: Path, files: list[Path], data: DataConfig) -> dict[str, list
             raise UserError(
                 f"{path} holds several data sets. Give one: {', '.join(sorted(homes))}."
             )
-        _check_complete(shards, names[split], path)
+        parts = [int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)]
+        if len(shards) < max(parts, default=0):
+            raise UserError(
+                f"{path} holds {len(shards)} of {max(parts)} files {names[split]}-*. Fetch the "
+                f"missing files."
+            )
     return {split: shards for split, shards in found.items() if shards}
-
-
-def _belongs(file: Path, name: str) -> bool:
-    """Whether a file is the split `name`, a numbered part of it, or in a folder of that name."""
-    stem = file.as_posix().removesuffix(file.name) + file.name.partition(".")[0]
-    return re.fullmatch(rf"(.*/)?{re.escape(name)}([-_]\d[^/]*|/[^/]*)?", stem) is not None
-
-
-def _check_complete(shards: list[Path], split: str, home: Path) -> None:
-    wanted = max(
-        (int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)), default=0
-    )
-    if len(shards) < wanted:
-        raise UserError(
-            f"{home} holds {len(shards)} of {wanted} files {split}-*. Fetch the missing files."
-        )
 
 
 def _in_file(path: Path, data: DataConfig) -> Source:

@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,16 @@ def print_tree(found: dict[str, Any], console: Console) -> None:
 def _of_run(folder: Path) -> list[dict[str, str]]:
     """The first problem of a run, if any: one command repairs the whole run."""
     if folder.suffix == ".part":
-        return [_trouble(folder, _how_far(folder), again=False)] if not _is_busy(folder) else []
+        with suppress(UserError):  # in a read-only tree no process can be at work
+            if store.is_locked(folder.with_suffix("")):
+                return []
+        try:
+            found = checkpoint.load(folder)
+            how_far = f": it goes on from {found[1]['at']}" if found else ", at its start"
+            what = f"unfinished{how_far}"
+        except ValueError:
+            what = "unfinished, and its checkpoint is damaged"
+        return [_trouble(folder, what, again=False)]
     try:
         run = Run(path=folder, result=store.load(folder))
         for name in run.result.files:
@@ -130,21 +140,6 @@ def _of_run(folder: Path) -> list[dict[str, str]]:
     except UserError as error:
         return [_trouble(folder, str(error).partition(" `attnexp")[0], again=True)]
     return []
-
-
-def _is_busy(part: Path) -> bool:
-    try:
-        return store.is_locked(part.with_suffix(""))
-    except UserError:  # in a read-only tree no process can be at work
-        return False
-
-
-def _how_far(part: Path) -> str:
-    try:
-        found = checkpoint.load(part)
-    except ValueError:
-        return "unfinished, and its checkpoint is damaged"
-    return f"unfinished: it goes on from {found[1]['at']}" if found else "unfinished, at its start"
 
 
 def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:

@@ -141,7 +141,7 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
         if "." not in name:
             by_settings.setdefault(name.partition("-")[0], []).append(folder / name)
     reasons: Counter[str] = Counter()
-    for identity in wanted:
+    for identity in {one.run_id: one for one in wanted}.values():
         earlier = filter(has_finished, by_settings.get(identity.settings, []))
         newest = max(earlier, key=lambda path: (path / RESULT).stat().st_mtime, default=None)
         if newest is not None and newest.name != identity.run_id:
@@ -234,19 +234,3 @@ def load(path: Path) -> RunResult:
         ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
-
-
-def load_folder(folder: Path, left_out: Callable[[str], object]) -> list[Run]:
-    """Every finished run in or under a folder, in order of path; a copy does not count again.
-
-    left_out: told why, of each that cannot be read.
-    """
-    unique: dict[str, Run] = {}
-    for file in sorted(folder.rglob(RESULT)):
-        try:
-            result = load(file.parent)
-        except UserError as error:
-            left_out(str(error))
-        else:
-            unique.setdefault(result.run_id, Run(path=file.parent, result=result))
-    return list(unique.values())

@@ -94,7 +94,11 @@ class Queue:
         ended, running = list[tuple[Job, Outcome]](), list[tuple[Job, Any]]()
         for job, submitted in self.running:
             if submitted.job_id in answered:
-                ended.append((job, _outcome(job, submitted)))
+                try:
+                    ended.append((job, submitted.result()))
+                except Exception as error:  # whatever a queue may do to a job
+                    reason = str(error).strip().splitlines()[0]
+                    ended.append((job, _failure(job, submitted, reason)))
             elif submitted.job_id in lost:
                 ended.append((job, _failure(job, submitted, lost[submitted.job_id])))
             else:
@@ -135,14 +139,6 @@ def _terminate(jobs: list[Any]) -> None:
         deadline = time.monotonic() + SECONDS_TO_ASK_AGAIN
         while time.monotonic() < deadline and not all(submitted.done() for submitted in alive):
             time.sleep(0.05)
-
-
-def _outcome(job: Job, submitted: Any) -> Outcome:
-    try:
-        outcome: Outcome = submitted.result()
-    except Exception as error:  # whatever a queue may do to a job
-        return _failure(job, submitted, str(error).strip().splitlines()[0])
-    return outcome
 
 
 def _failure(job: Job, submitted: Any, reason: str) -> Failure:
