@@ -16,7 +16,7 @@ import shlex
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -381,7 +381,8 @@ def _reset_idle(config: Any, words: Sequence[str]) -> None:
                         word.partition("=")[0],
                         f"{word} would do nothing: {key} belongs to {when.description}.",
                     )
-            setattr(section, f.name, pieces.default(f))
+            made = f.default if f.default_factory is MISSING else f.default_factory()
+            setattr(section, f.name, made)
 
 
 def _options(override: Override) -> list[str]:

@@ -26,7 +26,7 @@ import operator
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -100,11 +100,6 @@ def setting(default: Any = MISSING, *bounds: str, **more: Any) -> Any:
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def default(f: Field[Any]) -> Any:
-    """What a field has where nothing is given."""
-    return f.default_factory() if f.default_factory is not MISSING else f.default
 
 
 def violated(value: Any, bound: str) -> bool:

@@ -111,26 +111,24 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
 def finalize(part: Path) -> Path:
     """Put a whole run in its place, over any earlier one. Call with the run locked."""
     path = part.with_suffix("")
+    replaced = path.with_name(f"{path.name}.replaced")
     with writing(path):
         if path.exists():
-            path.rename(_replaced(path))
+            path.rename(replaced)
         part.rename(path)
-        shutil.rmtree(_replaced(path), ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
         (path / checkpoint.FILE).unlink(missing_ok=True)
     return path
 
 
 def recover(path: Path) -> None:
     """Undo a `finalize` that was killed half way. Call with the run locked."""
+    replaced = path.with_name(f"{path.name}.replaced")
     with writing(path):
         if path.exists():
-            shutil.rmtree(_replaced(path), ignore_errors=True)
-        elif _replaced(path).exists():
-            _replaced(path).rename(path)
-
-
-def _replaced(path: Path) -> Path:
-    return path.with_name(f"{path.name}.replaced")
+            shutil.rmtree(replaced, ignore_errors=True)
+        elif replaced.exists():
+            replaced.rename(path)
 
 
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
