@@ -237,7 +237,7 @@ def test_imdb_encodes_to_the_known_facts() -> None:
         "the and a of to is br in it i this that was as for with movie but film on"
     )
     ranked = encode.Ranked.load(encode.cache_path(sources.find(config), config))
-    lengths = np.diff(ranked.train.offsets) + 1  # the start token counts
+    lengths = np.diff(ranked.texts[0].offsets) + 1  # the start token counts
     assert len(ranked.words) == 88_581
     assert lengths.mean() == pytest.approx(238.7, abs=0.05)
     assert np.mean(lengths < 80) == pytest.approx(0.075, abs=0.0005)

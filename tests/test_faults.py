@@ -24,7 +24,7 @@ from forked import PROGRAM
 from test_loop import figures
 
 from attnexp.runs import checkpoint, predictions, store
-from attnexp.runs.weights import WEIGHTS
+from attnexp.runs.arrays import WEIGHTS
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from attnexp.inspect import insight
 from attnexp.model.classifier import build_model
 from attnexp.report import formats, html, inside, tables
 from attnexp.runs import store
+from attnexp.runs.arrays import WEIGHTS, save_weights
 from attnexp.runs.result import Run
-from attnexp.runs.weights import WEIGHTS, save_weights
 from attnexp.training.run import train_run
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from attnexp.base.errors import UserError
 from attnexp.inspect.doctor import examine
 from attnexp.report.formats import as_json
 from attnexp.runs import manifest, predictions, store
-from attnexp.runs.weights import WEIGHTS
+from attnexp.runs.arrays import WEIGHTS
 
 PUBLISHED = ROOT / "outputs" / "published"
 

@@ -14,8 +14,8 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.model.classifier import build_classifier, build_model
 from attnexp.runs import predictions, store
+from attnexp.runs.arrays import WEIGHTS, load_weights
 from attnexp.runs.result import EpochRow, Run
-from attnexp.runs.weights import WEIGHTS, load_weights
 from attnexp.training import inputs, loop
 from attnexp.training import run as train
 from attnexp.training.evaluate import evaluate_run, examples_of, predict

@@ -202,11 +202,8 @@ def stop(message: str, code: int) -> NoReturn:
 def _as_setting(error: TyperException, words: list[str]) -> str:
     """A hint for `--seed 3`, which is a setting and no option; empty for other errors."""
     option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
-    if (
-        not option
-        or context is None
-        or all(param.name != "overrides" for param in context.command.params)
-    ):
+    params = context.command.params if context else []
+    if not option or all(param.name != "overrides" for param in params):
         return ""
     from attnexp.config.compose import compose
     from attnexp.config.options import groups

@@ -24,7 +24,9 @@ def settings(ctx: Context, incomplete: str) -> list[Offer]:
         listed = value[: value.rfind(",") + 1]
         start = listed if before else f"{key}={listed}"
         return [(start + one, about) for one, about in known.get(key, {}).items()]
-    near = dict.fromkeys(_up_to_next_dot(name, key) for name in known if name.startswith(key))
+    # Up to the next dot of each key that begins as typed.
+    ends = [(name, name.find(".", len(key))) for name in known if name.startswith(key)]
+    near = dict.fromkeys(f"{name}=" if dot < 0 else name[: dot + 1] for name, dot in ends)
     match [*near]:
         case [str(only)] if only.endswith("="):  # a key alone would get a space behind it
             values = known[only[:-1]] or {"": ""}
@@ -74,9 +76,8 @@ def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
 
 def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[str, str]]:
     """Keys that may begin as typed; each with its values and their descriptions."""
-    from attnexp.config.keys import of_option
     from attnexp.config.options import describe, groups
-    from attnexp.config.schema import PLACES, RunConfig, SweepConfig, walk
+    from attnexp.config.schema import PLACES, RunConfig, SweepConfig, keys_of_option, walk
 
     found: dict[str, dict[str, str]] = {}
     for schema in (RunConfig(), SweepConfig()) if sweep else (RunConfig(),):
@@ -94,7 +95,7 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
             continue
         named = [option for option in chosen.get(group, "").split(",") if option in options]
         for option in named or groups()[group]:
-            for key, field in of_option(group, option).items():
+            for key, field in keys_of_option(group, option).items():
                 if field.name != "kind" and key not in groups():
                     found[key] = dict.fromkeys(_values(field, field.default), "")
     return found
@@ -110,11 +111,6 @@ def _values(field: Field[Any], default: Any) -> Iterator[str]:
             yield from kind
         elif isinstance(default, int | float | str) and isinstance(default, kind):
             yield str(default)
-
-
-def _up_to_next_dot(name: str, typed: str) -> str:
-    dot = name.find(".", len(typed))
-    return name[: dot + 1] if dot >= 0 else f"{name}="
 
 
 def _beside(file: str, *patterns: str) -> list[str]:

@@ -16,7 +16,7 @@ import shlex
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +33,6 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
-from attnexp.config.keys import owners
 from attnexp.config.options import conf_dir, groups, is_file, read
 from attnexp.config.pieces import CLASS, Piece
 from attnexp.config.schema import (
@@ -45,6 +44,7 @@ from attnexp.config.schema import (
     SweepConfig,
     did_you_mean,
     flatten,
+    owners,
     walk,
 )
 
@@ -80,21 +80,16 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
     with _hydra():
         overrides = parse(words)
         for override in overrides:
+            key, several = str(override.key_or_group), ""
             if override.is_sweep_override():
-                said = shlex.quote(str(override.input_line))
+                several = f"{shlex.quote(str(override.input_line))} names several values, and this"
+            elif key == "study":
+                several = "A study is many runs, and this"
+            elif is_executor(key):
+                several = f"{override.input_line} says where many runs take place, and this"
+            if several:
                 raise UserError(
-                    f"{said} names several values, and this is one run. For many runs: "
-                    f"attnexp sweep {shlex.join(words)}"
-                )
-            if override.key_or_group == "study":
-                raise UserError(
-                    f"A study is many runs, and this is one. For all of them: "
-                    f"attnexp sweep {shlex.join(words)}"
-                )
-            if is_executor(str(override.key_or_group)):
-                raise UserError(
-                    f"{override.input_line}: a single run has no executor. For many runs: "
-                    f"attnexp sweep {shlex.join(words)}"
+                    f"{several} is one run. For many runs: attnexp sweep {shlex.join(words)}"
                 )
     return _typed(_composed(overrides), words)
 
@@ -123,16 +118,12 @@ def is_seed(key: str) -> bool:
 
 def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
     """Every seed among the words, where all are as plain as a sweep makes them."""
-    found: dict[str, int | None] = {}
-    for key, _, value in (word.partition("=") for word in words):
-        if is_seed(key):
-            if value.isascii() and value.isdecimal():
-                found[key] = int(value)
-            elif value == "null" and key != "seed":
-                found[key] = None
-            else:
-                return None
-    return found
+    pairs = [word.partition("=")[::2] for word in words]
+    found = {key: value for key, value in pairs if is_seed(key)}
+    plain = all(re.fullmatch("[0-9]+|null", value) for value in found.values())
+    if not plain or found.get("seed") == "null":
+        return None
+    return {key: None if value == "null" else int(value) for key, value in found.items()}
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -315,7 +306,14 @@ def _place(
         check_option(key, str(kind))
         given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
     branch[name] = given
-    chosen = _spec(key, given["kind"], seams)
+    seam = pieces.seam(given["kind"])
+    if seam not in seams or (given["kind"] and not seam):
+        wanted = " or ".join(pieces.describe(name) for name in seams if name)
+        raise UserError(
+            f"{key}={given['kind'] or 'none'}: a piece for {key} is a subclass of one of "
+            f"{pieces.SEAMS}: {wanted}."
+        )
+    chosen = pieces.spec(given["kind"], seams[seam])
     OmegaConf.update(schema, key, OmegaConf.structured(chosen))
     for f in fields(chosen):
         if "seam" in f.metadata:
@@ -323,17 +321,6 @@ def _place(
             if f.metadata["option"] is None:
                 within[None] = Piece
             _place(schema, given, f"{key}.{f.name}", within, option=f.metadata["option"])
-
-
-def _spec(key: str, kind: str | None, seams: Any) -> type[Piece]:
-    seam = pieces.seam(kind)
-    if seam not in seams or (kind and not seam):
-        wanted = " or ".join(pieces.describe(name) for name in seams if name)
-        raise UserError(
-            f"{key}={kind or 'none'}: a piece for {key} is a subclass of one of "
-            f"{pieces.SEAMS}: {wanted}."
-        )
-    return pieces.spec(kind, seams[seam])
 
 
 def _unknown(key: str, known: Any) -> UserError:
@@ -375,11 +362,11 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
                 setattr(config.model, width, None)
     check(config)
     _reset_idle(config, words)
-    data = config.data
+    data = config.data  # unlike resolve(), abspath keeps links
     if data.path is not None and data.name is not DataName.hub:
-        data.path = _absolute(data.path)
+        data.path = os.path.abspath(os.path.expanduser(data.path))
     if isinstance(config.model, ModelConfig) and config.model.vectors is not None:
-        config.model.vectors = _absolute(config.model.vectors)
+        config.model.vectors = os.path.abspath(os.path.expanduser(config.model.vectors))
     return config
 
 
@@ -394,11 +381,8 @@ def _reset_idle(config: Any, words: Sequence[str]) -> None:
                         word.partition("=")[0],
                         f"{word} would do nothing: {key} belongs to {when.description}.",
                     )
-            setattr(section, f.name, pieces.default(f))
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))  # unlike resolve(), keeps links
+            made = f.default if f.default_factory is MISSING else f.default_factory()
+            setattr(section, f.name, made)
 
 
 def _options(override: Override) -> list[str]:

@@ -56,10 +56,15 @@ def read(group: str, option: str) -> Any:
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options with the first sentence of what their files say of them."""
-    return {
-        group: {option: _first_sentence(file(group, option)) for option in options}
-        for group, options in groups().items()
-    }
+    found: dict[str, dict[str, str]] = {}
+    for group, options in groups().items():
+        for option in options:
+            lines = file(group, option).read_text().splitlines()
+            about = [line[2:] for line in lines if line.startswith("# ")]
+            text = " ".join(line for line in about if not line.startswith("@package"))
+            first = re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence
+            found.setdefault(group, {})[option] = first
+    return found
 
 
 def format_groups(described: dict[str, dict[str, str]]) -> str:
@@ -87,9 +92,3 @@ def name_of(kind: str | None) -> str:
         if isinstance(tree := read(group, option), dict) and tree.get("kind") == kind
     ]
     return min(named)[1] if named else kind.rpartition(":")[2]
-
-
-def _first_sentence(path: Path) -> str:
-    lines = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
-    text = " ".join(line for line in lines if not line.startswith("@package"))
-    return re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence

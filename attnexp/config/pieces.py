@@ -26,7 +26,7 @@ import operator
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -102,11 +102,6 @@ def setting(default: Any = MISSING, *bounds: str, **more: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def default(f: Field[Any]) -> Any:
-    """What a field has where nothing is given."""
-    return f.default_factory() if f.default_factory is not MISSING else f.default
-
-
 def violated(value: Any, bound: str) -> bool:
     """Whether a value breaks a bound such as `>= 1` or `even`. None breaks no bound."""
     if value is None:
@@ -138,11 +133,15 @@ def spec(kind: str | None, frame: Any = Piece) -> type[Piece]:
         return frame  # type: ignore[no-any-return]
     module, _, name = kind.partition(":")
     lineage = list(_lineage(module, name))
-    parameters = next((found for _, node in lineage if (found := _constructor(node))), None)
-    owner = next((where for where, node in lineage if _constructor(node)), module)
+    constructors = [
+        (where, one.args)
+        for where, node in lineage
+        for one in node.body
+        if isinstance(one, ast.FunctionDef) and one.name == "__init__"
+    ]
     settings: list[tuple[str, Any, Any]] = []
     given = {}
-    if parameters is not None:
+    for owner, parameters in constructors[:1]:
         positional = [*parameters.posonlyargs, *parameters.args][1:]
         given = {arg.arg: _Annotation(owner, arg).bounds for arg in positional}
         taken = {f.name for f in fields(frame)}
@@ -285,13 +284,6 @@ class _Annotation:
             return False
         self.type = make(self.name, {option: option for option in options.values()})
         return True
-
-
-def _constructor(node: ast.ClassDef) -> ast.arguments | None:
-    for one in node.body:
-        if isinstance(one, ast.FunctionDef) and one.name == "__init__":
-            return one.args
-    return None
 
 
 def _lineage(module: str, name: str) -> Iterator[tuple[str, ast.ClassDef]]:

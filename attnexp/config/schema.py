@@ -13,8 +13,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
+from attnexp.config import pieces
+from attnexp.config.options import groups, read
 from attnexp.config.pieces import Piece, add_to_path, root, setting
 
 # fmt: off
@@ -367,3 +370,22 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing when no known name is near."""
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def keys_of_option(group: str, option: str) -> dict[str, Field[Any]]:
+    """Settings of the piece that an option of `conf/` chooses, by key."""
+    kind = read(group, option)["kind"]
+    frame: Any = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
+    return {f"{group}.{f.name}": f for f in fields(pieces.spec(kind, frame))}
+
+
+@lru_cache
+def owners() -> dict[str, list[str]]:
+    """Settings of all pieces, each with the choices that have it."""
+    found: dict[str, list[str]] = {}
+    for group, options in groups().items():
+        if group.split(".")[0] in PLACES:
+            for option in options:
+                for key in keys_of_option(group, option):
+                    found.setdefault(key, []).append(f"{group}={option}")
+    return found

@@ -30,10 +30,7 @@ def load_study(given: str) -> Study:
     """
     if not is_file(given):
         check_option("study", given)
-    return _study(Path(given).stem, given, read("study", given))
-
-
-def _study(name: str, given: str, tree: Any) -> Study:
+    name, tree = Path(given).stem, read("study", given)
     wrong = (
         f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
         f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "

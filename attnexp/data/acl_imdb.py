@@ -98,21 +98,13 @@ def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpu
         key = split, side, name.rpartition("/")[2]
         repeated += key in texts
         texts[key] = text
-    rows: dict[str, list[tuple[int, int, str]]] = {split: [] for split in SPLITS}
-    for (split, side, name), text in texts.items():
-        rows[split].append((SIDES.index(side), int(name.partition("_")[0]), text))
-    halves = {
-        split: ([text for *_, text in sorted(half)], [label for label, *_ in sorted(half)])
-        for split, half in rows.items()
-    }
-    missing = sum(
-        _missing({number for label, number, _ in half if label == side})
-        for half in rows.values()
-        for side in range(len(SIDES))
-    )
+    halves: dict[str, tuple[list[str], list[int]]] = {split: ([], []) for split in SPLITS}
+    numbers: dict[tuple[str, str], set[int]] = {}
+    rows = [(*key[:2], int(key[2].partition("_")[0]), text) for key, text in texts.items()]
+    for split, side, number, text in sorted(rows):
+        halves[split][0].append(text)
+        halves[split][1].append(SIDES.index(side))
+        numbers.setdefault((split, side), set()).add(number)
+    # Files are numbered without gaps, from 0 or 1.
+    missing = sum(max(held) + 1 - min(1, *held) - len(held) for held in numbers.values())
     return corpus(halves, where, {REPEATED_FILES: repeated, MISSING_FILES: missing})
-
-
-def _missing(numbers: set[int]) -> int:
-    """How many lie between those that are there; files are numbered without gaps, from 0 or 1."""
-    return max(numbers) + 1 - min(1, *numbers) - len(numbers) if numbers else 0

@@ -3,7 +3,6 @@
 import re
 import reprlib
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
+from attnexp.data.cache import DAMAGED
 from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
 from attnexp.data.text import Ragged
 
@@ -24,6 +24,7 @@ SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
+WHOLE, FRACTION = re.compile(r"-?\d+"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,11 +64,21 @@ def corpus(
     """
     for split, (texts, labels) in halves.items():
         _check(texts, labels, f"{split} in {where}")
-    marks = sum(_without_marks(texts) for texts, _ in halves.values())
+    marks = 0
+    for texts in (texts for texts, _ in halves.values() if isinstance(texts, list)):
+        for row in [row for row, text in enumerate(texts) if text.startswith("\ufeff")]:
+            texts[row] = texts[row].removeprefix("\ufeff")  # it would be part of a word
+            marks += 1
     classes, splits = _classes(halves, where)
     if is_drawn := "test" not in splits:
+        train = splits["train"]
         assert test_share is not None
-        splits = _drawn(splits["train"], test_share)
+        assert isinstance(train.texts, list)
+        is_test = draw_test(train.texts, train.labels, test_share)
+        splits = {
+            name: Split(texts=[*compress(train.texts, rows)], labels=train.labels[rows])
+            for name, rows in zip(SPLITS, (~is_test, is_test), strict=True)
+        }
     for split in SPLITS:
         if len(held := np.unique(splits[split].labels)) < 2:
             # copies of a text stay together, so there may be nothing to draw for test
@@ -87,16 +98,6 @@ def corpus(
     )
 
 
-def _without_marks(texts: list[str] | Ragged) -> int:
-    """Take byte order marks from the beginning of texts, where they would be part of a word."""
-    if isinstance(texts, Ragged):
-        return 0
-    marked = [row for row, text in enumerate(texts) if text.startswith("\ufeff")]
-    for row in marked:
-        texts[row] = texts[row].removeprefix("\ufeff")
-    return len(marked)
-
-
 def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
     """Raise `UserError` unless there are texts, and a name or whole number as label of each."""
     if not texts:
@@ -108,7 +109,7 @@ def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
     wrong = [
         row
         for row, one in enumerate(labels)
-        if not isinstance(one, int | str) or one == "" or _is_fraction(one)
+        if not isinstance(one, int | str) or one == "" or FRACTION.fullmatch(str(one))
     ]
     if wrong:
         values = _some(sorted({reprlib.repr(labels[row]) for row in wrong}))
@@ -124,7 +125,8 @@ def _classes(
 ) -> tuple[tuple[str, ...], dict[str, Split]]:
     """The names of all classes in their order, and the splits labelled by it."""
     values = set(chain(*(labels for _, labels in halves.values())))
-    meant: Callable[[Any], Any] = int if all(map(_is_whole, values)) else str
+    is_whole = all(WHOLE.fullmatch(str(value)) for value in values)  # True and False are not
+    meant: Callable[[Any], Any] = int if is_whole else str
     order = sorted({meant(value) for value in values})
     if len(order) > MAX_CLASSES:
         raise UserError(
@@ -137,15 +139,6 @@ def _classes(
     return SENTIMENTS if names in SYNONYMS else names, {
         split: Split(texts=texts, labels=np.array([label_of[one] for one in labels], dtype))
         for split, (texts, labels) in halves.items()
-    }
-
-
-def _drawn(split: Split, test_share: float) -> dict[str, Split]:
-    assert isinstance(split.texts, list)
-    is_test = draw_test(split.texts, split.labels, test_share)
-    return {
-        name: Split(texts=[*compress(split.texts, rows)], labels=split.labels[rows])
-        for name, rows in zip(SPLITS, (~is_test, is_test), strict=True)
     }
 
 
@@ -169,16 +162,6 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
     return rows
 
 
-def _is_whole(value: int | str) -> bool:
-    return (
-        re.fullmatch(r"-?\d+", value) is not None if isinstance(value, str) else type(value) is int
-    )
-
-
-def _is_fraction(value: int | str) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"-?\d*\.\d+(e-?\d+)?", value) is not None
-
-
 def _some(values: Iterable[object]) -> str:
     """The first five."""
     shown = [*map(str, values)]
@@ -198,15 +181,7 @@ def as_user_error(what: Path | str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        RecursionError,
-        zlib.error,
-        tarfile.TarError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (*DAMAGED, RecursionError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno:
             raise UserError(
                 f"{error.filename or what} cannot be read: {error.strerror}. Check that it is "

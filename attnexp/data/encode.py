@@ -22,17 +22,10 @@ from attnexp.data import contrast, sources, text
 from attnexp.data.cache import cache_dir, code_digests, load_or_compute
 from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
-from attnexp.data.text import (
-    Pair,
-    Ragged,
-    rank_with,
-    rank_words,
-    stratified_sample,
-    to_ids,
-    tokenizer,
-    tokenizer_kind,
-    vocabulary,
-)
+from attnexp.data.text import Pair, Ragged
+
+Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""Labels of train and of test, (n,) each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -67,10 +60,9 @@ class Dataset:
 class Ranked:
     """A whole corpus as ranks: what the cache holds."""
 
-    train: Ragged
-    train_labels: NDArray[np.integer]
-    test: Ragged
-    test_labels: NDArray[np.integer]
+    texts: Pair
+    """Train, then test."""
+    labels: Labels
     words: list[str]
     classes: tuple[str, ...]
     is_drawn: bool
@@ -80,7 +72,7 @@ class Ranked:
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with any text, label, word or name of a class."""
         digest = hashlib.sha256()
-        for split, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
+        for split, labels in zip(self.texts, self.labels, strict=True):
             for array in (split.values, split.offsets, labels):
                 digest.update(array.tobytes())
         digest.update("\n".join(self.words).encode())
@@ -93,29 +85,28 @@ class Ranked:
 
         about: what to say of the file without reading it all (see `describe`).
         """
-        sizes = {"n_train": len(self.train), "n_test": len(self.test)}
         counts = [
-            np.bincount(labels, minlength=len(self.classes)).tolist()
-            for labels in (self.train_labels, self.test_labels)
+            np.bincount(labels, minlength=len(self.classes)).tolist() for labels in self.labels
         ]
-        found = {
+        described = {
+            **about,
+            **{f"n_{split}": len(texts) for split, texts in zip(SPLITS, self.texts, strict=True)},
             "fingerprint": self.fingerprint,
             "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
             "is_drawn": self.is_drawn,
             "quality": self.quality,
         }
-        described = json.dumps({**about, **sizes, **found})
-        np.savez(
-            file,
-            about=np.frombuffer(described.encode(), np.uint8),
-            train=self.train.values,
-            train_offsets=self.train.offsets,
-            train_labels=self.train_labels,
-            test=self.test.values,
-            test_offsets=self.test.offsets,
-            test_labels=self.test_labels,
-            words=np.frombuffer("\n".join(self.words).encode(), np.uint8),
-        )
+        arrays: dict[str, Any] = {
+            "about": np.frombuffer(json.dumps(described).encode(), np.uint8),
+            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
+        }
+        for split, texts, labels in zip(SPLITS, self.texts, self.labels, strict=True):
+            arrays |= {
+                split: texts.values,
+                f"{split}_offsets": texts.offsets,
+                f"{split}_labels": labels,
+            }
+        np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -123,11 +114,10 @@ class Ranked:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             words = arrays["words"].tobytes().decode()
             about = json.loads(arrays["about"].tobytes())
+            train, test = (Ragged(arrays[name], arrays[f"{name}_offsets"]) for name in SPLITS)
             return cls(
-                train=Ragged(arrays["train"], arrays["train_offsets"]),
-                train_labels=arrays["train_labels"],
-                test=Ragged(arrays["test"], arrays["test_offsets"]),
-                test_labels=arrays["test_labels"],
+                texts=(train, test),
+                labels=(arrays["train_labels"], arrays["test_labels"]),
                 words=words.split("\n") if words else [],
                 classes=tuple(about["classes"]),
                 is_drawn=about["is_drawn"],
@@ -145,7 +135,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 def cache_path(source: sources.Source, config: DataConfig) -> Path:
     """The cache file of a source's ranks, keyed by data, tokenizer and the code that encodes."""
-    kind = tokenizer_kind(config.tokenizer)
+    kind = text.tokenizer_kind(config.tokenizer)
     code = code_digests("attnexp.data.encode", kind.partition(":")[0])
     key = hashlib.sha256(json.dumps([code, source.key, kind]).encode()).hexdigest()[:16]
     return cache_dir() / f"{config.name}-{key}.npz"
@@ -179,14 +169,13 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
             write=lambda file, made: made.save(file, _about(source, made, config)),
         )
         description = _about(source, ranked, config)["source"]
-    (train, test), words = (ranked.train, ranked.test), ranked.words
-    labels = (ranked.train_labels, ranked.test_labels)
+    (train, test), labels, words = ranked.texts, ranked.labels, ranked.words
     if resample is not None:
         (train, test), labels, words = text.resample((train, test), labels, words, resample)
     return Dataset(
         train=_encode(train, labels[0], config, "train"),
         test=_encode(test, labels[1], config, "test"),
-        words=vocabulary(words, config),
+        words=text.vocabulary(words, config),
         classes=ranked.classes,
         source=description,
         fingerprint=ranked.fingerprint,
@@ -221,7 +210,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     label_of = np.array([classes.index(name) for name in corpus.classes])
     labels = label_of[np.concatenate([split.labels for split in splits])]
     tracked = progress.track(texts, total=len(texts), label="encoding test")
-    ranks = rank_with(words, tracked, tokenizer(config.tokenizer))
+    ranks = text.rank_with(words, tracked, text.tokenizer(config.tokenizer))
     _check_words(ranks, "test", config)
     return _encode(ranks, labels, config, "test")
 
@@ -242,18 +231,16 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         ranks, words = (train.texts, test.texts), []
     else:
         assert isinstance(test.texts, list)
-        ranks, words = rank_words(
+        ranks, words = text.rank_words(
             progress.track(train.texts, total=len(train.texts), label="encoding train"),
             progress.track(test.texts, total=len(test.texts), label="encoding test"),
-            tokenizer(config.tokenizer),
+            text.tokenizer(config.tokenizer),
         )
     for split, rows in zip(SPLITS, ranks, strict=True):
         _check_words(rows, split, config)
     return Ranked(
-        train=ranks[0],
-        train_labels=train.labels,
-        test=ranks[1],
-        test_labels=test.labels,
+        texts=ranks,
+        labels=(train.labels, test.labels),
         words=words,
         classes=corpus.classes,
         is_drawn=corpus.is_drawn,
@@ -274,13 +261,13 @@ def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, spli
     limit = config.limit_train if split == "train" else config.limit_test
     num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
     memory.check(num_bytes, f"{len(ranks):,} texts as data.max_len={config.max_len} ids")
-    ids = to_ids(ranks, config)
+    ids = text.to_ids(ranks, config)
     if limit is not None:
         if limit > len(labels):
             raise UserError(
                 f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use "
                 f"{len(labels)} or less, or data.limit_{split}=null for all."
             )
-        rows = stratified_sample(labels, limit)
+        rows = text.stratified_sample(labels, limit)
         ids, labels = ids[rows], labels[rows]
     return Encoded(ids=ids, labels=labels)

@@ -89,7 +89,7 @@ def tables(
     folder: Path, config: str | None = None, train: str = "train", test: str | None = None
 ) -> dict[str, "pa.Table"]:
     """The train and, if there is one, the test table of a data set's folder, as `datasets` reads
-    its card and files.
+    its card and files, or what its `save_to_disk` wrote; one without splits is all train.
 
     config, train, test: what it calls them; test=None for "test" if it has that. Raises `UserError`
     where they are not to be had.
@@ -100,35 +100,23 @@ def tables(
     quiet(datasets.utils, utils)
     with TemporaryDirectory() as scratch:
         try:
-            found = datasets.load_dataset(
-                str(folder), config, cache_dir=scratch, keep_in_memory=True
-            )
+            if is_saved(folder):
+                remedy = "Save it again."
+                found = datasets.load_from_disk(str(folder), keep_in_memory=True)
+            else:
+                remedy = (
+                    f"If it has several configurations, choose one: data.config=NAME. If its files "
+                    f"are damaged, delete {folder.parents[1]}, to download it again."
+                )
+                found = datasets.load_dataset(
+                    str(folder), config, cache_dir=scratch, keep_in_memory=True
+                )
         except Exception as error:  # each file format has its own
             raise UserError(
-                f"The data set in {folder} cannot be read ({said(error)}). If it has several "
-                f"configurations, choose one: data.config=NAME. If its files are damaged, delete "
-                f"{folder.parents[1]}, to download it again."
+                f"The data set in {folder} cannot be read ({said(error)}). {remedy}"
             ) from None
-    return _two(found, folder, train, test)
-
-
-def saved_tables(
-    folder: Path, train: str = "train", test: str | None = None
-) -> dict[str, "pa.Table"]:
-    """Tables of a folder that `save_to_disk` of `datasets` wrote; a data set without splits is
-    all train."""
-    import datasets
-
-    try:
-        found = datasets.load_from_disk(str(folder), keep_in_memory=True)
-    except Exception as error:
-        raise UserError(
-            f"The data set in {folder} cannot be read ({said(error)}). Save it again."
-        ) from None
-    return _two(found if isinstance(found, dict) else {train: found}, folder, train, test)
-
-
-def _two(found: Any, folder: Path, train: str, test: str | None) -> dict[str, "pa.Table"]:
+    if not isinstance(found, dict):
+        found = {train: found}
     if missing := {train, test or train} - found.keys():
         raise UserError(
             f"The data set in {folder} has the splits {', '.join(found)}, but no "
@@ -141,6 +129,11 @@ def _two(found: Any, folder: Path, train: str, test: str | None) -> dict[str, "p
     if ignored := found.keys() - names.values():
         progress.note(f"Not read: the splits {', '.join(sorted(ignored))}.")
     return {split: found[name].with_format("arrow")[:] for split, name in names.items()}
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `save_to_disk` of `datasets` wrote the folder."""
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
 def quiet(*libraries: Any) -> None:

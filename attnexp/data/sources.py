@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import acl_imdb, hub, tables
 from attnexp.data.corpus import SPLITS, Corpus, as_user_error, corpus
 from attnexp.data.text import Ragged
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 IMDB = "stanfordnlp/imdb"
 KERAS_NPZ = {"69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f"}
@@ -101,9 +97,7 @@ def _on_hub(data: DataConfig) -> Source:
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",
         key=_key(f"{name}@{folder.name}", data),
-        read=lambda: _of_tables(
-            hub.tables(folder, data.config, data.train_split, data.test_split), folder, data
-        ),
+        read=lambda: _of_tables(folder, data),
     )
 
 
@@ -112,16 +106,10 @@ def _in_folder(path: Path, data: DataConfig) -> Source:
         if acl_imdb.is_acl_imdb(folder):
             key = acl_imdb.key_of_folder(folder)
             return _as_published("aclImdb folder", folder, key, acl_imdb.read_folder, data)
-    if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+    if hub.is_saved(path):
         held = sorted(file for file in path.rglob("*") if file.is_file())
-        return _source(
-            "saved data set in",
-            path,
-            _key(_digest(*held), data),
-            lambda folder: _of_tables(
-                hub.saved_tables(folder, data.train_split, data.test_split), folder, data
-            ),
-        )
+        key = _key(_digest(*held), data)
+        return _source("saved data set in", path, key, lambda folder: _of_tables(folder, data))
     files = sorted(
         file
         for pattern in ("*", "*/*")
@@ -134,10 +122,13 @@ def _in_folder(path: Path, data: DataConfig) -> Source:
 def _by_split(path: Path, files: list[Path], data: DataConfig) -> dict[str, list[Path]]:
     """The files to train and, if there are any, to test on."""
     names = {"train": data.train_split, "test": data.test_split or "test"}
-    found = {
-        split: [file for file in files if _belongs(file.relative_to(path), name)]
-        for split, name in names.items()
-    }
+    found: dict[str, list[Path]] = {"train": [], "test": []}
+    for file in files:
+        folder = file.relative_to(path).as_posix().removesuffix(file.name)
+        stem = folder + file.name.partition(".")[0]
+        for split, name in names.items():  # its name, a numbered part of it, or in such a folder
+            if re.fullmatch(rf"(.*/)?{re.escape(name)}([-_]\d[^/]*|/[^/]*)?", stem):
+                found[split].append(file)
     if not found["train"] and len(files) == 1 and not data.test_split:
         found = {"train": files, "test": []}
     for split, shards in found.items():
@@ -152,24 +143,13 @@ def _by_split(path: Path, files: list[Path], data: DataConfig) -> dict[str, list
             raise UserError(
                 f"{path} holds several data sets. Give one: {', '.join(sorted(homes))}."
             )
-        _check_complete(shards, names[split], path)
+        parts = [int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)]
+        if len(shards) < max(parts, default=0):
+            raise UserError(
+                f"{path} holds {len(shards)} of {max(parts)} files {names[split]}-*. Fetch the "
+                f"missing files."
+            )
     return {split: shards for split, shards in found.items() if shards}
-
-
-def _belongs(file: Path, name: str) -> bool:
-    """Whether a file is the split `name`, a numbered part of it, or in a folder of that name."""
-    stem = file.as_posix().removesuffix(file.name) + file.name.partition(".")[0]
-    return re.fullmatch(rf"(.*/)?{re.escape(name)}([-_]\d[^/]*|/[^/]*)?", stem) is not None
-
-
-def _check_complete(shards: list[Path], split: str, home: Path) -> None:
-    wanted = max(
-        (int(n) for file in shards for n in re.findall(r"-of-(\d+)", file.name)), default=0
-    )
-    if len(shards) < wanted:
-        raise UserError(
-            f"{home} holds {len(shards)} of {wanted} files {split}-*. Fetch the missing files."
-        )
 
 
 def _in_file(path: Path, data: DataConfig) -> Source:
@@ -218,7 +198,8 @@ def _of_files(
     return _source(kind, home, _key(json.dumps(digests), data), read)
 
 
-def _of_tables(found: Mapping[str, "pa.Table"], folder: Path, data: DataConfig) -> Corpus:
+def _of_tables(folder: Path, data: DataConfig) -> Corpus:
+    found = hub.tables(folder, data.config, data.train_split, data.test_split)
     halves = {
         split: tables.labelled(table, f"{split} in {folder}", data.text, data.label)
         for split, table in found.items()

@@ -99,22 +99,17 @@ def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
 def labelled(table: "pa.Table", where: str, text: str | None, label: str | None) -> Labelled:
     """The two columns of a table. Raises `UserError` where they are not to be had."""
 
+    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+
     def values(name: str) -> list[Any]:
-        found = table[name].to_pylist()
-        names = _class_names(table, name)
-        return [names[i] if i in range(len(names)) else None for i in found] if names else found
+        found: list[Any] = table[name].to_pylist()
+        try:
+            names = about["info"]["features"][name]["names"]  # of classes, by `datasets`
+        except (KeyError, TypeError):
+            return found
+        return [names[i] if i in range(len(names)) else None for i in found]
 
     return _pick(table.column_names, values, where, text, label)
-
-
-def _class_names(table: "pa.Table", column: str) -> list[str] | None:
-    """Names of the classes of a column, as `datasets` writes them into its tables."""
-    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    try:
-        names: list[str] = about["info"]["features"][column]["names"]
-    except (KeyError, TypeError):
-        return None
-    return names
 
 
 def _pick(

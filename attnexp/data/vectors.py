@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import torch
@@ -64,7 +63,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         cache_dir() / "vectors" / f"{key}.npz",
         read=_read_cache,
         make=lambda: _read_text(file, words, d_model),
-        write=_write_cache,
+        write=lambda cache, made: np.savez(cache, rows=made[0].numpy(), found=made[1].numpy()),
     )
     fingerprint = hashlib.sha256(rows.numpy().tobytes() + found.numpy().tobytes()).hexdigest()[:16]
     return Vectors(rows=rows, found=found, fingerprint=fingerprint)
@@ -72,6 +71,13 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
 
 def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, Tensor]:
     """The rows of `Vectors`, and which were found; of a word that stands twice, the last line's."""
+
+    def no_vector(why: str) -> UserError:
+        return UserError(
+            f"Line {number} of {file} is no vector: {why}. Mend or remove that line, or fetch the "
+            f"file again."
+        )
+
     row_of = {word.encode(): row for row, word in enumerate(words)}
     rows, found = torch.zeros(len(words), d_model), torch.zeros(len(words), dtype=torch.bool)
     known: list[str] = []
@@ -84,18 +90,16 @@ def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, 
                 _check_first(file, numbers, d_model)
             width = numbers.count(b" ") + 1 if numbers else 0
             if width != d_model:
-                raise _no_vector(
-                    file, number, f"it holds {width} numbers, the first line {d_model}"
-                )
+                raise no_vector(f"it holds {width} numbers, the first line {d_model}")
             if len(known) < 3:
                 known.append(word.decode(errors="replace"))
             if (row := row_of.get(word)) is not None:
                 try:
                     rows[row] = torch.tensor([float(one) for one in numbers.split(b" ")])
                 except ValueError as error:
-                    raise _no_vector(file, number, str(error)) from None
+                    raise no_vector(str(error)) from None
                 if not rows[row].isfinite().all():
-                    raise _no_vector(file, number, "not all its numbers are finite")
+                    raise no_vector("not all its numbers are finite")
                 found[row] = True
     if not known:
         raise UserError(f"{file} is empty: it holds no vector. Give {FORM}.")
@@ -121,18 +125,6 @@ def _check_first(file: Path, numbers: bytes, d_model: int) -> None:
         )
 
 
-def _no_vector(file: Path, number: int, why: str) -> UserError:
-    return UserError(
-        f"Line {number} of {file} is no vector: {why}. Mend or remove that line, or fetch the "
-        f"file again."
-    )
-
-
 def _read_cache(path: Path) -> tuple[Tensor, Tensor]:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return torch.from_numpy(arrays["rows"]), torch.from_numpy(arrays["found"])
-
-
-def _write_cache(file: IO[bytes], made: tuple[Tensor, Tensor]) -> None:
-    rows, found = made
-    np.savez(file, rows=rows.numpy(), found=found.numpy())

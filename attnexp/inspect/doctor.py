@@ -6,7 +6,7 @@ import platform
 import re
 import shlex
 import shutil
-from dataclasses import asdict, dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +24,12 @@ from attnexp.runs.result import Run
 SCHEMA = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
-    """A run or study that has to be made again."""
-
-    folder: str
-    what: str
-    command: str
-    """Command that makes it again."""
-
-
 def describe_installation() -> dict[str, Any]:
     """Installed packages, devices, and data sets that can be reached."""
     import torch
 
+    # The cache folder need not exist yet.
+    there = next(path for path in (cache_dir(), *cache_dir().absolute().parents) if path.exists())
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return {
         "schema": SCHEMA,
@@ -51,7 +43,7 @@ def describe_installation() -> dict[str, Any]:
         ],
         "data": inventory.take(DataConfig())["sets"],
         "hub": {"name": sources.IMDB, "unreachable": hub.unreachable(sources.IMDB)},
-        "cache": {"folder": str(cache_dir()), "free_bytes": _free(cache_dir())},
+        "cache": {"folder": str(cache_dir()), "free_bytes": shutil.disk_usage(there).free},
     }
 
 
@@ -68,12 +60,6 @@ def _packages() -> list[dict[str, Any]]:
             version = None
         found.append({"name": match[0], "extra": extra and extra[1], "version": version})
     return found
-
-
-def _free(folder: Path) -> int:
-    """Free bytes on the disk of a folder, which need not exist yet."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(there).free
 
 
 def print_installation(found: dict[str, Any], console: Console) -> None:
@@ -120,7 +106,7 @@ def examine(root: Path) -> dict[str, Any]:
         "runs": len(runs),
         "whole": num_whole,
         "studies": len(studies),
-        "troubles": [asdict(trouble) for trouble in troubles],
+        "troubles": troubles,
     }
 
 
@@ -134,10 +120,19 @@ def print_tree(found: dict[str, Any], console: Console) -> None:
         console.print(Text(f"  {trouble['command']}"), soft_wrap=True)
 
 
-def _of_run(folder: Path) -> list[Trouble]:
+def _of_run(folder: Path) -> list[dict[str, str]]:
     """The first problem of a run, if any: one command repairs the whole run."""
     if folder.suffix == ".part":
-        return [_trouble(folder, _how_far(folder), again=False)] if not _is_busy(folder) else []
+        with suppress(UserError):  # in a read-only tree no process can be at work
+            if store.is_locked(folder.with_suffix("")):
+                return []
+        try:
+            found = checkpoint.load(folder)
+            how_far = f": it goes on from {found[1]['at']}" if found else ", at its start"
+            what = f"unfinished{how_far}"
+        except ValueError:
+            what = "unfinished, and its checkpoint is damaged"
+        return [_trouble(folder, what, again=False)]
     try:
         run = Run(path=folder, result=store.load(folder))
         for name in run.result.files:
@@ -147,22 +142,8 @@ def _of_run(folder: Path) -> list[Trouble]:
     return []
 
 
-def _is_busy(part: Path) -> bool:
-    try:
-        return store.is_locked(part.with_suffix(""))
-    except UserError:  # in a read-only tree no process can be at work
-        return False
-
-
-def _how_far(part: Path) -> str:
-    try:
-        found = checkpoint.load(part)
-    except ValueError:
-        return "unfinished, and its checkpoint is damaged"
-    return f"unfinished: it goes on from {found[1]['at']}" if found else "unfinished, at its start"
-
-
-def _trouble(folder: Path, what: str, *, again: bool) -> Trouble:
+def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:
+    """A run that has to be made again, and the command that does it."""
     import yaml
 
     try:
@@ -170,28 +151,25 @@ def _trouble(folder: Path, what: str, *, again: bool) -> Trouble:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError
     except (OSError, ValueError, yaml.YAMLError):
-        return Trouble(
-            folder=str(folder),
-            what=what,
-            command=f"rm -r {shlex.quote(str(folder))}  # then train or sweep as before",
-        )
-    if folder.parent.name == store.RUNS:
-        words = [word for word in words if not word.startswith("out=")]
-        words.append(f"out={folder.parent.parent}")
-    command = shlex.join(["attnexp", "train", *(["--again"] if again else []), *words])
-    return Trouble(folder=str(folder), what=what, command=command)
+        command = f"rm -r {shlex.quote(str(folder))}  # then train or sweep as before"
+    else:
+        if folder.parent.name == store.RUNS:
+            words = [word for word in words if not word.startswith("out=")]
+            words.append(f"out={folder.parent.parent}")
+        command = shlex.join(["attnexp", "train", *(["--again"] if again else []), *words])
+    return {"folder": str(folder), "what": what, "command": command}
 
 
-def _of_study(folder: Path) -> list[Trouble]:
+def _of_study(folder: Path) -> list[dict[str, str]]:
     try:
         study = manifest.load(folder)
     except UserError as error:
         command = f"rm {shlex.quote(str(folder / manifest.FILE))}  # then sweep as before"
-        return [Trouble(folder=str(folder), what=str(error), command=command)]
+        return [{"folder": str(folder), "what": str(error), "command": command}]
     assert study is not None
     ids = {entry.run_id for entry in study.runs}
     missing = [i for i in ids if not store.has_finished(store.run_dir(folder.parent, i))]
     if not missing:
         return []
     what = f"{len(missing)} of {len(ids)} runs are missing"
-    return [Trouble(folder=str(folder), what=what, command=study.commands[-1])]
+    return [{"folder": str(folder), "what": what, "command": study.commands[-1]}]

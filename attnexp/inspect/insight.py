@@ -139,7 +139,7 @@ def reader(run: Run) -> Callable[[str], Reading]:
 def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
     from attnexp.config.compose import overlay
     from attnexp.model.classifier import build_model
-    from attnexp.runs.weights import load_weights
+    from attnexp.runs.arrays import load_weights
 
     config = overlay(run.result.config, [])
     model = build_model(config, len(run.result.classes))

@@ -11,9 +11,9 @@ from attnexp.config.options import name_of
 from attnexp.data import sources
 from attnexp.report import formats, tables
 from attnexp.runs import manifest, store
+from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.identity import default_label
 from attnexp.runs.result import Run
-from attnexp.runs.weights import WEIGHTS
 
 CARD = "README.md"
 FILES = (WEIGHTS, store.VOCABULARY, store.CONFIG, store.OVERRIDES, store.METRICS)

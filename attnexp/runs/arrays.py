@@ -1,8 +1,8 @@
-"""Arrays on disk, in a format that holds numbers and nothing that runs."""
+"""Arrays and weights on disk, in a format that holds numbers and nothing that runs."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -11,6 +11,12 @@ from safetensors import SafetensorError
 
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
+from attnexp.runs.result import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+WEIGHTS = "model.safetensors"
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -40,3 +46,21 @@ def load(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
     """Those whose name begins with the prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
+
+
+def save_weights(run_dir: Path, weights: "Mapping[str, Tensor]") -> None:
+    """Write a model's `state_dict()`, whole or not at all."""
+    save(run_dir / WEIGHTS, {name: tensor.cpu().numpy() for name, tensor in weights.items()})
+
+
+def load_weights(run: Run, model: "nn.Module") -> None:
+    """Fill the model from a finished run. Raises `UserError` when that cannot be done."""
+    from torch import from_numpy
+
+    path = run.path / WEIGHTS
+    found = load(path, run.read(WEIGHTS))
+    try:
+        model.load_state_dict({name: from_numpy(array) for name, array in found.items()})
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path} does not hold this run's weights ({reason}).") from error

@@ -9,6 +9,7 @@ fingerprint of its data.
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -67,33 +68,26 @@ class Identity:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VariantIdentity:
-    """What the ids of runs that differ in seeds alone share, computed once for all of them."""
+def identify_variant(config: RunConfig, fingerprint: str) -> Callable[[RunConfig], Identity]:
+    """A function from runs to their identities, for the runs of a variant: they differ in seeds
+    alone, and what they share is computed once.
 
-    given: str
-    """Settings and data, as JSON."""
-    code: dict[str, str]
-    """Digests of the modules that compute the runs, by name."""
+    config: any of them. fingerprint: of the content of all that they read.
+    """
+    variant = settings(to_dict(config))
+    if variant.get("model.vectors"):
+        variant["model.vectors"] = "given"  # the fingerprint says which
+    given = f"{SCHEMA}, {_json(fingerprint)}, {_json(variant)}"
+    code = _digests(modules_of(config))
 
-    @classmethod
-    def of(cls, config: RunConfig, fingerprint: str) -> "VariantIdentity":
-        """The identity of a variant, from any of its runs and the fingerprint of all they read."""
-        given = settings(to_dict(config))
-        if given.get("model.vectors"):
-            given["model.vectors"] = "given"  # the fingerprint says which
-        return cls(
-            given=f"{SCHEMA}, {_json(fingerprint)}, {_json(given)}",
-            code=_digests(modules_of(config)),
-        )
-
-    def with_seeds(self, config: RunConfig) -> Identity:
-        """The identity of one of its runs."""
+    def with_seeds(config: RunConfig) -> Identity:
         seeds = {
             source: config.seed if seed is None and source != "resample" else seed
             for source, seed in asdict(config.seeds).items()
         }
-        return Identity(settings=_digest(f"[{self.given}, {_json(seeds)}]")[:12], code=self.code)
+        return Identity(settings=_digest(f"[{given}, {_json(seeds)}]")[:12], code=code)
+
+    return with_seeds
 
 
 def identify(config: RunConfig, fingerprint: str) -> Identity:
@@ -102,7 +96,7 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     The code is that on disk when it was first asked for, or first after `read_again`. Raises
     `RunFailed` where attnexp itself was edited since this process imported it.
     """
-    return VariantIdentity.of(config, fingerprint).with_seeds(config)
+    return identify_variant(config, fingerprint)(config)
 
 
 def modules_of(config: RunConfig) -> frozenset[str]:

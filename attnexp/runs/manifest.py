@@ -66,14 +66,26 @@ class Manifest:
 def record(folder: Path, planned: Manifest) -> None:
     """Write down what is planned, together with what was planned in this folder before.
 
-    Raises `UserError` without a place, and where something else was declared before.
+    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
+    `UserError` without a place, and where something else was declared before.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
-            planned = _merge(load(folder) or planned, planned)
+            old = load(folder) or planned
+            if old.declaration and planned.declaration:
+                old.declaration.expect(planned.declaration)
+            replaced = {entry.place for entry in planned.runs}
+            runs = [*planned.runs, *(one for one in old.runs if one.place not in replaced)]
+            order = list(variants := {**planned.variants, **old.variants, **planned.variants})
+            both = Manifest(
+                variants=variants,
+                commands=list(dict.fromkeys([*old.commands, *planned.commands])),
+                runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
+                declaration=old.declaration or planned.declaration,
+            )
             with atomic_write(folder / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, **asdict(planned)}, indent=1).encode())
+                file.write(json.dumps({"schema": SCHEMA, **asdict(both)}, indent=1).encode())
 
 
 def load(folder: Path) -> Manifest | None:
@@ -127,23 +139,23 @@ def load_runs(
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-        before = len(reasons)
-        found: list[Run] = []
         try:
             study = load(folder)
         except UserError as error:
             reasons.append(str(error))
-        else:
-            if study is None:
-                found = store.load_folder(folder, reasons.append)
-            else:
-                found = _of_study(folder, study, reasons.append)
-        if not found and len(reasons) == before:
+            continue
+        finished = _finished(folder, study)
+        if not finished:
             raise UserError(f"There is no finished run in {folder}.")
-        for run in found:
-            key = run.result.run_id, run.label
-            studies = unique[key].studies if key in unique else ()
-            unique[key] = replace(run, studies=(*studies, *run.studies))
+        for path, label in finished:
+            try:
+                run = Run(path=path, result=store.load(path), label=label)
+            except UserError as error:
+                reasons.append(str(error))
+                continue
+            run = unique.get((run.result.run_id, label), run)
+            studies = (*run.studies, *([folder] if study else []))
+            unique[run.result.run_id, label] = replace(run, studies=studies)
     if not unique:
         raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
     for reason in reasons:
@@ -151,39 +163,15 @@ def load_runs(
     return list(unique.values())
 
 
-def _of_study(folder: Path, study: Manifest, left_out: Callable[[str], object]) -> list[Run]:
-    found, missing = [], 0
-    for entry in study.runs:
-        path = store.run_dir(folder.parent, entry.run_id)
-        if not store.has_finished(path):
-            missing += 1
-            continue
-        try:
-            result = store.load(path)
-        except UserError as error:
-            left_out(str(error))
-        else:
-            found.append(Run(path=path, result=result, label=entry.variant, studies=(folder,)))
-    if missing:
+def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
+    """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
+    if study is None:
+        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+    runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
+    finished = [(path, label) for path, label in runs if store.has_finished(path)]
+    if missing := len(runs) - len(finished):
         progress.note(
-            f"{folder}: {missing} of {len(study.runs)} runs are missing. This makes them: "
+            f"{folder}: {missing} of {len(runs)} runs are missing. This makes them: "
             f"{study.commands[-1]}"
         )
-    return found
-
-
-def _merge(old: Manifest, new: Manifest) -> Manifest:
-    """Both, variant by variant, as the new one has it where they differ; but what was declared
-    stays."""
-    if old.declaration and new.declaration:
-        old.declaration.expect(new.declaration)
-    replaced = {entry.place for entry in new.runs}
-    runs = [*new.runs, *(entry for entry in old.runs if entry.place not in replaced)]
-    variants = new.variants | {k: v for k, v in old.variants.items() if k not in new.variants}
-    order = list(variants)
-    return Manifest(
-        variants=variants,
-        commands=list(dict.fromkeys([*old.commands, *new.commands])),
-        runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
-        declaration=old.declaration or new.declaration,
-    )
+    return finished

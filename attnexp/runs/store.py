@@ -111,26 +111,24 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
 def finalize(part: Path) -> Path:
     """Put a whole run in its place, over any earlier one. Call with the run locked."""
     path = part.with_suffix("")
+    replaced = path.with_name(f"{path.name}.replaced")
     with writing(path):
         if path.exists():
-            path.rename(_replaced(path))
+            path.rename(replaced)
         part.rename(path)
-        shutil.rmtree(_replaced(path), ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
         (path / checkpoint.FILE).unlink(missing_ok=True)
     return path
 
 
 def recover(path: Path) -> None:
     """Undo a `finalize` that was killed half way. Call with the run locked."""
+    replaced = path.with_name(f"{path.name}.replaced")
     with writing(path):
         if path.exists():
-            shutil.rmtree(_replaced(path), ignore_errors=True)
-        elif _replaced(path).exists():
-            _replaced(path).rename(path)
-
-
-def _replaced(path: Path) -> Path:
-    return path.with_name(f"{path.name}.replaced")
+            shutil.rmtree(replaced, ignore_errors=True)
+        elif replaced.exists():
+            replaced.rename(path)
 
 
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
@@ -141,7 +139,7 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
         if "." not in name:
             by_settings.setdefault(name.partition("-")[0], []).append(folder / name)
     reasons: Counter[str] = Counter()
-    for identity in wanted:
+    for identity in {one.run_id: one for one in wanted}.values():
         earlier = filter(has_finished, by_settings.get(identity.settings, []))
         newest = max(earlier, key=lambda path: (path / RESULT).stat().st_mtime, default=None)
         if newest is not None and newest.name != identity.run_id:
@@ -234,19 +232,3 @@ def load(path: Path) -> RunResult:
         ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
-
-
-def load_folder(folder: Path, left_out: Callable[[str], object]) -> list[Run]:
-    """Every finished run in or under a folder, in order of path; a copy does not count again.
-
-    left_out: told why, of each that cannot be read.
-    """
-    unique: dict[str, Run] = {}
-    for file in sorted(folder.rglob(RESULT)):
-        try:
-            result = load(file.parent)
-        except UserError as error:
-            left_out(str(error))
-        else:
-            unique.setdefault(result.run_id, Run(path=file.parent, result=result))
-    return list(unique.values())

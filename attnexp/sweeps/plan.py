@@ -85,7 +85,10 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     command = shlex.join(["attnexp", "sweep", *words, *(["--zip"] if zipped else [])])
     words, executor_words, study = _sort(words)
     if study is None:
-        name, variants, levels = _named_by_axes(words), {"": list[str]()}, {}
+        axes = {axis[0][0]: axis for axis in expand(words)}
+        varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
+        name = _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
+        variants, levels = {"": list[str]()}, {}
     else:
         found = load_study(study)
         name, variants, levels = _safe(found.name), found.variants, found.levels
@@ -113,23 +116,18 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         if times > 1:
             raise UserError(f"{label} is asked for {times} times. Give every value once.")
     jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
+    sources = ("init", "order", "split")
+    jobs.sort(key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])
     labelled = {job.label: levels.get(job.label, {}) for job in jobs}
     if levels and not all(labelled.values()):
         progress.note(f"{name}: with axes besides its two factors, no interaction is shown.")
     return Sweep(
         name=name,
         variants=labelled,
-        jobs=_seed_by_seed(jobs),
+        jobs=jobs,
         executor=compose_executor(executor_words),
         command=command,
     )
-
-
-def _named_by_axes(words: Sequence[str]) -> str:
-    """A name of the axes other than seeds, as `sweep_position_x_mask`."""
-    axes = {axis[0][0]: axis for axis in expand(words)}
-    varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
-    return _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
 
 
 def _safe(name: str) -> str:
@@ -184,9 +182,3 @@ def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, st
         lengths = ", ".join(f"{key} has {len(axis)}" for key, axis in axes.items())
         raise UserError(f"--zip pairs values, so every axis needs as many: {lengths}.")
     return zip(*axes.values(), strict=True)
-
-
-def _seed_by_seed(jobs: list[Job]) -> list[Job]:
-    """Sort by seed; the variants of one seed keep their order."""
-    sources = ("init", "order", "split")
-    return sorted(jobs, key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])

@@ -6,7 +6,7 @@ rate, which is stated.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +23,9 @@ from attnexp.base.progress import duration
 from attnexp.config.schema import Device, Protocol, RunConfig
 from attnexp.runs import store
 from attnexp.runs.result import RunResult
-from attnexp.sweeps.executors.choose import for_executor
+from attnexp.sweeps.executors.choose import for_executor, local_slots
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import made_again, scan, slots
+from attnexp.sweeps.schedule import scan
 from attnexp.training.inputs import read_inputs
 
 SCHEMA = 1
@@ -96,9 +96,14 @@ def preview_sweep(sweep: Sweep) -> Preview:
     """Scan the sweep's data and finished runs, and estimate the duration of the missing runs."""
     entries = scan(sweep)
     missing = [entry for entry in entries if not entry.before]
-    at_a_time = slots(sweep, missing) if missing else None
+    at_a_time = None
+    if missing and (sweep.executor.workers or sweep.executor.kind in ("local", "submitit")):
+        at_a_time = local_slots(sweep.executor, [entry.job for entry in missing])
     expected, assumed = dict[int, float | None](), False
-    newest = list(_newest(sweep.out)) if missing else []
+    files = sorted(
+        (sweep.out / store.RUNS).glob(f"*/{store.RESULT}"), key=lambda file: file.stat().st_mtime
+    )
+    newest = _load_readable([file.parent for file in files[-MAX_READ:]]) if missing else []
     for first in {entry.job.variant: entry for entry in reversed(missing)}.values():
         job = for_executor(first.job, sweep.executor, alone=at_a_time == 1)
         same = (e.path for e in entries if e.before and e.job.variant == job.variant)
@@ -118,17 +123,11 @@ def preview_sweep(sweep: Sweep) -> Preview:
         ],
         executor=str(sweep.executor.kind),
         slots=at_a_time,
-        made_again=made_again(sweep, entries),
+        made_again=store.outdated(sweep.out, (entry.identity for entry in missing)),
         at_most=sweep.declaration is not None,
         assumed_rate=ASSUMED_RATE if assumed else None,
         start_up=START_UP if missing else 0.0,
     )
-
-
-def _newest(out: Path) -> list[RunResult]:
-    """The runs in `out` that finished last."""
-    files = sorted((out / store.RUNS).glob(f"*/{store.RESULT}"), key=lambda f: f.stat().st_mtime)
-    return _load_readable([file.parent for file in files[-MAX_READ:]])
 
 
 def _load_readable(folders: Sequence[Path]) -> list[RunResult]:
@@ -189,7 +188,9 @@ def print_preview(preview: Preview, console: Console) -> None:
     view.add_column("each", justify="right", no_wrap=True)
     alike: dict[tuple[str, str], list[str]] = {}
     for run in preview.runs:
-        alike.setdefault((run.variant, _state(run)), []).append(run.seed)
+        each = "?" if run.seconds is None else f"about {duration(run.seconds)}"
+        state = "finished before" if run.finished else each
+        alike.setdefault((run.variant, state), []).append(run.seed)
     for (variant, state), seeds in alike.items():
         view.add_row(Text(variant), str(len(seeds)), _spans(seeds), state)
     console.print(view)
@@ -210,26 +211,16 @@ def print_preview(preview: Preview, console: Console) -> None:
         console.print(Text(f"No run on these data has finished yet; times assume {rate}."))
 
 
-def _state(run: Planned) -> str:
-    if run.finished:
-        return "finished before"
-    return "?" if run.seconds is None else f"about {duration(run.seconds)}"
-
-
 def _spans(seeds: Sequence[str]) -> str:
     """Ranges of seeds, as `0 to 9, 12`; the middle of many is left out."""
-    spans = [one if one == last else f"{one} to {last}" for one, last in _ranges(seeds)]
+    ranges: list[list[str]] = []
+    for seed in seeds:
+        last = ranges[-1][-1] if ranges else ""
+        if seed.isdecimal() and last.isdecimal() and int(seed) == int(last) + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    spans = [" to ".join([*one[:1], *one[1:][-1:]]) for one in ranges]
     if len(spans) > MAX_SPANS:
         spans[MAX_SPANS - 1 : -1] = ["…"]
     return ", ".join(spans)
-
-
-def _ranges(seeds: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """First and last of each range of consecutive seeds."""
-    first = last = seeds[0]
-    for seed in seeds[1:]:
-        if not (seed.isdecimal() and last.isdecimal() and int(seed) == int(last) + 1):
-            yield first, last
-            first = seed
-        last = seed
-    yield first, last

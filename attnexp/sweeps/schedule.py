@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
@@ -14,11 +14,11 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import OnError
+from attnexp.config.schema import OnError, RunConfig
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import Identity, VariantIdentity, read_again
+from attnexp.runs.identity import Identity, identify_variant, read_again
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
+from attnexp.sweeps.executors.choose import for_executor, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
@@ -67,27 +67,22 @@ Observer = Callable[[list[Entry], Executor | None], None]
 def scan(sweep: Sweep) -> list[Entry]:
     """Identify every run and find those that have finished. Changes nothing on disk."""
     read_again()
-    entries, variants, fingerprints = [], dict[int, VariantIdentity](), dict[Any, str]()
+    entries, fingerprints = [], dict[Any, str]()
+    variants: dict[int, Callable[[RunConfig], Identity]] = {}
     directory = sweep.directory
     for job in sweep.jobs:
         if job.variant not in variants:
             reads = (job.config.data, job.config.vectors)
             if reads not in fingerprints:
                 fingerprints[reads] = read_inputs(job.config).fingerprint
-            variants[job.variant] = VariantIdentity.of(job.config, fingerprints[reads])
-        identity = variants[job.variant].with_seeds(job.config)
+            variants[job.variant] = identify_variant(job.config, fingerprints[reads])
+        identity = variants[job.variant](job.config)
         entries.append(Entry(replace(job, identity=identity), identity, studies=(directory,)))
     finished = store.finished(sweep.out, (entry.identity.run_id for entry in entries))
     for entry in entries:
         if entry.identity.run_id in finished:
             entry.status, entry.before = Status.done, True
     return entries
-
-
-def made_again(sweep: Sweep, entries: Sequence[Entry]) -> list[str]:
-    """Reasons to repeat finished runs: a line for each change of the code."""
-    missing = {entry.identity.run_id: entry.identity for entry in entries if not entry.before}
-    return store.outdated(sweep.out, missing.values())
 
 
 def run_sweep(
@@ -102,8 +97,20 @@ def run_sweep(
     Ctrl-C stops the running ones; the `KeyboardInterrupt` says how many runs have finished.
     """
     entries = scan(sweep)
-    _record_manifest(sweep, entries)
-    for reason in made_again(sweep, entries):
+    planned = [
+        manifest.Entry(variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id)
+        for entry in entries
+    ]
+    manifest.record(
+        sweep.directory,
+        manifest.Manifest(
+            variants=sweep.variants,
+            commands=[sweep.command],
+            runs=planned,
+            declaration=sweep.declaration,
+        ),
+    )
+    for reason in store.outdated(sweep.out, (e.identity for e in entries if not e.before)):
         progress.note(reason)
     for entry in entries:
         if entry.before:
@@ -114,7 +121,10 @@ def run_sweep(
     firsts = {entry.path: entry for entry in reversed(missing)}
     todo = [entry for entry in missing if firsts[entry.path] is entry]
     if todo:
-        executor = _open(sweep, todo)
+        executor = open_executor(sweep.executor, [entry.job for entry in todo])
+        alone = isinstance(executor, InThisProcess)
+        for entry in todo:
+            entry.job = for_executor(entry.job, sweep.executor, alone=alone)
         try:
             _run_pending(entries, deque(todo), executor, on_error, observe)
         except KeyboardInterrupt:
@@ -131,32 +141,6 @@ def run_sweep(
             _record(entry, first.outcome)
     observe(entries, None)
     return entries
-
-
-def _record_manifest(sweep: Sweep, entries: Sequence[Entry]) -> None:
-    """Write which runs belong to which variant."""
-    manifest.record(
-        sweep.directory,
-        manifest.Manifest(
-            variants=sweep.variants,
-            commands=[sweep.command],
-            runs=[
-                manifest.Entry(
-                    variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id
-                )
-                for entry in entries
-            ],
-            declaration=sweep.declaration,
-        ),
-    )
-
-
-def _open(sweep: Sweep, todo: list[Entry]) -> Executor:
-    executor = open_executor(sweep.executor, [entry.job for entry in todo])
-    for entry in todo:
-        alone = isinstance(executor, InThisProcess)
-        entry.job = for_executor(entry.job, sweep.executor, alone=alone)
-    return executor
 
 
 def _run_pending(
@@ -233,13 +217,6 @@ def _record(entry: Entry, outcome: Outcome | None) -> None:
             entry.outcome = replace(outcome, label=entry.job.label, studies=entry.studies)
         case Failure(reason=reason):
             entry.status, entry.outcome = Status.failed, Failure(entry.job, reason)
-
-
-def slots(sweep: Sweep, todo: list[Entry]) -> int | None:
-    """Number of runs at a time, if it is known without opening the executor."""
-    if sweep.executor.workers or sweep.executor.kind in ("local", "submitit"):
-        return local_slots(sweep.executor, [entry.job for entry in todo])
-    return None
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from attnexp.config.schema import Precision, RunConfig
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
+from attnexp.runs.arrays import load_weights
 from attnexp.runs.result import Evaluation, Run
-from attnexp.runs.weights import load_weights
 from attnexp.training import device
 from attnexp.training.loop import (
     Examples,

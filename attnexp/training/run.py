@@ -27,9 +27,9 @@ from attnexp.model.cost import of_model
 from attnexp.model.seams import Baseline
 from attnexp.model.verify import check_pieces, explain, first_not_finite
 from attnexp.runs import predictions, provenance, store
+from attnexp.runs.arrays import save_weights
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
-from attnexp.runs.weights import save_weights
 from attnexp.training import device
 from attnexp.training.evaluate import Logits, evaluate, examples_of, predict
 from attnexp.training.inputs import Inputs, read_inputs

@@ -26,8 +26,9 @@ class Cluster:
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
         on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
-            if address:
-                _knock(address)
+            host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+            if colon and port.isdigit():  # at once where nobody listens: Ray tries for minutes
+                socket.create_connection((host, int(port)), timeout=5).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except Exception as error:  # Ray raises bare ones too
             reason = str(error).splitlines()[0]
@@ -59,8 +60,14 @@ class Cluster:
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Outcomes of tasks that are ready."""
         ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        jobs = [self.running.pop(ref) for ref in ready]
-        return [(job, self._outcome(ref, job)) for ref, job in zip(ready, jobs, strict=True)]
+        ended: list[tuple[Job, Outcome]] = []
+        for ref in ready:
+            job = self.running.pop(ref)
+            try:
+                ended.append((job, self.ray.get(ref)))
+            except self.ray.exceptions.RayError as error:  # a node or a process that was lost
+                ended.append((job, Failure(job, str(error).strip().splitlines()[0])))
+        return ended
 
     def close(self) -> None:
         """Disconnect, which ends running tasks and a cluster that was started here.
@@ -69,17 +76,3 @@ class Cluster:
         """
         self.running = {}
         self.ray.shutdown()
-
-    def _outcome(self, ref: Any, job: Job) -> Outcome:
-        try:
-            outcome: Outcome = self.ray.get(ref)
-        except self.ray.exceptions.RayError as error:  # a node or a process that was lost
-            return Failure(job, str(error).strip().splitlines()[0])
-        return outcome
-
-
-def _knock(address: str) -> None:
-    """Raise `OSError` at once where nobody listens: Ray itself tries for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=5).close()

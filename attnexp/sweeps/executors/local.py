@@ -105,7 +105,8 @@ class Processes:
             for worker in self.workers:
                 taken[int(worker.process.name)] += 1
             index = taken.index(min(taken))
-            environment["CUDA_VISIBLE_DEVICES"] = _visible_gpus(self.gpus)[index]
+            chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
+            environment["CUDA_VISIBLE_DEVICES"] = chosen.split(",")[index] if chosen else str(index)
         else:
             index = len(self.workers)
         process = _spawn.Process(
@@ -116,12 +117,6 @@ class Processes:
         worker = _Worker(process, here)
         self.workers.append(worker)
         return worker
-
-
-def _visible_gpus(count: int) -> list[str]:
-    """Names for CUDA_VISIBLE_DEVICES: the GPUs that the user chose, or all."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return chosen.split(",") if chosen else [str(index) for index in range(count)]
 
 
 def _work(pipe: Connection, environment: dict[str, str]) -> None:
