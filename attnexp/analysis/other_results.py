@@ -274,7 +274,8 @@ def next_run(comparison: Comparison) -> str | None:
                 return f"seed {lacking[0]} of {one.label}"
     numbers = [int(seed) for seed in baseline.seeds if seed.isdecimal()]
     seed = f"seed {max(numbers) + 1}" if numbers else "a new seed"
-    return f"{seed} of {' and '.join(one.label for one in (baseline, *waiting))}"
+    *most, last = (one.label for one in (baseline, *waiting))
+    return f"{seed} of {', '.join(most)} and {last}"
 
 
 def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str, Any]]]:
