@@ -106,7 +106,7 @@ def answers() -> Iterator[str]:
     yield "| positional encoding, against none | n | accuracy, points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        n, rest = _format_difference(_compared(study), "pe", point)
+        n, rest = _format_difference(study, _compared(study), "pe", point)
         yield f"| {words} | {n} | {rest} |"
 
 
@@ -121,7 +121,7 @@ def differences(study: str) -> Iterator[str]:
             accuracy = variant.means[point]["accuracy"]
             shown, n, rest = format_mean(accuracy, POINTS), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
-                n, rest = _format_difference(comparison, variant.label, point)
+                n, rest = _format_difference(study, comparison, variant.label, point)
             if n != accuracy.n:
                 shown += f" ({accuracy.n} seeds)"
             yield f"| {variant.label} | {point} | {shown} | {n} | {rest} |"
@@ -149,16 +149,23 @@ def _compared(study: str) -> Comparison:
     return comparison
 
 
-def _format_difference(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
-    """Pairs; and in two cells the mean with its 95 % interval if there are two or more, and the
-    verdict; those of the sequential test if seeds were added until it decided."""
-    for study in comparison.sequential:
-        decision = study.decisions.get(label)
-        if study.point == point and decision is not None and decision.mean is not None:
-            size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
-            return decision.n, f"{size} | {decision.verdict or 'open'} (sequential test)"
+def _adds_seeds(study: str) -> bool:
+    """Whether seeds were added to a published study because of its results."""
+    found = manifest.load(PUBLISHED / study)
+    return found is not None and any("--until decided" in command for command in found.commands)
+
+
+def _format_difference(
+    study: str, comparison: Comparison, label: str, point: str
+) -> tuple[int, str]:
+    """Pairs; and in two cells the mean with its 95 % interval, if there are two or more, and the
+    verdict. Both are anytime-valid where seeds were added because of the results."""
     difference = comparison.differences[label][point]
     n, size = _size(difference)
+    if _adds_seeds(study):
+        decision = difference.anytime["accuracy"]
+        size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
+        return n, f"{size} | {decision.verdict or 'open'} (anytime-valid)"
     verdict = "–" if n == 1 else difference.judgements["accuracy"].verdict  # one seed says nothing
     return n, f"{size} | {verdict}"
 

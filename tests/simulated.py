@@ -1,28 +1,25 @@
-"""Error rates of `attnexp.statistics.sequential`, by simulation.
+"""Error rates of `attnexp.statistics.anytime`, by simulation.
 
-`python tests/simulated.py` writes the tables in docs/statistics.md (a quarter of an hour on an idle
-core); slow tests hold the figures, some with fewer studies.
+`python tests/simulated.py` writes the tables in docs/statistics.md (some minutes of one core); slow
+tests check the rates with fewer studies.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.statistics.paired import seeds_needed
-from attnexp.statistics.sequential import Decision, decide, design, looks
-from attnexp.statistics.verdict import Verdict
+from attnexp.statistics.anytime import fewest_seeds, interval, p_no_difference
+from attnexp.statistics.verdict import ALPHA
 
-MANY = 2_000
-"""Studies, for tests: a rate of 5 % to ±0.5 points (a standard error)."""
+STUDIES = 4_000
+"""A rate of 5 % has a standard error of 0.3 points, one of 50 % of 0.8."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "statistics.md"
-MAX_SEEDS = 64
-NO_MARGIN = 1e-9
-"""Nothing is ever equivalent."""
+EFFECTS = (0.0, 0.3, 0.5, 0.8, 1.2)
 
 Array = NDArray[np.float64]
 
@@ -32,126 +29,119 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "stepped": lambda rng, size: np.round(1.5 * rng.normal(size=size)) / np.sqrt(1.5**2 + 1 / 12),
     "exponential": lambda rng, size: rng.exponential(size=size) - 1,
 }
-"""Of differences, with mean 0 and standard deviation 1. stepped: accuracies are counts, so their
-differences come in steps; here of two thirds of a standard deviation, so that many are equal."""
-
-
-def differences(law: str, num_variants: int, studies: int, *, mean: float) -> Iterator[Array]:
-    """(variants, seeds) for each study. Several variants share their baseline's chance, which is
-    half of all."""
-    rng = np.random.default_rng([*law.encode(), num_variants, round(1000 * mean)])
-    for _ in range(studies):
-        draws = LAWS[law](rng, (num_variants + 1, MAX_SEEDS))
-        yield mean + ((draws[1:] - draws[0]) / np.sqrt(2) if num_variants > 1 else draws[1:])
-
-
-def decided(
-    law: str, num_variants: int, studies: int, *, mean: float, margin: float
-) -> Iterator[list[Decision]]:
-    """Of each study, by variant."""
-    plan = design(MAX_SEEDS, margin=margin)
-    for d in differences(law, num_variants, studies, mean=mean):
-        yield [*decide({str(i): row.tolist() for i, row in enumerate(d)}, plan).values()]
-
-
-def false_verdicts(law: str, num_variants: int, studies: int = MANY) -> float:
-    """Share of studies of nothing in which some variant helps or hurts."""
-    return _share(law, num_variants, studies, 0.0, NO_MARGIN, {Verdict.helps, Verdict.hurts})
-
-
-def false_equivalent(law: str, num_variants: int, studies: int = MANY) -> float:
-    """Share of studies in which some variant is equivalent, where all differ by the margin, 0.3
-    standard deviations."""
-    return _share(law, num_variants, studies, 0.3, 0.3, {Verdict.equivalent})
-
-
-def coverage(law: str, dz: float, studies: int = MANY) -> float:
-    """How often the interval at the stop holds the mean, dz standard deviations from 0."""
-    found = decided(law, 1, studies, mean=dz, margin=NO_MARGIN)
-    return float(np.mean([one.low <= dz <= one.high for (one,) in found]))  # type: ignore[operator]
+"""Laws of differences, with mean 0 and standard deviation 1. stepped: accuracies are counts, so
+their differences come in steps; here of two thirds of a standard deviation, so many are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Power:
-    """Studies of a true difference, one variant."""
+class Rates:
+    """Studies that look after every seed and stop a variant when it helps or hurts."""
 
-    power: float
-    """Share that finds it."""
-    mean_n: float
-    """Seeds that they take."""
-    fixed: int | None
-    """Seeds of a study of fixed size with this power (at most 99 %), which must know the size of
-    the difference beforehand."""
-    fixed_80: int | None
-    """Likewise for 80 %."""
+    any_found: float
+    """Share of studies in which some variant is found to differ."""
+    found: float
+    """Share of variants that are found to differ."""
+    seeds: float
+    """Mean number of seeds of a variant at the stop."""
+    coverage: float
+    """Share of intervals at the stop that hold the true mean."""
 
 
-def power(dz: float, studies: int = MANY) -> Power:
-    """Of a difference of dz standard deviations."""
-    found = [one for (one,) in decided("normal", 1, studies, mean=dz, margin=NO_MARGIN)]
-    share = float(np.mean([one.verdict is Verdict.helps for one in found]))
-    return Power(
-        power=share,
-        mean_n=float(np.mean([one.n for one in found])),
-        fixed=seeds_needed(dz, power=min(share, 0.99)),
-        fixed_80=seeds_needed(dz),
+def simulate(
+    law: str, effect: float, *, num_variants: int = 1, max_seeds: int = 64, studies: int = STUDIES
+) -> Rates:
+    """Simulate studies of variants that all differ from the baseline by `effect` in sd.
+
+    Several variants share their baseline's part of the noise, which is half of its variance.
+    """
+    rng = np.random.default_rng([*law.encode(), num_variants, round(1000 * effect)])
+    draws = LAWS[law](rng, (studies, num_variants + 1, max_seeds))
+    noise = (draws[:, 1:] - draws[:, :1]) / np.sqrt(2) if num_variants > 1 else draws[:, 1:]
+    d = effect + noise
+    p = np.ones((studies, num_variants))
+    stopped = np.zeros((studies, num_variants), dtype=int)
+    low, high = np.full_like(p, -np.inf), np.full_like(p, np.inf)
+    for n in range(fewest_seeds(), max_seeds + 1):
+        still, variants = np.nonzero(stopped == 0)
+        so_far = d[still, variants, :n]
+        p[still, variants] = p_no_difference(so_far)
+        low[still, variants], high[still, variants] = interval(so_far)
+        stopped[(stopped == 0) & rejected(p)] = n
+    return Rates(
+        any_found=float((stopped > 0).any(1).mean()),
+        found=float((stopped > 0).mean()),
+        seeds=float(np.where(stopped > 0, stopped, max_seeds).mean()),
+        coverage=float(((low <= effect) & (effect <= high)).mean()),
     )
 
 
-def looking_each_time(studies: int) -> float:
-    """Share of studies of nothing in which a t test at 5 % finds something at one of the looks."""
+def rejected(p: Array) -> NDArray[np.bool_]:
+    """Which of (studies, variants) p-values Holm's procedure rejects."""
+    order = np.argsort(p, axis=1)
+    small = np.take_along_axis(p, order, 1) * np.arange(p.shape[1], 0, -1) <= ALPHA
+    found = np.zeros_like(small)
+    np.put_along_axis(found, order, np.logical_and.accumulate(small, axis=1), 1)
+    return found
+
+
+def t_test_at_every_seed(max_seeds: int = 64, studies: int = STUDIES) -> float:
+    """Share of studies of nothing in which a t test at 5 % after each of 6 to `max_seeds` seeds
+    finds something."""
     from scipy.special import stdtrit
 
-    d = np.random.default_rng(0).normal(size=(studies, MAX_SEEDS))
+    d = np.random.default_rng(0).normal(size=(studies, max_seeds))
     found = np.zeros(studies, dtype=bool)
-    for n in looks(MAX_SEEDS):
+    for n in range(6, max_seeds + 1):
         t = d[:, :n].mean(axis=1) / d[:, :n].std(axis=1, ddof=1) * np.sqrt(n)
         found |= np.abs(t) > stdtrit(n - 1, 0.975)
     return float(found.mean())
 
 
-def _share(
-    law: str, num_variants: int, studies: int, mean: float, margin: float, wrong: set[Verdict]
-) -> float:
-    found = decided(law, num_variants, studies, mean=mean, margin=margin)
-    return float(np.mean([any(one.verdict in wrong for one in study) for study in found]))
-
-
 def tables() -> str:
-    """Everything above, in Markdown."""
+    """The tables of the docs, in Markdown."""
     lines = [
-        f"In % of simulated studies: {5 * MANY:,} for false findings with one variant "
-        f"({MANY // 2:,} with four), {MANY:,} for the rest. A rate of 5 % has a standard error of "
-        f"0.2 points in the first, 0.7 and 0.5 in the others.",
+        f"{STUDIES:,} simulated studies each, looking after every seed. d/sd: the true difference "
+        "in standard deviations.",
         "",
-        "| differences | false helps or hurts, 1 variant | 4 variants "
-        "| false equivalent, 1 variant | 4 variants "
-        "| interval holds the mean, d/sd = 0 | 0.5 | 0.8 |",
-        "|---|" + "---:|" * 7,
+        "| d/sd, normal | 1 variant: found by 64 seeds, % | seeds, mean | by 400, % | seeds, mean "
+        "| interval at the stop holds d, % | 4 variants: found by 64, % | by 400, % "
+        "| holds d, % |",
+        "|---:|" + "---:|" * 8,
     ]
-    for law in LAWS:
-        rates = [
-            *(rate(law, variants, studies)
-              for rate in (false_verdicts, false_equivalent)
-              for variants, studies in ((1, 5 * MANY), (4, MANY // 2))),
-            *(coverage(law, dz) for dz in (0.0, 0.5, 0.8)),
+    for effect in EFFECTS:
+        one, long = (simulate("normal", effect, max_seeds=n) for n in (64, 400))
+        four, four_long = (
+            simulate("normal", effect, num_variants=4, max_seeds=n, studies=STUDIES // 2)
+            for n in (64, 400)
+        )
+        # with no difference, any variant found makes the study a false one
+        shares = [r.found if effect else r.any_found for r in (one, long, four, four_long)]
+        cells = [
+            _percent(shares[0]), f"{one.seeds:.1f}", _percent(shares[1]), f"{long.seeds:.1f}",
+            _percent(long.coverage), _percent(shares[2]), _percent(shares[3]),
+            _percent(four_long.coverage),
         ]  # fmt: skip
-        lines.append(f"| {law} | {' | '.join(f'{100 * rate:.1f}' for rate in rates)} |")
+        lines.append(f"| {effect:g} | {' | '.join(cells)} |")
     lines += [
         "",
-        f"A t test at 5 % at each of the looks finds something in "
-        f"{100 * looking_each_time(50 * MANY):.0f} % of the studies of nothing.",
+        "Studies of four variants, half as many: with d/sd = 0 the share in which any is found, "
+        "else the share of variants found. A t test at 5 % after every seed finds something in "
+        f"{_percent(t_test_at_every_seed())} % of the studies of nothing by 64 seeds.",
         "",
-        "| d/sd | found, % | seeds, mean | fixed n of that power | fixed n of 80 % |",
-        "|---:|---:|---:|---:|---:|",
+        "| law, up to 400 seeds | false findings, 1 variant, % | 4 variants, % "
+        "| interval at the stop holds d, d/sd = 0, % | 0.5 | 1.2 |",
+        "|---|" + "---:|" * 5,
     ]
-    for dz in (0.3, 0.5, 0.8, 1.2):
-        found = power(dz)
-        lines.append(
-            f"| {dz} | {100 * found.power:.0f} | {found.mean_n:.1f} | {found.fixed} "
-            f"| {found.fixed_80} |"
-        )
+    for law in LAWS:
+        nothing, half, large = (simulate(law, effect, max_seeds=400) for effect in (0, 0.5, 1.2))
+        four = simulate(law, 0, num_variants=4, max_seeds=400, studies=STUDIES // 2)
+        rates = [nothing.found, four.any_found, nothing.coverage, half.coverage, large.coverage]
+        lines.append(f"| {law} | {' | '.join(map(_percent, rates))} |")
     return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def write() -> None:

@@ -13,11 +13,12 @@ from test_figures import blog
 from test_interaction import MORE, stored
 from test_judge import answers, write
 
-from attnexp.analysis.comparison import Sequential, compare
+from attnexp.analysis.comparison import Declared, compare
 from attnexp.config.compose import compose
 from attnexp.report import formats
 from attnexp.runs import store
-from attnexp.statistics.sequential import decide, design
+from attnexp.runs.manifest import Declaration
+from attnexp.statistics.anytime import decide
 from attnexp.training.run import train_run
 
 COMPARED = "attnexp sweep, attnexp report, attnexp judge"
@@ -109,12 +110,10 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
     (held,) = compare(blog())
     assert crossed.interactions
     assert held.agreement
-    plan = design(6)
-    study = Sequential(
-        design=plan, point="peak", baseline="no_pe", finished_before=0,
-        decisions=decide({"pe": MORE, "late": []}, plan),
-    )  # fmt: skip
-    document = json.loads(formats.as_json([crossed, replace(held, sequential=[study])]))
+    declaration = Declaration(metric="peak", margin=0.0025)
+    decisions = decide({"pe": MORE, "late": [0.01]})
+    study = Declared(declaration=declaration, baseline="no_pe", decisions=decisions)
+    document = json.loads(formats.as_json([crossed, replace(held, declared=[study])]))
     documented(document, COMPARED)
 
 

@@ -197,6 +197,31 @@ def test_the_command_prints_tables_of_80_columns_and_one_document(
     )
 
 
+def test_until_decided_exits_with_0_or_says_what_to_run_next(
+    attnexp: Command, refused: Refused, tmp_path: Path
+) -> None:
+    until = ("--metric", "accuracy", "--until", "decided")
+
+    def asked(*found: dict[str, Any]) -> tuple[int, str]:
+        done = attnexp("judge", str(write(tmp_path / "a.csv", [*found])), *until)
+        assert "95 % interval, anytime" in done.stdout
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    longer = {label: [*values, *values] for label, values in ACCURACIES.items()}
+    clear = [row for row in rows(longer) if row["variant"] != "rotary"]
+    code, line = asked(*clear)
+    assert (code, line.partition(" points")[0]) == (0, "pe: helps: +2.71")
+    assert asked(*clear[:7], *clear[14:21]) == (1, "Next: seed 7 of none and pe.")
+    assert asked(*clear[:7], *clear[14:20]) == (1, "Next: seed 6 of pe.")
+    assert asked(*clear[:6], *clear[14:21]) == (1, "Next: seed 6 of none.")
+    assert asked(*rows()) == (1, "Next: seed 7 of none, pe and rotary.")
+    assert asked(*rows(longer)) == (1, "Next: seed 14 of none and rotary.")
+    assert "Choose it before the first run: --metric accuracy" in refused(
+        "judge", str(write(tmp_path / "a.csv", rows())), "--lower", "loss", "--margin",
+        "loss=0.01", "--until", "decided",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("metric", "is_known"),
     [

@@ -20,12 +20,14 @@ from attnexp.analysis.variants import comparison_groups
 from attnexp.base import code
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.runs import manifest
+from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
+from attnexp.statistics import anytime
+from attnexp.statistics.anytime import Decision
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
-from attnexp.statistics.sequential import Decision, Design, decide
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the JSON documents of comparisons."""
 
 BySeed = Mapping[str, float]
@@ -73,6 +75,8 @@ class Difference:
     """Paired differences, by metric."""
     judgements: dict[str, Judgement]
     """Verdicts on the metrics that are judged, with Holm over the variants."""
+    anytime: dict[str, Decision]
+    """The same questions, answered so that it holds whenever one looks, by metric."""
     mcnemar: dict[str, McNemar]
     """McNemar's test of accuracy, by seed, where the answers of both are known."""
 
@@ -92,17 +96,13 @@ class Interaction:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sequential:
-    """A study whose seeds were added until a sequential test decided."""
+class Declared:
+    """A study whose seeds are added until every variant is decided."""
 
-    design: Design
-    point: str
-    """Name of the evaluation point at which accuracy decides."""
+    declaration: Declaration
     baseline: str
-    finished_before: int
-    """Number of runs that were there when it was declared."""
     decisions: dict[str, Decision]
-    """Decisions, by variant."""
+    """Decisions about accuracy at the declared point, by variant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,8 +120,8 @@ class Comparison:
     """Differences by variant and point; empty for a variant without a seed of the baseline's."""
     interactions: list[Interaction] = field(default_factory=list)
     """Interactions of a study of two crossed factors."""
-    sequential: list[Sequential] = field(default_factory=list)
-    """Sequential tests, by study. Everything else takes the number of seeds as fixed beforehand."""
+    declared: list[Declared] = field(default_factory=list)
+    """Studies among these runs whose seeds are added until they are decided."""
     agreement: list[PublishedComparison] = field(default_factory=list)
     """Comparisons with the published run, of each variant and of both."""
     n_val: int | None = None
@@ -195,7 +195,7 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
     return replace(
         compared,
         interactions=_interactions(results, metrics),
-        sequential=list(_sequential(group)),
+        declared=list(_declared(group)),
         agreement=compare_with_published(compared.variants, results),
         n_val=data["n_val"],
         n_test=data["n_test"],
@@ -225,13 +225,23 @@ def _judged(
     """Differences with verdicts; variants are judged together, each metric by itself."""
     shared = {label: found for label, found in pairs.items() if found}
     judgements: dict[str, dict[str, Judgement]] = {label: {} for label in shared}
+    decisions: dict[str, dict[str, Decision]] = {label: {} for label in shared}
     for name, metric in metrics.items():
         if metric.judged:
             family = {label: found[name] for label, found in shared.items() if name in found}
             for label, judgement in judge(family, unit=metric.unit).items():
                 judgements[label][name] = judgement
+            by_seed = {label: [*pair.by_seed.values()] for label, pair in family.items()}
+            decided = anytime.decide(by_seed, margin=metric.margin, unit=metric.unit)
+            for label, decision in decided.items():
+                decisions[label][name] = decision
     return {
-        label: Difference(metrics=found, judgements=judgements[label], mcnemar=tests.get(label, {}))
+        label: Difference(
+            metrics=found,
+            judgements=judgements[label],
+            anytime=decisions[label],
+            mcnemar=tests.get(label, {}),
+        )
         for label, found in shared.items()
     }
 
@@ -293,21 +303,17 @@ def _minus(
     }
 
 
-def _sequential(runs: Sequence[Run]) -> Iterator[Sequential]:
-    """The sequential tests of the studies that these runs belong to, where one was declared."""
+def _declared(runs: Sequence[Run]) -> Iterator[Declared]:
+    """Decisions of the studies that these runs belong to, where an endpoint was declared."""
     for folder in _studies(runs):
         study = manifest.load(folder)
-        if study is None or study.declaration is None:
-            continue
-        declared = study.declaration
-        differences = declared.differences(run for run in runs if folder in run.studies)
-        yield Sequential(
-            design=declared.design,
-            point=declared.metric,
-            baseline=next(iter(declared.runs)),
-            finished_before=declared.finished_before,
-            decisions=decide(differences, declared.design),
-        )
+        if study is not None and study.declaration is not None:
+            of_study = [run for run in runs if folder in run.studies]
+            yield Declared(
+                declaration=study.declaration,
+                baseline=next(iter(study.variants)),
+                decisions=study.declaration.decide(of_study, list(study.variants)),
+            )
 
 
 def _studies(runs: Iterable[Run]) -> dict[Path, None]:

@@ -248,6 +248,36 @@ def judge_results(
     return compared
 
 
+def next_run(comparison: Comparison) -> str | None:
+    """The run that an undecided comparison of one metric needs next, such as "seed 12 of pe".
+
+    The first that one variant lacks of an open pair, else a new seed of both. None where every
+    variant is decided.
+    """
+    baseline, *others = comparison.variants
+    decisions = {
+        label: decision
+        for label, found in comparison.differences.items()
+        for difference in found.values()
+        for decision in difference.anytime.values()
+    }
+    waiting = [
+        other
+        for other in others
+        if other.label not in decisions or decisions[other.label].verdict is None
+    ]
+    if not waiting:
+        return None
+    for other in waiting:
+        for one, has in ((other, baseline), (baseline, other)):
+            if lacking := [seed for seed in has.seeds if seed not in one.seeds]:
+                return f"seed {lacking[0]} of {one.label}"
+    numbers = [int(seed) for seed in baseline.seeds if seed.isdecimal()]
+    seed = f"seed {max(numbers) + 1}" if numbers else "a new seed"
+    *most, last = (one.label for one in (baseline, *waiting))
+    return f"{seed} of {', '.join(most)} and {last}"
+
+
 def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str, Any]]]:
     """Name of the source for messages, and its rows (at least one)."""
     if isinstance(given, (str, PathLike)):

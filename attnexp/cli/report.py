@@ -127,6 +127,10 @@ def judge(
             help="Smallest difference that matters (default for accuracies: 0.25 points).",
         ),
     ] = None,
+    until: Annotated[
+        Literal["decided"] | None,
+        typer.Option(help="Exit with 0 if the metric is decided, else with 1; say what to run."),
+    ] = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -139,8 +143,11 @@ def judge(
     Example: attnexp judge results.csv
 
     Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
+
+    Example: attnexp judge results.csv --metric accuracy --until decided
     """
-    from attnexp.analysis.other_results import judge_results, read_results
+    from attnexp.analysis.other_results import judge_results, next_run, read_results
+    from attnexp.base.progress import note
     from attnexp.report import formats
 
     comparison = judge_results(
@@ -150,8 +157,12 @@ def judge(
         lower=lower or [],
         margins=margin or [],
     )
+    if until is not None and len(comparison.judged) > 1:
+        raise UserError(
+            f"--until decided is about one metric. Choose it before the first run: --metric "
+            f"{next(iter(comparison.judged))}."
+        )
     if html is not None:
-        from attnexp.base.progress import note
         from attnexp.report.html import write
 
         write(html, [], [comparison])
@@ -160,6 +171,14 @@ def judge(
         emit(formats.as_json([comparison]))
     else:
         formats.print_comparisons([comparison], console())
+    if until is not None:
+        (name,) = comparison.judged
+        for label, found in comparison.differences.items():
+            for difference in found.values():
+                note(f"{label}: {difference.anytime[name].line}")
+        if (then := next_run(comparison)) is not None:
+            note(f"Next: {then}.")
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -80,11 +80,11 @@ def sweep(
     ] = None,
     max_seeds: Annotated[
         int | None,
-        typer.Option(min=6, max=1000, help="Maximum number of seeds with --until (default: 64)."),
+        typer.Option(min=7, max=1000, help="Budget of seeds with --until (default: 64)."),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(metavar="POINT", help="Accuracy tested with --until, such as final."),
+        typer.Option(metavar="POINT", help="Accuracy that decides with --until, such as final."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +109,7 @@ def sweep(
         from attnexp.sweeps.sequential import plan_until_decided
 
         planned = plan_until_decided(
-            words, zipped=zipped, max_seeds=max_seeds or 64, margin=margin, metric=metric
+            words, zipped=zipped, max_seeds=max_seeds, margin=margin, metric=metric
         )
     if dry_run:
         from attnexp.sweeps.preview import preview_sweep, print_preview

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from attnexp.statistics.anytime import Decision, fewest_seeds
 from attnexp.statistics.paired import McNemar, Mean, Paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, p_value
 
@@ -60,6 +61,7 @@ def format_by_seed(pair: Paired, unit: Unit = POINTS) -> str:
 def statistics_rows(
     pairs: Mapping[str, Paired],
     judgements: Mapping[str, Judgement],
+    decisions: Mapping[str, Decision],
     tests: Mapping[str, Mapping[str, McNemar]],
     *,
     num_judged: int,
@@ -73,6 +75,7 @@ def statistics_rows(
     rows = [
         [f"difference,{unit.name}" if unit.name else "difference"],
         ["95 % interval"],
+        ["95 % interval, anytime"],
         ["p, sign-flip"],
         [f"p, Holm over {num_judged}"],
         ["P(better)"],
@@ -87,6 +90,7 @@ def statistics_rows(
         cells = [
             format_spread(pair, unit),
             _format_interval(pair, unit),
+            _format_anytime(decisions[name], unit),
             f"{_format_p(pair.p)} ({kind} {_format_p(pair.p_smallest)})",
             _format_p(judgement.p_holm),
             _format_better(pair, unit),
@@ -105,6 +109,13 @@ def _format_interval(pair: Paired, unit: Unit) -> str:
     if pair.low is None or pair.high is None:
         return "–"
     return f"{unit.signed(pair.low)} to {unit.signed(pair.high)} ({pair.method})"
+
+
+def _format_anytime(decision: Decision, unit: Unit) -> str:
+    if decision.low is None or decision.high is None:
+        return f"from {fewest_seeds()} seeds"
+    bounds = f"{unit.signed(decision.low)} to {unit.signed(decision.high)}"
+    return f"{bounds} ({decision.verdict or 'open'})"
 
 
 def _format_better(pair: Paired, unit: Unit) -> str:

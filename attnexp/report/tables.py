@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from attnexp.analysis import published
-from attnexp.analysis.comparison import Comparison, Difference, Interaction, Sequential
+from attnexp.analysis.comparison import Comparison, Difference, Interaction
 from attnexp.analysis.results import EPOCH_METRICS
 from attnexp.analysis.summary import Variant
 from attnexp.report.cells import (
@@ -17,8 +17,7 @@ from attnexp.report.cells import (
     format_spread,
     statistics_rows,
 )
-from attnexp.statistics.sequential import in_words as format_decision
-from attnexp.statistics.verdict import POINTS, Verdict
+from attnexp.statistics.verdict import Verdict
 
 HEADINGS = {
     "train_loss": "loss",
@@ -64,15 +63,14 @@ def tables(comparison: Comparison) -> list[Table]:
         *other_metrics(comparison),
         *statistics(comparison),
         *interactions(comparison),
-        *sequential(comparison),
     ]
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]]:
     """What was compared, its verdict, and one line of text, whose grounds follow a colon.
 
-    For every judged metric, variant, interaction and point; then for every sequential test, whose
-    verdict is None while it is open.
+    For every judged metric, variant, interaction and point; then for every study whose seeds are
+    added until it is decided, whose verdict is None while it is open.
     """
     baseline = comparison.variants[0].label
     for metric in comparison.judged:
@@ -85,10 +83,10 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]
         for point, difference in interaction.points.items():
             verdict = difference.judgements["accuracy"].verdict
             yield f"interaction, {point}", verdict, format_interaction(interaction, difference)
-    for study in comparison.sequential:
+    for study in comparison.declared:
         for label, decision in study.decisions.items():
-            where = f"{label} against {study.baseline}, {study.point} (sequential test)"
-            yield where, decision.verdict, format_decision(decision, study.design)
+            where = f"{label} against {study.baseline}, {study.declaration.metric}, declared"
+            yield where, decision.verdict, decision.line
 
 
 def heading(comparison: Comparison, metric: str, point: str) -> str:
@@ -350,6 +348,7 @@ def _statistics(
     rows = statistics_rows(
         pairs,
         {name: found[point].judgements[metric] for point, name in names.items()},
+        {name: found[point].anytime[metric] for point, name in names.items()},
         {name: found[point].mcnemar if is_accuracy else {} for point, name in names.items()},
         num_judged=num_judged,
         unit=unit,
@@ -363,44 +362,10 @@ def _statistics(
         title=f"{title} on {where_measured(comparison)}",
         columns=[f"n = {next(iter(pairs.values())).difference.n}", *names.values()],
         rows=rows,
-        notes=[f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()],
-    )
-
-
-def sequential(comparison: Comparison) -> list[Table]:
-    """A table for each study whose seeds were added until a sequential test decided."""
-    return [_sequential(study, comparison) for study in comparison.sequential]
-
-
-def _sequential(study: Sequential, comparison: Comparison) -> Table:
-    design = study.design
-    rows = []
-    for label, decision in study.decisions.items():
-        cells = ["–", "–", "–"]
-        if decision.n:
-            assert decision.mean is not None
-            assert decision.low is not None
-            assert decision.high is not None
-            analysis = f"{design.looks.index(decision.n) + 1} of {len(design.looks)}"
-            interval = f"{POINTS.signed(decision.low)} to {POINTS.signed(decision.high)}"
-            cells = [analysis, POINTS.signed(decision.mean), interval]
-        rows.append([label, str(decision.n), *cells, decision.verdict or "open"])
-    looks = ", ".join(map(str, design.looks))
-    notes = [
-        f"Declared before: up to {design.looks[-1]} seeds, interim analyses at n = {looks}, "
-        f"±{POINTS.margin(design.margin)} points as equivalent, {design.alpha:g} for false "
-        f"findings over all analyses and variants.",
-        "Seeds are added until this is decided. Every other p, interval and verdict here takes n "
-        "as fixed beforehand, and is not for stopping.",
-    ]
-    if study.finished_before:
-        notes.append(f"When it was declared, {study.finished_before} of its runs had finished.")
-    return Table(
-        title=f"Sequential test on {where_measured(comparison)}: {study.point} accuracy minus "
-        f"{study.baseline}'s",
-        columns=["variant", "n", "analysis", "points", "interval", "verdict"],
-        rows=rows,
-        notes=notes,
+        notes=[
+            "anytime: valid whenever you look, also where seeds were added because of the results.",
+            *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
+        ],
     )
 
 

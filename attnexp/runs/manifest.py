@@ -4,7 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +14,12 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
-from attnexp.runs.declaration import Declaration
+from attnexp.runs.identity import replicate
+from attnexp.runs.points import figures
 from attnexp.runs.result import Run
+from attnexp.statistics import anytime
+from attnexp.statistics.paired import MARGIN, difference_of
+from attnexp.statistics.verdict import ALPHA
 
 FILE = "study.json"
 SCHEMA = 1
@@ -34,6 +38,36 @@ class Entry:
     def place(self) -> tuple[str, str]:
         """What a later run replaces: the same variant, settings and data, of other code."""
         return self.variant, self.run_id.partition("-")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declaration:
+    """What is declared before the first run of a study that adds seeds until it is decided."""
+
+    metric: str
+    """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
+    margin: float = MARGIN
+    alpha: float = ALPHA
+    g: float = anytime.G
+
+    def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
+        """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
+        seed with it has none."""
+        found: dict[str, dict[str, float]] = {label: {} for label in variants}
+        for run in runs:  # newest first, so that runs of older code do not replace newer ones
+            accuracy = figures(run.result, self.metric)["accuracy"]
+            found[run.label].setdefault(replicate(run.result.config), accuracy)
+        base, *others = variants
+        pairs = {
+            label: [
+                difference_of(accuracy, found[base][seed])
+                for seed, accuracy in found[label].items()
+                if seed in found[base]
+            ]
+            for label in others
+        }
+        pairs = {label: d for label, d in pairs.items() if d}
+        return anytime.decide(pairs, margin=self.margin, alpha=self.alpha, g=self.g)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +107,7 @@ def record(folder: Path, planned: Manifest) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
             old = load(folder) or planned
-            if old.declaration and planned.declaration:
-                old.declaration.expect(planned.declaration)
+            _check_declared(old, planned)
             replaced = {entry.place for entry in planned.runs}
             runs = [*planned.runs, *(one for one in old.runs if one.place not in replaced)]
             order = list(variants := {**planned.variants, **old.variants, **planned.variants})
@@ -95,12 +128,12 @@ def load(folder: Path) -> Manifest | None:
         tree = json.loads(file.read_text())
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        declared = tree.get("declaration")
+        declared = tree.get("declaration") or {}
         found = Manifest(
             **{
                 **tree,
                 "runs": [Entry(**entry) for entry in tree["runs"]],
-                "declaration": Declaration.from_json(declared) if declared else None,
+                "declaration": Declaration(**declared) if "g" in declared else None,
             }
         )
         _check(found)
@@ -175,3 +208,20 @@ def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
             f"{study.commands[-1]}"
         )
     return finished
+
+
+def _check_declared(old: Manifest, new: Manifest) -> None:
+    """Raise `UserError` where something else was declared: an endpoint chosen after the runs would
+    not hold its error rate."""
+    if not (old.declaration and new.declaration):
+        return
+    places = {(entry.variant, entry.seed): entry.place for entry in old.runs}
+    alike = all(places.get((e.variant, e.seed), e.place) == e.place for e in new.runs)
+    alike = alike and [*old.variants] == [*new.variants]
+    if old.declaration != new.declaration or not alike:
+        raise UserError(
+            f"This study was declared with --metric {old.declaration.metric} --margin "
+            f"{100 * old.declaration.margin:g}, variants {', '.join(old.variants)} and their "
+            f"settings and data, which cannot change under way. Give the same, or another "
+            f"place with out=DIR for a new study."
+        )

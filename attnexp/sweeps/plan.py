@@ -23,8 +23,8 @@ from attnexp.config.compose import (
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
-from attnexp.runs.declaration import Declaration
 from attnexp.runs.identity import Identity, default_label, replicate
+from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
 
 
@@ -63,7 +63,7 @@ class Sweep:
     command: str
     """Command that runs this sweep."""
     declaration: Declaration | None = None
-    """Declaration of a sequential test; `jobs` then holds the maximum number of seeds."""
+    """Endpoint of a study that adds seeds until it is decided; `jobs` then holds its budget."""
 
     @property
     def out(self) -> Path:

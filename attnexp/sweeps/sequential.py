@@ -1,89 +1,72 @@
-"""Sweep that adds seeds until every variant has a verdict, with interim analyses."""
+"""Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
 
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import OnError, to_dict
-from attnexp.runs.declaration import Declaration
+from attnexp.runs.manifest import Declaration
 from attnexp.runs.points import POINTS
 from attnexp.runs.result import Run
-from attnexp.statistics import sequential
-from attnexp.statistics.sequential import Decision, Design
+from attnexp.statistics import anytime
+from attnexp.statistics.anytime import Decision
+from attnexp.statistics.verdict import ALPHA
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, Observer, run_sweep, scan
+from attnexp.sweeps.schedule import Entry, Observer, run_sweep, slots
 
-ALPHA = 0.05
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InterimResult:
-    """Result of an interim analysis."""
-
-    n: int
-    """Number of seeds."""
-    design: Design
-    decisions: dict[str, Decision]
-    """Decisions, keyed by variant."""
-    chances: dict[str, float]
-    """Probability that an open variant is decided at the next analysis, keyed by variant."""
+MAX_SEEDS = 64
 
 
 def plan_until_decided(
     words: Sequence[str],
     *,
     zipped: bool = False,
-    max_seeds: int = 64,
+    max_seeds: int | None = None,
     margin: float,
     metric: str | None = None,
 ) -> Sweep:
-    """Plan the maximum number of runs that `words` may need, with the declaration of the test.
+    """Plan the runs that `words` may need, with the declaration of their endpoint.
 
-    margin: of accuracy, as a share. metric: an evaluation point of the protocol (default: its
-    first). Raises `UserError` for designs that cannot reach a decision.
+    max_seeds: the budget, seeds 0 to max_seeds - 1 (default: 64); `seed=` among the words names
+    other seeds instead. margin: of accuracy, as a share. metric: an evaluation point of the
+    protocol (default: its first). Raises `UserError` where nothing can be decided.
     """
-    if any(word.partition("=")[0] == "seed" for word in words):
-        raise UserError("--until decided counts the seeds itself, from 0; leave out seed=.")
-    sweep = plan([*words, f"seed=range({max_seeds})"], zipped=zipped)
-    design = sequential.design(max_seeds, margin=margin, alpha=ALPHA)
-    _check(sweep, design)
+    given = ["--margin", f"{100 * margin:g}", *(["--zip"] if zipped else [])]
+    if not any(word.startswith("seed=") for word in words):
+        budget = [f"seed=range({max_seeds or MAX_SEEDS})"]
+        given += ["--max-seeds", str(max_seeds or MAX_SEEDS)]
+    elif max_seeds is None:
+        budget = []
+    else:
+        raise UserError("seed= names the seeds that may be added; leave out --max-seeds, or seed=.")
+    sweep = plan([*words, *budget], zipped=zipped)
+    _check(sweep)
     points = [point.name for point in POINTS[sweep.jobs[0].config.train.protocol]]
     if metric not in (None, *points):
         raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
-    options = ["--until", "decided", "--max-seeds", str(max_seeds), "--margin", f"{100 * margin:g}"]
-    options += ["--metric", metric or points[0], *(["--zip"] if zipped else [])]
-    entries = scan(sweep)
-    declaration = Declaration(
-        design=design,
-        metric=metric or points[0],
-        runs={
-            label: tuple(e.identity.settings for e in entries if e.job.label == label)
-            for label in sweep.variants
-        },
-        finished_before=sum(entry.before for entry in entries),
-    )
+    given += ["--metric", metric or points[0]]
     return replace(
         sweep,
-        command=shlex.join(["attnexp", "sweep", *words, *options]),
-        declaration=declaration,
+        command=shlex.join(["attnexp", "sweep", *words, "--until", "decided", *given]),
+        declaration=Declaration(metric=metric or points[0], margin=margin),
     )
 
 
-def _check(sweep: Sweep, design: Design) -> None:
+def _check(sweep: Sweep) -> None:
     """Raise `UserError` where there is nothing to decide, or nothing can be."""
     first, num_variants = sweep.jobs[0].config, len(sweep.variants) - 1
     if not num_variants:
         raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
-    clearest = sequential.flip([1.0] * design.looks[-1], design, alpha=design.alpha / num_variants)
-    if clearest.rejected_at is None:
-        raise UserError(
-            f"With {design.looks[-1]} seeds nothing can be decided of {num_variants} variants. "
-            f"Give a larger --max-seeds."
-        )
     if max(Counter((job.label, job.config.seed) for job in sweep.jobs).values()) > 1:
         raise UserError("--until decided counts by seed= alone; give seeds.* one value each.")
+    num_seeds, fewest = len(_seeds(sweep)), anytime.fewest_seeds(ALPHA / num_variants)
+    if num_seeds < fewest:
+        raise UserError(
+            f"With {num_seeds} seeds nothing can be decided of {num_variants} variants: "
+            f"{fewest} are the fewest. Give a larger --max-seeds, or more with seed=."
+        )
     for job in sweep.jobs:
         alike = job.config.train.protocol == first.train.protocol
         if not alike or to_dict(job.config)["data"] != to_dict(first)["data"]:
@@ -93,41 +76,46 @@ def _check(sweep: Sweep, design: Design) -> None:
             )
 
 
+def _seeds(sweep: Sweep) -> list[int]:
+    return list(dict.fromkeys(job.config.seed for job in sweep.jobs))
+
+
 def run_until_decided(
     sweep: Sweep,
     *,
     on_error: OnError = OnError.proceed,
     observe: Observer = lambda entries, executor: None,
-    tell: Callable[[InterimResult], None] = lambda standing: None,
+    tell: Callable[[dict[str, Decision]], None] = lambda decisions: None,
 ) -> list[Entry]:
-    """Run what `plan_until_decided` planned until all variants are decided; return these entries.
+    """Run what `plan_until_decided` planned until all variants are decided or no seed is left;
+    return these entries.
 
     A decided variant gets no more seeds; the baseline gets more while any variant is open. A
-    variant with a failed run waits for the command to be repeated: decisions depend on the seeds in
-    their order and on nothing else. tell: called after every interim analysis.
+    variant with a failed run gets no more until the command is repeated. Seeds are added as many at
+    a time as fill the executor, at least a tenth of those there are. tell: called each time.
     """
     assert sweep.declaration is not None
-    declaration, design = sweep.declaration, sweep.declaration.design
     baseline, *others = sweep.variants
-    taken: list[Entry] = []
-    going, before = others, 0
-    for n in design.looks:
+    seeds, taken, going = _seeds(sweep), list[Entry](), others
+    done, n = 0, anytime.fewest_seeds(ALPHA / len(others))
+    while True:
         jobs = [
             job
             for job in sweep.jobs
-            if before <= job.config.seed < n and job.label in (baseline, *going)
+            if job.config.seed in seeds[done:n] and job.label in (baseline, *going)
         ]
         taken += run_sweep(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
         missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
         runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
-        differences = declaration.differences(runs)
-        decisions = sequential.decide(differences, design)
-        chances = sequential.chances(differences, design, decisions)
-        tell(InterimResult(n=n, design=design, decisions=decisions, chances=chances))
+        decisions = sweep.declaration.decide(runs, list(sweep.variants))
+        tell(decisions)
         going = [
-            label for label in going if decisions[label].verdict is None and label not in missing
+            label
+            for label in going
+            if label not in missing and label in decisions and decisions[label].verdict is None
         ]
-        if not going or baseline in missing or (missing and on_error is OnError.stop):
-            break
-        before = n
-    return taken
+        stopping = baseline in missing or (missing and on_error is OnError.stop)
+        if not going or stopping or n >= len(seeds):
+            return taken
+        at_a_time = (slots(sweep, taken) or 0) // (1 + len(going))
+        done, n = n, n + max(1, n // 10, at_a_time)

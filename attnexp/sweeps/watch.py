@@ -12,11 +12,10 @@ from rich.text import Text
 from attnexp.base import progress
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.statistics.sequential import Design, in_words
+from attnexp.statistics.anytime import Decision
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
-from attnexp.sweeps.sequential import InterimResult
 
 
 class Watch:
@@ -26,7 +25,7 @@ class Watch:
         self.live = Live(
             console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
         )
-        self.standing: InterimResult | None = None
+        self.decisions: dict[str, Decision] = {}
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
@@ -46,18 +45,12 @@ class Watch:
             self.live.start()
             self.live.update(self.table(entries), refresh=True)
 
-    def look(self, standing: InterimResult) -> None:
-        """Print a line for each variant after an interim analysis; open ones stay in the table."""
-        self.standing = standing
-        progress.note(f"{_where(standing.design, standing.n)}, {standing.n} seeds:")
-        for label, decision in standing.decisions.items():
-            if decision.n == standing.n or decision.verdict is None:
-                said = in_words(decision, standing.design)
-                if label in standing.chances:
-                    looks = standing.design.looks
-                    then = looks[looks.index(decision.n) + 1]
-                    said += f"; {100 * standing.chances[label]:.0f} % to be decided at {then}"
-                progress.note(f"  {label}: {said}")
+    def look(self, decisions: dict[str, Decision]) -> None:
+        """Print a line for each variant with more seeds than before."""
+        for label, decision in decisions.items():
+            if decision != self.decisions.get(label):
+                progress.note(f"{label}: {decision.line}")
+        self.decisions = decisions
 
     def table(self, entries: list[Entry]) -> Table:
         """Totals, best run, undecided variants, then the running ones; a low terminal cuts off the
@@ -68,12 +61,9 @@ class Watch:
         view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
         if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
-        if self.standing is not None:
-            for label, chance in self.standing.chances.items():
-                decision = self.standing.decisions[label]
-                where = _where(self.standing.design, decision.n)
-                bound = f"p {decision.p:.4f}, bound {decision.bound:.4f}"
-                view.add_row(Text(f"{where}: {bound}, chance {100 * chance:.0f} %, {label}"), "")
+        for label, decision in self.decisions.items():
+            if decision.verdict is None:
+                view.add_row(Text(f"{label}: {decision.line}"), "")
         for entry in entries:
             if entry.status is Status.running:
                 view.add_row(Text(f"  {entry.job}"), _progress_of(entry))
@@ -148,10 +138,6 @@ def _read_epochs(entry: Entry) -> tuple[int, dict[str, Any]]:
         return len(lines), json.loads(lines[-1])
     except (OSError, IndexError, ValueError):  # not started, or a line is half written
         return 0, {}
-
-
-def _where(design: Design, n: int) -> str:
-    return f"look {design.looks.index(n) + 1} of {len(design.looks)}"
 
 
 def _progress_of(entry: Entry) -> Text:

@@ -1,0 +1,134 @@
+"""Intervals and p-values that hold after every seed at once, so that one may look at any time.
+
+The t confidence sequence of Lai ("On Confidence Sequences", Annals of Statistics 4, 1976) in the
+form of Wang and Ramdas (arXiv 2310.03722). With n differences d_1 ... d_n of mean m and standard
+deviation s, and with G = 1 + n g and K = (G / alpha²)^(1/n),
+
+    interval = m ± s / √n √((n - 1) (K - 1) / (1 - K / G)),  infinite where K ≥ G
+
+holds the true mean at all n together with probability 1 - alpha, if differences are normal. The
+p-value is the smallest alpha at which 0 is outside: √G (1 - (1 - 1/G) n m² / Σ d²)^(n/2), at most
+1. A larger g > 0 narrows the interval for few seeds and large effects, a smaller one for many.
+
+There is no maximum n and nothing is planned but g, alpha and the margin; who looked before, and why
+seeds were added, does not matter. `docs/statistics.md` has simulated error rates.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attnexp.statistics.paired import MARGIN, holm
+from attnexp.statistics.verdict import ALPHA, POINTS, Unit, Verdict, p_value
+
+G = 0.25
+"""Declared for all studies."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """Anytime-valid result of one variant against the baseline."""
+
+    verdict: Verdict | None
+    """helps, hurts or equivalent; None while it is open."""
+    n: int
+    """Number of seeds."""
+    mean: float
+    low: float | None
+    high: float | None
+    """Interval of the mean difference at confidence 1 - alpha; None where it is infinite."""
+    p: float
+    p_holm: float
+    """p-value of no difference, Holm-adjusted over the variants."""
+    p_equivalent_holm: float
+    """Smallest alpha at which the interval is inside ± margin, Holm-adjusted."""
+    line: str
+    """One sentence, in the unit that was asked for."""
+
+
+def interval(differences: ArrayLike, alpha: float = ALPHA, g: float = G) -> tuple[Any, Any]:
+    """Interval of the mean over the last axis of (..., n); infinite bounds for too few seeds."""
+    d = np.asarray(differences, dtype=float)
+    n = d.shape[-1]
+    mean, scale = d.mean(-1), 1 + n * g
+    k = (scale / alpha**2) ** (1 / n)
+    if k >= scale:
+        return mean - math.inf, mean + math.inf
+    half = d.std(-1, ddof=1) * math.sqrt((n - 1) / n * (k - 1) / (1 - k / scale))
+    return mean - half, mean + half
+
+
+def p_no_difference(differences: ArrayLike, g: float = G) -> Any:
+    """Smallest alpha at which 0 is outside `interval`, over the last axis of (..., n)."""
+    d = np.asarray(differences, dtype=float)
+    n = d.shape[-1]
+    d = d / np.maximum(np.abs(d).max(-1, keepdims=True), 1e-290)  # no square underflows
+    share = n * d.mean(-1) ** 2 / np.maximum((d**2).sum(-1), 1e-290)
+    scale = 1 + n * g
+    return np.minimum(1, math.sqrt(scale) * (1 - (1 - 1 / scale) * share) ** (n / 2))
+
+
+def p_equivalent(differences: ArrayLike, margin: float, g: float = G) -> Any:
+    """Smallest alpha at which `interval` is inside ± margin; 1 where the mean is outside."""
+    d = np.asarray(differences, dtype=float)
+    p = np.maximum(p_no_difference(d - margin, g), p_no_difference(d + margin, g))
+    return np.where(np.abs(d.mean(-1)) < margin, p, 1.0)
+
+
+def fewest_seeds(alpha: float = ALPHA, g: float = G) -> int:
+    """Fewest seeds with a finite interval: with fewer, nothing can be decided."""
+    return next(n for n in count(2) if (1 + n * g) ** (1 - n) <= alpha**2)
+
+
+def decide(
+    differences: Mapping[str, Sequence[float]],
+    *,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    g: float = G,
+    unit: Unit = POINTS,
+) -> dict[str, Decision]:
+    """Decide about variants that share a baseline, by name, at least one difference each.
+
+    equivalent: the interval is inside ± margin. helps, hurts: 0 is outside the interval. Both by
+    Holm over the variants, so that with several one may be open although its own interval, which
+    is always at confidence 1 - alpha, excludes 0; never the other way round.
+    """
+    d = {name: np.array(list(values)) for name, values in differences.items()}
+    ps = [float(p_no_difference(values, g)) for values in d.values()]
+    by_holm = holm(ps)
+    equivalent = holm([float(p_equivalent(values, margin, g)) for values in d.values()])
+    found = {}
+    for i, (name, values) in enumerate(d.items()):
+        mean, (low, high) = float(values.mean()), map(float, interval(values, alpha, g))
+        n, verdict = len(values), None
+        if equivalent[i] <= alpha:
+            verdict = Verdict.equivalent
+        elif by_holm[i] <= alpha:
+            verdict = Verdict.helps if (mean > 0) is not unit.less_is_better else Verdict.hurts
+        finite = math.isfinite(low)
+        bounds = (low, high) if finite else (None, None)
+        size = f"{unit.signed(mean)}{unit.name}{unit.interval(*bounds)}"
+        if verdict is Verdict.equivalent:
+            size += f" is within ±{unit.margin(margin)}"
+        over = f", Holm over {len(d)}" if len(d) > 1 else ""
+        grounds = f"anytime-valid p = {p_value(by_holm[i], 3)}{over}, n = {n}"
+        if not finite:
+            grounds = f"n = {n}; an interval needs {fewest_seeds(alpha, g)} seeds"
+        found[name] = Decision(
+            verdict=verdict,
+            n=n,
+            mean=mean,
+            low=bounds[0],
+            high=bounds[1],
+            p=ps[i],
+            p_holm=by_holm[i],
+            p_equivalent_holm=equivalent[i],
+            line=f"{verdict or 'open'}: {size}, {grounds}",
+        )
+    return found

@@ -1,0 +1,169 @@
+"""Anytime-valid intervals, p-values and decisions, and how often they are wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import LAWS, simulate, t_test_at_every_seed
+
+from attnexp.statistics.anytime import decide, fewest_seeds, interval, p_equivalent, p_no_difference
+from attnexp.statistics.verdict import POINTS, Verdict
+
+differences = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=40).filter(
+    lambda d: len(set(d)) > 1
+)
+alphas = st.floats(0.001, 0.5)
+gs = st.floats(0.05, 2)
+
+
+def normal(mean: float, sd: float, n: int, seed: int = 0) -> list[float]:
+    d = np.random.default_rng(seed).normal(size=n)
+    return [float(x) for x in mean + sd * (d - d.mean()) / d.std(ddof=1)]
+
+
+@pytest.mark.parametrize(("n", "sd"), [(7, 1.0), (10, 0.02), (30, 3.0)])
+def test_the_half_width_is_that_of_the_design(n: int, sd: float) -> None:
+    scale = 1 + 0.25 * n
+    k = (scale / 0.05**2) ** (1 / n)
+    half = sd / math.sqrt(n) * math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
+    assert interval(normal(0.1, sd, n)) == pytest.approx((0.1 - half, 0.1 + half))
+
+
+def test_ten_seeds_cost_twice_the_width_of_a_t_interval_and_thirty_less() -> None:
+    """2.1 and 1.6 times: t(0.975, 9) = 2.262 and t(0.975, 29) = 2.045."""
+    for n, t, times in ((10, 2.262, 2.1), (30, 2.045, 1.6)):
+        low, high = interval(normal(0, 1, n))
+        assert (high - low) / 2 / (t / math.sqrt(n)) == pytest.approx(times, abs=0.05)
+
+
+@given(differences, alphas, alphas, gs)
+def test_the_interval_holds_the_mean_and_narrows_with_alpha(
+    d: list[float], one: float, other: float, g: float
+) -> None:
+    wide, narrow = interval(d, min(one, other), g), interval(d, max(one, other), g)
+    assert wide[0] <= narrow[0] <= np.mean(d) <= narrow[1] <= wide[1]
+
+
+@given(differences, gs)
+def test_p_is_the_alpha_at_which_zero_leaves_the_interval(d: list[float], g: float) -> None:
+    p = float(p_no_difference(d, g))
+    if 1e-6 < p < 0.99:
+        low, high = interval(d, p * 0.999, g)
+        assert low <= 0 <= high
+        low, high = interval(d, min(p * 1.001, 1), g)
+        assert low > 0 or high < 0
+
+
+@given(differences, st.floats(0.01, 1), gs)
+def test_p_of_equivalence_is_the_alpha_at_which_the_interval_fits(
+    d: list[float], margin: float, g: float
+) -> None:
+    p = float(p_equivalent(d, margin, g))
+    if 1e-6 < p < 0.99:
+        low, high = interval(d, p * 0.999, g)
+        assert low <= -margin or high >= margin
+        low, high = interval(d, min(p * 1.001, 1), g)
+        assert -margin < low
+        assert high < margin
+
+
+@given(st.lists(differences, min_size=1, max_size=4), st.floats(0.001, 1))
+def test_no_verdict_stands_beside_an_interval_that_contradicts_it(
+    several: list[list[float]], margin: float
+) -> None:
+    found = decide({str(i): d for i, d in enumerate(several)}, margin=margin)
+    for one in found.values():
+        low = -math.inf if one.low is None else one.low
+        high = math.inf if one.high is None else one.high
+        sides = {Verdict.helps: low > 0, Verdict.hurts: high < 0,
+                 Verdict.equivalent: -margin < low and high < margin}  # fmt: skip
+        assert one.verdict is None or sides[one.verdict]
+        if len(several) == 1:  # and with one variant the interval decides
+            assert (one.verdict is None) == (not any(sides.values()))
+        assert one.line.startswith(f"{one.verdict or 'open'}: ")
+
+
+def test_fewer_than_seven_seeds_decide_nothing() -> None:
+    assert (fewest_seeds(), fewest_seeds(0.05 / 4)) == (7, 9)
+    for n in range(1, 12):
+        (found,) = decide({"a": [0.01] * n}).values()
+        assert (found.verdict is Verdict.helps) == (n >= 7)
+        assert (found.low is None) == (n < 7)
+    assert decide({"a": [0.01]})["a"].line == (
+        "open: +1.00 points, n = 1; an interval needs 7 seeds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("d", "verdict"),
+    [
+        (normal(0.01, 0.001, 8), Verdict.helps),
+        (normal(-0.01, 0.001, 8), Verdict.hurts),
+        (normal(0.0, 0.0005, 8), Verdict.equivalent),
+        (normal(0.001, 0.0001, 8), Verdict.equivalent),  # real, and too small to matter
+        ([0.0] * 8, Verdict.equivalent),
+        (normal(0.01, 0.02, 20), None),
+    ],
+)
+def test_a_decision_by_its_differences(d: list[float], verdict: Verdict | None) -> None:
+    (found,) = decide({"a": d}).values()
+    assert found.verdict is verdict
+
+
+def test_several_variants_share_alpha_by_holm() -> None:
+    """p = 0.038 alone is enough; beside an open variant it is not, beside a clear one it is."""
+    d, clear, open_one = normal(0.01, 0.0085, 13), [0.02] * 13, normal(0.0, 0.02, 13)
+    assert 0.025 < p_no_difference(d) < 0.05
+
+    def verdict(*others: list[float]) -> Verdict | None:
+        return decide({"a": d, **{str(i): other for i, other in enumerate(others)}})["a"].verdict
+
+    assert verdict() is verdict(clear) is Verdict.helps
+    assert verdict(open_one) is None
+
+
+def test_less_of_a_loss_helps() -> None:
+    import dataclasses
+
+    loss = dataclasses.replace(POINTS, less_is_better=True)
+    assert decide({"a": [-0.01] * 8}, unit=loss)["a"].verdict is Verdict.helps
+
+
+# error rates
+
+
+def test_the_interval_covers_at_every_look_together() -> None:
+    """Of studies that look after every seed and stop at the first finding, the last interval."""
+    found = simulate("normal", 0.0, studies=1000)
+    assert found.coverage >= 0.96
+    assert found.any_found == pytest.approx(1 - found.coverage)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_variants", [1, 4])
+@pytest.mark.parametrize("law", LAWS)
+def test_few_studies_of_nothing_find_something(law: str, num_variants: int) -> None:
+    """Of one variant with skewed differences no method holds its rate; the difference of two runs
+    of one law is symmetric."""
+    found = simulate(law, 0.0, num_variants=num_variants, max_seeds=400, studies=2000)
+    print(f"{law}, {num_variants} variants: {100 * found.any_found:.1f} %")
+    assert found.any_found <= (0.15 if law == "exponential" and num_variants == 1 else 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("effect", "power", "seeds"), [(0.3, 0.35, 55), (0.5, 0.86, 37), (1.0, 1.0, 15)]
+)
+def test_power_and_seeds_are_those_of_the_docs(effect: float, power: float, seeds: float) -> None:
+    found = simulate("normal", effect, studies=5000)
+    print(f"d/sd = {effect}: {found}")
+    assert found.found == pytest.approx(power, abs=0.03)
+    assert found.seeds == pytest.approx(seeds, abs=1)
+    assert found.coverage >= 0.94
+
+
+@pytest.mark.slow
+def test_a_t_test_after_every_seed_errs_often() -> None:
+    assert t_test_at_every_seed(studies=5000) > 0.2
