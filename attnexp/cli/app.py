@@ -141,6 +141,12 @@ Margin = Annotated[
         metavar="POINTS", help="Smallest difference in accuracy that matters.", callback=_share
     ),
 ]
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code", help="Run the code of others that a stored run names as its model."
+    ),
+]
 Html = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures."),

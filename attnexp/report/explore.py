@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 """Address that only this machine reaches."""
 
 
-def serve(run_dirs: Sequence[Path], port: int) -> None:
+def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> None:
     """Show the page for finished runs, side by side, until Ctrl-C.
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
@@ -30,7 +30,7 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
 
     runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
     models = [
-        (run, label, insight.reader(run))
+        (run, label, insight.reader(run, trust_code=trust_code))
         for label, group in by_variant(runs).items()
         for run in group
     ]
