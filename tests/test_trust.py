@@ -1,9 +1,11 @@
 """What others wrote runs only where the user asks for it, and stays text where it is shown."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import Command, Refused
+from forked import PROGRAM
 
 from attnexp.runs import store
 
@@ -11,10 +13,9 @@ SMOKE = ("experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limi
 
 OWN = """
 from pathlib import Path
-from torch import Tensor
-from attnexp.model.pooling import Mean
-
 Path(__file__).with_suffix(".ran").touch()
+
+from attnexp.model.pooling import Mean
 
 class Pool(Mean):
     pass
@@ -50,9 +51,9 @@ def test_a_stored_run_runs_nobodys_code_unless_trusted(
         told = refused(*words)
         for part in (code, str(tmp_path / "own.py"), "--trust-code"):
             assert part in told
-    for words in (["report", "outputs/runs"], ["report", "outputs/runs", "--html", "page.html"],
-                  ["export", "outputs/runs", "--to", "hub"], ["doctor", "outputs/runs"]):  # fmt: skip
-        assert attnexp(*words).returncode == 0
+    for words in (["report"], ["report", "--html", "page.html"], ["export", "--to", "hub"],
+                  ["doctor"]):  # fmt: skip
+        assert attnexp(words[0], "outputs/runs", *words[1:]).returncode == 0
     (card,) = (tmp_path / "outputs" / "hub").rglob("README.md")
     assert code in card.read_text()
     assert "--trust-code" in card.read_text()
@@ -60,3 +61,21 @@ def test_a_stored_run_runs_nobodys_code_unless_trusted(
     for words in commands:
         assert attnexp(*words, "--trust-code").returncode == 0
     assert ran.exists()
+
+
+def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
+    names = ("hydra_plugins/x.py", "yt_dlp.py", "triton.py", "random.py", "own.py")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(OWN)
+
+    def ran(*words: str) -> set[str]:
+        subprocess.run([PROGRAM, *words], cwd=tmp_path, check=True, capture_output=True)
+        return {path.stem for path in tmp_path.rglob("*.ran")}
+
+    assert ran("config", "model.pooling=own:Pool", "data.tokenizer=own:tokens") == set()
+    processes = ("sweep", *SMOKE, "seed=0,1", "executor.workers=2")
+    assert ran(*processes) == set()
+    assert ran("report", "outputs/runs", "--html", "page.html") == set()
+    (tmp_path / "triton.py").unlink()  # which torch would take for the package
+    assert "own" in ran(*processes, "model.pooling=own:Pool", "data.tokenizer=own:tokens")

@@ -160,14 +160,15 @@ def main() -> None:
     # are shared with other work. A short spin costs little on an idle machine. The variable is read
     # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # Nothing in the current folder is imported but the user's pieces; see `pieces.add_folder_of`.
+    os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:  # >&-
         stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
     try:
-        # The user's pieces; appended last so that they never shadow installed modules.
-        sys.path.append(os.getcwd())
+        os.getcwd()
     except FileNotFoundError:
         stop("The current folder was deleted. Change to another one with cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead

@@ -414,9 +414,16 @@ def root(kind: str) -> str:
     return str(file.absolute().parents[depth])
 
 
+def add_folder_of(kind: str) -> None:
+    """Let the user's `module:name` be imported, with what lies beside it, from here on."""
+    if not kind.startswith("attnexp."):
+        add_to_path(root(kind))
+
+
 def load(kind: str) -> Any:
     """The class itself, imported at last."""
     module, _, name = kind.partition(":")
+    add_folder_of(kind)
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever anyone's module may do when it is imported

@@ -160,10 +160,11 @@ def _read(
 ) -> Reading:
     import torch
 
-    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer
+    from attnexp.data.encode import tokenizer_of
+    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
     from attnexp.model.classifier import Classifier
 
-    tokenize = tokenizer(config.data.tokenizer)
+    tokenize = tokenizer_of(config.data)
     (ids,) = to_ids(rank_with(words, [text], tokenize), config.data)
     real = ids != PAD
     kept = int(real.sum())
