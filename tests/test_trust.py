@@ -79,3 +79,22 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     assert ran("report", "outputs/runs", "--html", "page.html") == set()
     (tmp_path / "triton.py").unlink()  # which torch would take for the package
     assert "own" in ran(*processes, "model.pooling=own:Pool", "data.tokenizer=own:tokens")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        *((f"seed={values}", "range(START, STOP, STEP)")
+          for values in ("range(1,10,0)", "range(nan)", "interval(0,1)", "range(0.5,3,0)")),
+        *((f"seed={values}", "10,000 at most")
+          for values in ("range(0,inf)", "range(1000000)", "shuffle(range(0,inf))")),
+        ("seed=0 mask=dilated mask.radius=4611686018427387904 mask.dilation=4", "mask.radius"),
+        ("seed=0 study=...yaml", "A study cannot be called '..'"),
+    ],
+)  # fmt: skip
+def test_words_without_end_or_way_out_are_refused(
+    refused: Refused, tmp_path: Path, words: str, told: str
+) -> None:
+    study = "baseline: a\nvariants: {a: [position=none], b: [position=alibi]}\n"
+    (tmp_path / "...yaml").write_text(study)
+    assert told in refused("sweep", "data=contrast", *words.split())
