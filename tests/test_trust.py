@@ -1,12 +1,17 @@
 """What others wrote runs only where the user asks for it, and stays text where it is shown."""
 
+import csv
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
+import samples
 from conftest import Command, Refused
 from forked import PROGRAM
 
+from attnexp.analysis.comparison import compare
+from attnexp.report import formats
 from attnexp.runs import store
 
 SMOKE = ("experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32")
@@ -98,3 +103,27 @@ def test_words_without_end_or_way_out_are_refused(
     study = "baseline: a\nvariants: {a: [position=none], b: [position=alibi]}\n"
     (tmp_path / "...yaml").write_text(study)
     assert told in refused("sweep", "data=contrast", *words.split())
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\x85b"])
+def test_names_are_printable_text_of_one_line(refused: Refused, tmp_path: Path, name: str) -> None:
+    rows = [("variant", "seed", "accuracy"), ("none", 0, 0.5), (name, 0, 0.75)]
+    with (tmp_path / "results.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    study = {"baseline": "none", "variants": {"none": ["position=none"], name: ["mask=causal"]}}
+    (tmp_path / "mine.yaml").write_text(json.dumps(study))
+    for words in (
+        ["judge", "results.csv"],
+        ["sweep", "study=mine.yaml", "data=contrast", "seed=0"],
+    ):
+        told = refused(*words)
+        assert ascii(name) in told
+        assert "\x1b" not in told
+
+
+@pytest.mark.parametrize("label", ["=cmd|' /C calc'!A0", "+1+1", "-a", "@SUM(1)", "-1", "+2.5e3"])
+def test_no_csv_cell_is_a_formula(label: str) -> None:
+    runs = [samples.result(name, seed, [0.5]) for name in ("none", label) for seed in (0, 1)]
+    cells = {row["variant"] for row in csv.DictReader(formats.as_csv(compare(runs)).splitlines())}
+    is_number = label[1:].replace(".", "").replace("e", "").isdigit()
+    assert cells == {"none", label if is_number else f"'{label}"}

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -202,6 +203,7 @@ def stop(message: str, code: int) -> NoReturn:
     console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
+    message = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: ascii(c[0])[1:-1], message)
     console.print(message, markup=False, soft_wrap=True)
     raise SystemExit(code)
 
