@@ -12,8 +12,8 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.names import check_name
 from attnexp.base.files import atomic_write, writing
+from attnexp.base.names import check_name
 from attnexp.runs import store
 from attnexp.runs.declaration import Declaration
 from attnexp.runs.result import Run
