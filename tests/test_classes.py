@@ -174,7 +174,7 @@ def test_a_language_without_spaces_is_learned_by_its_characters(
     words = f"model=tfidf data.tokenizer={tokenizer}"
     run = trained(folder, f"{words} data.max_len=80")
     assert run.result.test.accuracy == 1
-    stored, measured = evaluate_run(run.path)
+    stored, measured = evaluate_run(run.path, trust_code=True)
     assert measured == stored
-    assert insight.reader(run)("我觉得这部电影坏").label == "negative"
+    assert insight.reader(run, trust_code=True)("我觉得这部电影坏").label == "negative"
     assert trained(folder, "model=tfidf").result.test.accuracy == 0.5

@@ -5,7 +5,10 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
@@ -84,6 +87,29 @@ def test_words_change_places_and_only_positions_notice(browser: "Browser", addre
     with urlopen(address) as page:
         assert set(re.findall(r"https?://[^\"' <]*", page.read().decode())) <= {address}
     tab.close()
+
+
+@pytest.mark.slow
+def test_only_its_own_page_is_answered(address: str) -> None:
+    own = address.removeprefix("http://")
+    other = own.replace("127.0.0.1", "localhost")
+
+    def answer(host: str, **headers: str) -> int:
+        with closing(HTTPConnection(own, timeout=10)) as connection:
+            connection.request("GET", "/", headers={"Host": host, **headers})
+            return connection.getresponse().status
+
+    for _ in range(300):
+        with suppress(ConnectionRefusedError):
+            answer(own)
+            break
+        time.sleep(0.1)
+    for host in (own, other):
+        assert (answer(host), answer(host, Origin=f"http://{host}")) == (200, 200)
+    for host in ("evil.example", own.replace("127.0.0.1", "evil.example"), "127.0.0.1"):
+        assert answer(host) == 403
+    for origin in ("http://evil.example", "null", "http://127.0.0.1", f"https://{own}"):
+        assert answer(own, Origin=origin) == 403
 
 
 def test_what_cannot_be_shown_is_told(refused: Refused, folders: list[str]) -> None:

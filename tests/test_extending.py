@@ -43,8 +43,16 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
     page = (tmp_path / "page.html").read_text()
     assert "decay:Decay" in page
     (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
-    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
-    asked_for = ["--figure", "map.svg", "--show", "attention", "--run", str(run_dir)]
+    assert "The same to the last bit." in attnexp("evaluate", str(run_dir), "--trust-code").stdout
+    asked_for = [
+        "--figure",
+        "map.svg",
+        "--show",
+        "attention",
+        "--run",
+        str(run_dir),
+        "--trust-code",
+    ]
     assert attnexp("report", "outputs/runs", *asked_for).returncode == 0
     (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
     assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0
@@ -181,7 +189,7 @@ def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
     run_dir, result = train_run(compose([*words, "model.shift=2"]))
     assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
     assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
-    assert evaluate_run(run_dir) == (result.test, result.test)
+    assert evaluate_run(run_dir, trust_code=True) == (result.test, result.test)
 
 
 BROKEN = """

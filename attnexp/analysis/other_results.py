@@ -13,6 +13,7 @@ import numpy as np
 from attnexp.analysis.comparison import Comparison, Metric, compare_results
 from attnexp.analysis.results import Bits, Results, Row
 from attnexp.base.errors import UserError
+from attnexp.base.names import check_name
 from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.statistics.paired import MARGIN
@@ -52,6 +53,8 @@ def read_results(given: "str | PathLike[str] | DataFrame", only: Sequence[str] =
     only: names of the metrics to read; all of them if empty. Raises `UserError`.
     """
     where, rows = _rows(given)
+    for name in rows[0]:
+        check_name(str(name), f"{where}: a column")
     columns = [name for name in rows[0] if name not in ("variant", "seed")]
     by_example = EXAMPLE in columns
     wanted = ["variant", "seed"]
@@ -190,7 +193,7 @@ def _name(where: str, number: int, row: Mapping[str, Any], column: str) -> str:
     value = row.get(column)
     if value in (None, ""):
         raise UserError(f"{where}, result {number}: {column} is empty.")
-    return str(value)
+    return check_name(str(value), f"{where}, result {number}: {column}")
 
 
 def judge_results(

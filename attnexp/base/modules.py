@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
@@ -13,7 +14,8 @@ from attnexp.base.errors import UserError
 def find(name: str) -> ModuleSpec | None:
     """Where a module lies on disk now, whatever this process has imported; None for no module.
 
-    Nothing is imported, packages above it included. The spec of a namespace package has neither
+    The current folder counts too, after Python's path, on which it need not be. Nothing is
+    imported, packages above it included. The spec of a namespace package has neither
     `loader` nor `origin`.
     """
     parent, _, last = name.rpartition(".")
@@ -25,7 +27,7 @@ def find(name: str) -> ModuleSpec | None:
         spec = PathFinder.find_spec(last, above.submodule_search_locations)
     else:
         found = (finder.find_spec(name, None) for finder in sys.meta_path)
-        spec = next(filter(None, found), None)
+        spec = next(filter(None, found), None) or PathFinder.find_spec(name, [os.getcwd()])
     if spec is not None and spec.submodule_search_locations is not None:
         spec.submodule_search_locations = list(spec.submodule_search_locations)
     return spec

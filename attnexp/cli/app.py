@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -141,6 +142,12 @@ Margin = Annotated[
         metavar="POINTS", help="Smallest difference in accuracy that matters.", callback=_share
     ),
 ]
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code", help="Run the code of others that a stored run names as its model."
+    ),
+]
 Html = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures."),
@@ -154,14 +161,15 @@ def main() -> None:
     # are shared with other work. A short spin costs little on an idle machine. The variable is read
     # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # Nothing in the current folder is imported but the user's pieces; see `pieces.add_folder_of`.
+    os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:  # >&-
         stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
     try:
-        # The user's pieces; appended last so that they never shadow installed modules.
-        sys.path.append(os.getcwd())
+        os.getcwd()
     except FileNotFoundError:
         stop("The current folder was deleted. Change to another one with cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
@@ -195,6 +203,7 @@ def stop(message: str, code: int) -> NoReturn:
     console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
+    message = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: ascii(c[0])[1:-1], message)
     console.print(message, markup=False, soft_wrap=True)
     raise SystemExit(code)
 

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Overrides, RunDir, app, console, emit, stop
+from attnexp.cli.app import AsJson, Overrides, RunDir, TrustCode, app, console, emit, stop
 
 
 @app.command()
 def evaluate(
     run_dir: RunDir,
     overrides: Overrides = None,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
@@ -27,7 +28,7 @@ def evaluate(
 
     from attnexp.training.evaluate import evaluate_run
 
-    stored, measured = evaluate_run(run_dir, overrides or [])
+    stored, measured = evaluate_run(run_dir, overrides or [], trust_code=trust_code)
     if as_json:
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
@@ -70,6 +71,7 @@ def predict(
             help="Show the attention of this head, counted from 1 (default: mean of heads).",
         ),
     ] = None,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify a text with a trained model and show its attention.
@@ -80,10 +82,11 @@ def predict(
     """
     from attnexp.inspect import predict
 
-    found = predict.readings(run_dir, predict.lines(text, file, sys.stdin.buffer), head)
+    texts = predict.lines(text, file, sys.stdin.buffer)
+    found = predict.readings(run_dir, texts, head, trust_code=trust_code)
     if as_json:
-        texts = [predict.to_json(reading, head) for reading in found]
-        emit({"schema": predict.SCHEMA, "texts": texts})
+        read = [predict.to_json(reading, head) for reading in found]
+        emit({"schema": predict.SCHEMA, "texts": read})
     else:
         for reading in found:
             predict.print_reading(reading, head, console())
@@ -100,6 +103,7 @@ def explore(
         ),
     ],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
+    trust_code: TrustCode = False,
 ) -> None:
     """Serve a page where you type a text and see every head of one or more models.
 
@@ -109,4 +113,4 @@ def explore(
     """
     from attnexp.report.explore import serve
 
-    serve(run_dirs, port)
+    serve(run_dirs, port, trust_code=trust_code)

@@ -2,13 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Html, Margin, app, console, emit, stop
+from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
 
 
 @app.command()
@@ -37,6 +37,7 @@ def report(
     text: Annotated[
         str | None, typer.Option(help="Text whose attention is shown on the page or figure.")
     ] = None,
+    trust_code: TrustCode = False,
     margin: Margin = 0.25,
     as_json: AsJson = False,
 ) -> None:
@@ -86,13 +87,12 @@ def report(
         from attnexp.runs.result import Run
 
         chosen = [Run(path=path, result=load(path)) for path in runs]
+        shown: dict[str, Any] = {"chosen": chosen, "sentence": sentence, "trust_code": trust_code}
         if html is not None:
-            write(html, found, compared, chosen=chosen, sentence=sentence)
+            write(html, found, compared, **shown)
             note(f"Page: {html}")
         if figure is not None:
-            pictures.write(
-                figure, show or "curves", found, compared[0], chosen=chosen, sentence=sentence
-            )
+            pictures.write(figure, show or "curves", found, compared[0], **shown)
             note(f"Figure: {figure}")
     elif format == "table" and not as_json:
         formats.print_comparisons(compared, console())

@@ -29,8 +29,9 @@ def check_bounds(config: Any) -> None:
     for key, section, f in walk(config):
         value = getattr(section, f.name)
         bounds = f.metadata.get("bounds", ())
-        if isinstance(value, int) and abs(value) >= 2**63:
-            raise UserError(f"{key} must be below 2^63 (9.2e18); got {value:.3e}.")
+        bits = 31 if key.startswith("mask.") else 63  # a mask multiplies two of them
+        if isinstance(value, int) and abs(value) >= 2**bits:
+            raise UserError(f"{key} must be below 2^{bits} ({2**bits:.1e}); got {value:.3e}.")
         endless = isinstance(value, float) and not math.isfinite(value)
         if endless or any(violated(value, bound) for bound in bounds):
             wanted = "a finite number" if endless else format_bounds(bounds)

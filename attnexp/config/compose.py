@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -25,7 +26,7 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Override, OverrideType, RangeSweep
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -54,6 +55,8 @@ OVERLAYS = ("experiment", "study")
 EXECUTOR = "executor"
 """The group that says where a sweep's runs take place, and belongs to none of them."""
 
+MAX_VALUES = 10_000
+"""Maximum number of values of one axis of a sweep."""
 
 _one_at_a_time = threading.Lock()
 """Held while Hydra composes, since its state belongs to the whole process."""
@@ -394,6 +397,17 @@ def _options(override: Override) -> list[str]:
 
 def _plain(override: Override) -> list[str]:
     """The values of an axis; Hydra escapes the colon of `module:Class`."""
+    swept, word = override.value(), override.input_line
+    try:
+        values = swept.range() if isinstance(swept, RangeSweep) else override.sweep_iterator()
+        count = len([*islice(values, MAX_VALUES + 1)])  # before an endless one is shuffled
+    except (HydraException, ArithmeticError, ValueError) as error:
+        raise UserError(
+            f"{word} cannot be listed. Write values as a,b,c or range(START, STOP, STEP) with "
+            f"finite numbers and a STEP other than 0."
+        ) from error
+    if count > MAX_VALUES:
+        raise UserError(f"{word} has more values than a sweep takes: {MAX_VALUES:,} at most.")
     return [str(value).replace("\\:", ":") for value in override.sweep_string_iterator()]
 
 

@@ -406,23 +406,16 @@ def root(kind: str) -> str:
     return str(file.absolute().parents[depth])
 
 
-def foreign_code(config: dict[str, Any]) -> list[str]:
-    """Classes and functions outside attnexp that a stored config names, as `module:Name`.
-
-    They stand as a piece's `kind` or as plain text in its place. Using the config imports them.
-    """
-    found: list[str] = []
-    for value in config.values():
-        if isinstance(value, dict):
-            found += foreign_code(value)
-        elif isinstance(value, str) and CLASS.fullmatch(value):
-            found += [] if value.startswith("attnexp.") else [value]
-    return found
+def add_folder_of(kind: str) -> None:
+    """Let the user's `module:name` be imported, with what lies beside it, from here on."""
+    if not kind.startswith("attnexp."):
+        add_to_path(root(kind))
 
 
 def load(kind: str) -> Any:
     """The class itself, imported at last."""
     module, _, name = kind.partition(":")
+    add_folder_of(kind)
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever anyone's module may do when it is imported

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError
+from attnexp.base.names import check_name
 from attnexp.config.compose import check_option
 from attnexp.config.options import is_file, read
 
@@ -30,7 +31,13 @@ def load_study(given: str) -> Study:
     """
     if not is_file(given):
         check_option("study", given)
-    name, tree = Path(given).stem, read("study", given)
+    study = _study(Path(given).stem, given, read("study", given))
+    for label in study.variants:
+        check_name(label, f"study={given}: a variant")
+    return study
+
+
+def _study(name: str, given: str, tree: Any) -> Study:
     wrong = (
         f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
         f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "

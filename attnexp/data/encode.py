@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from attnexp.base import memory, progress
 from attnexp.base.errors import UserError
+from attnexp.config.pieces import add_folder_of
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, sources, text
 from attnexp.data.cache import cache_dir, code_digests, load_or_compute
 from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
 from attnexp.data.quality import Quality, compare
-from attnexp.data.text import Pair, Ragged
+from attnexp.data.text import Pair, Ragged, Tokenize
 
 Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
 """Labels of train and of test, (n,) each."""
@@ -210,9 +211,15 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     label_of = np.array([classes.index(name) for name in corpus.classes])
     labels = label_of[np.concatenate([split.labels for split in splits])]
     tracked = progress.track(texts, total=len(texts), label="encoding test")
-    ranks = text.rank_with(words, tracked, text.tokenizer(config.tokenizer))
+    ranks = text.rank_with(words, tracked, tokenizer_of(config))
     _check_words(ranks, "test", config)
     return _encode(ranks, labels, config, "test")
+
+
+def tokenizer_of(config: DataConfig) -> Tokenize:
+    """The tokenizer of `data.tokenizer`, imported from the user's folder where it lies there."""
+    add_folder_of(text.tokenizer_kind(config.tokenizer))
+    return text.tokenizer(config.tokenizer)
 
 
 def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
@@ -234,7 +241,7 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         ranks, words = text.rank_words(
             progress.track(train.texts, total=len(train.texts), label="encoding train"),
             progress.track(test.texts, total=len(test.texts), label="encoding test"),
-            text.tokenizer(config.tokenizer),
+            tokenizer_of(config),
         )
     for split, rows in zip(SPLITS, ranks, strict=True):
         _check_words(rows, split, config)

@@ -15,6 +15,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.options import name_of
 from attnexp.config.schema import RunConfig, Side
+from attnexp.config.trust import NotTrusted, require_trust
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
@@ -106,13 +107,18 @@ def has_table(run: Run) -> bool:
         return False
 
 
-def look(run: Run, text: str = SENTENCE) -> Insight:
-    """Load the model and let it read. What cannot be shown raises nothing: it is `missing`."""
+def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight:
+    """Load the model and let it read. What cannot be shown raises nothing: it is `missing`.
+
+    Raises `NotTrusted` where the model is not attnexp's, without `trust_code`.
+    """
     if not has_attention(run):
         kind = name_of(run.result.config["model"]["kind"])
         return Insight(missing=[f"model={kind} has no attention."])
     try:
-        config, model = _load(run)
+        config, model = _load(run, trust_code)
+    except NotTrusted:
+        raise
     except UserError as error:
         return Insight(missing=[str(error)])
     missing = []
@@ -127,21 +133,23 @@ def look(run: Run, text: str = SENTENCE) -> Insight:
     return Insight(reading=reading, table=table, missing=missing)
 
 
-def reader(run: Run) -> Callable[[str], Reading]:
+def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
     """The run's model, which then reads one text after the other.
 
-    Raises `UserError` where the folder holds no weights or no words.
+    Raises `UserError` where the folder holds no weights or no words, and `NotTrusted` where the
+    model is not attnexp's, without `trust_code`.
     """
-    config, model = _load(run)
+    config, model = _load(run, trust_code)
     return partial(_read, run.result.classes, _vocabulary(run), config, model)
 
 
-def _load(run: Run) -> "tuple[RunConfig, nn.Module]":
+def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
     from attnexp.config.compose import overlay
     from attnexp.model.classifier import build_model
     from attnexp.runs.arrays import load_weights
 
     config = overlay(run.result.config, [])
+    require_trust(run.result.config, trust_code)
     model = build_model(config, len(run.result.classes))
     load_weights(run, model)
     return config, model.eval()
@@ -152,10 +160,11 @@ def _read(
 ) -> Reading:
     import torch
 
-    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer
+    from attnexp.data.encode import tokenizer_of
+    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
     from attnexp.model.classifier import Classifier
 
-    tokenize = tokenizer(config.data.tokenizer)
+    tokenize = tokenizer_of(config.data)
     (ids,) = to_ids(rank_with(words, [text], tokenize), config.data)
     real = ids != PAD
     kept = int(real.sum())

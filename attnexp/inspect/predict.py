@@ -22,14 +22,16 @@ LIGHT, FULL = (255, 255, 255), (240, 130, 20)
 """RGB background of a token that receives no attention, and of the one that receives most."""
 
 
-def readings(run_dir: Path, texts: Iterable[str], head: int | None = None) -> Iterator[Reading]:
+def readings(
+    run_dir: Path, texts: Iterable[str], head: int | None = None, *, trust_code: bool = False
+) -> Iterator[Reading]:
     """Read each text with the model of a finished run.
 
     head: attention head, counted from 1; only checked here. Raises `UserError` if the model does
     not have it, or if the run cannot read text.
     """
     run = Run(path=run_dir, result=store.load(run_dir))
-    read = insight.reader(run)
+    read = insight.reader(run, trust_code=trust_code)
     for text in texts:
         reading = read(text)
         seen = reading.attention

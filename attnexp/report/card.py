@@ -8,6 +8,7 @@ from typing import Any
 from attnexp.analysis.comparison import compare
 from attnexp.base.files import writing
 from attnexp.config.options import name_of
+from attnexp.config.trust import foreign_code
 from attnexp.data import sources
 from attnexp.report import formats, tables
 from attnexp.runs import manifest, store
@@ -35,6 +36,12 @@ def card(run: Run) -> str:
     """The model card: metadata, test metrics, verdicts of the run's studies, commands."""
     result, name = run.result, f"attnexp-{run.result.run_id}"
     test, config = result.test, result.config
+    foreign = foreign_code(config)
+    warning = [
+        "",
+        f"The model needs {', '.join(foreign)}, code that is neither attnexp's nor in this "
+        f"repository. `--trust-code` runs it: read it first.",
+    ] * bool(foreign)
     chosen = (
         "The weights are those of the last epoch. The test set was evaluated after every epoch, as "
         "in the published run that attnexp reproduces; no epoch was chosen by it."
@@ -64,8 +71,9 @@ def card(run: Run) -> str:
         "",
         "```sh",
         "hf download USER/REPO --local-dir model  # the name of this repository",
-        'attnexp predict model "a text"',
+        f'attnexp predict model "a text"{" --trust-code" if foreign else ""}',
         "```",
+        *warning,
         "",
         "## Reproduce",
         "",

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from attnexp.analysis.variants import by_variant
 from attnexp.base import modules
@@ -20,17 +21,39 @@ HOST = "127.0.0.1"
 """Address that only this machine reaches."""
 
 
-def serve(run_dirs: Sequence[Path], port: int) -> None:
+class OwnPageOnly:
+    """ASGI middleware that refuses requests under another host name, or from another page.
+
+    A page of anyone's in the same browser could otherwise reach this one, by its address or by a
+    name of its own that leads here.
+    """
+
+    def __init__(self, app: Any, port: int) -> None:
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, or answer 403."""
+        from starlette.responses import PlainTextResponse
+
+        headers = {name: value.decode("latin-1") for name, value in scope.get("headers", ())}
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        is_own = host in self.hosts and origin in (None, f"http://{host}")
+        answer = self.app if is_own or scope["type"] == "lifespan" else PlainTextResponse("", 403)
+        await answer(scope, receive, send)
+
+
+def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> None:
     """Show the page for finished runs, side by side, until Ctrl-C.
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
     """
     modules.require("nicegui", "attnexp explore", "explore")
-    from nicegui import ui
+    from nicegui import app, ui
 
     runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
     models = [
-        (run, label, insight.reader(run))
+        (run, label, insight.reader(run, trust_code=trust_code))
         for label, group in by_variant(runs).items()
         for run in group
     ]
@@ -68,6 +91,7 @@ def serve(run_dirs: Sequence[Path], port: int) -> None:
 
         show()
 
+    app.add_middleware(OwnPageOnly, port=port)
     ui.page("/", title="attnexp explore")(page)
     _expect_free(port)
     note(f"http://{HOST}:{port} (Ctrl-C ends it)")

@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.variants import by_variant
-from attnexp.base import modules, progress
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import flatten
 from attnexp.report import card
@@ -54,7 +55,7 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
         for run_id, run in progress.track(runs.items(), total=len(runs), label="exporting"):
             card.write(run, into / run_id)
         return f"hf upload USER/REPO {into / (run_id if len(runs) == 1 else 'RUN')}"
-    if modules.find(target) is None:
+    if find_spec(target) is None:
         raise UserError(
             f"--to {target} needs {target}, which is not installed. Install it: "
             f"pip install 'attnexp[{target}]'."

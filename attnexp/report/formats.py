@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -106,7 +107,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
         start = {"data": comparison.data, "protocol": comparison.protocol}
         for variant in comparison.variants:
             for row in _mean_rows(variant):
-                writer.writerow({**start, "variant": variant.label, **row})
+                writer.writerow(_cells({**start, "variant": variant.label, **row}))
         baseline = comparison.variants[0].label
         compared = [(label, baseline, found) for label, found in comparison.differences.items()]
         for interaction in comparison.interactions:
@@ -116,7 +117,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
             for point, difference in found.items():
                 for row in _difference_rows(difference):
                     where = {"variant": label, "baseline": other, "point": point}
-                    writer.writerow({**start, **where, **row})
+                    writer.writerow(_cells({**start, **where, **row}))
     return file.getvalue()
 
 
@@ -128,6 +129,14 @@ def as_json(comparisons: Sequence[Comparison]) -> str:
 
 TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
+
+
+def _cells(row: dict[str, object]) -> dict[str, object]:
+    """The row with a quote before texts that a spreadsheet would take for a formula."""
+    return {
+        name: f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+        for name, cell in row.items()
+    }
 
 
 def _mean_rows(variant: Variant) -> list[dict[str, object]]:
@@ -155,8 +164,11 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
+
+_FORMULA = re.compile(r"[=+\-@](?![\d.]+([eE][+-]?\d+)?$)")
+"""Begins like a formula, and is no number."""
 
 _LATEX = str.maketrans(
     {character: "\\" + character for character in "&%$#_{}"}

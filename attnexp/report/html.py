@@ -95,6 +95,7 @@ def write(
     comparisons: Sequence[Comparison],
     *,
     chosen: Sequence[Run] = (),
+    trust_code: bool = False,
     sentence: str = insight.SENTENCE,
 ) -> None:
     """Write the page atomically. Raises `UserError` if it cannot be written.
@@ -109,6 +110,7 @@ def write(
         runs,
         comparisons,
         chosen=chosen,
+        trust_code=trust_code,
         sentence=sentence,
         files=files,
         beside=folder.name if large else "",
@@ -134,6 +136,7 @@ def page(
     comparisons: Sequence[Comparison],
     *,
     chosen: Sequence[Run] = (),
+    trust_code: bool = False,
     sentence: str = insight.SENTENCE,
     files: Sequence[DataFile] = (),
     beside: str = "",
@@ -151,8 +154,8 @@ def page(
         for i, (comparison, group) in enumerate(zip(comparisons, by_group, strict=True), start=1)
     ]
     insides = [
-        show_inside(run, _label(run, by_group), insight.look(run, sentence))
-        for run in chosen or choose(runs)
+        show_inside(run, _label(run, by_group), insight.look(run, sentence, trust_code=trust_code))
+        for run in chosen or choose(runs, trust_code=trust_code)
     ]
     return render(
         "page.html",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attnexp.analysis.variants import by_variant
 from attnexp.config.options import name_of
-from attnexp.config.pieces import foreign_code
+from attnexp.config.trust import foreign_code
 from attnexp.inspect import insight
 from attnexp.report import figures
 from attnexp.report.canvas import Figure
@@ -40,13 +40,15 @@ class ModelInternals:
         return self.attention is None and not self.table
 
 
-def choose(runs: Sequence[Run]) -> list[Run]:
+def choose(runs: Sequence[Run], *, trust_code: bool = False) -> list[Run]:
     """At most two runs whose attention to show: the first run of the first variant that has any,
-    and that of another variant, preferably with a table of positions. Only runs whose model needs
-    no code of others."""
+    and that of another variant, preferably with a table of positions. Without
+    `trust_code` only runs whose model is attnexp's."""
     firsts = [group[0] for group in by_variant(runs).values()]
     looking = [
-        run for run in firsts if insight.has_attention(run) and not foreign_code(run.result.config)
+        run
+        for run in firsts
+        if insight.has_attention(run) and (trust_code or not foreign_code(run.result.config))
     ]
     return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 

@@ -1,6 +1,7 @@
 """One picture of a comparison, or of one model, as a file for a page, a paper or a talk."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from attnexp.analysis.comparison import Comparison
@@ -34,6 +35,7 @@ def write(
     comparison: Comparison,
     *,
     chosen: Sequence[Run] = (),
+    trust_code: bool = False,
     sentence: str = insight.SENTENCE,
 ) -> None:
     """Write the file atomically. Raises `UserError` if it cannot be written.
@@ -42,17 +44,24 @@ def write(
     `inside.choose(runs)`, rather one with a table of positions. sentence: what it reads.
     """
     kind = kind_of(path)
-    pictures, title = SHOWN[show](comparison, chosen or inside.choose(runs), sentence)
+    pictured = (
+        chosen or inside.choose(runs, trust_code=trust_code) or inside.choose(runs, trust_code=True)
+    )  # of which `look` says that they are not trusted
+    look = partial(insight.look, text=sentence, trust_code=trust_code)
+    pictures, title = SHOWN[show](comparison, pictured, look)
     drawn = canvas.stand_alone(pictures, kind, title=title)
     with writing(path, "--figure FILE"), atomic_write(path) as file:
         file.write(drawn)
 
 
+Look = Callable[[Run], insight.Insight]
+"""Loads a run's model and lets it read the sentence."""
+
 Drawn = tuple[list[canvas.Picture], list[str]]
 """Pictures, stacked vertically, and the lines of their title."""
 
 
-def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
+def _curves(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
     _few_enough(comparison)
     groups = figures.together(comparison.variants)
     return [figures.learning(group, "val_accuracy") for group in groups], [
@@ -62,7 +71,7 @@ def _curves(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn
     ]
 
 
-def _forest(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
+def _forest(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
     _few_enough(comparison)
     baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
@@ -85,8 +94,8 @@ def _few_enough(comparison: Comparison) -> None:
         )
 
 
-def _attention(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
-    run, look = _look(runs, sentence)
+def _attention(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
+    run, look = _look(runs, look_at)
     reading = look.reading
     if reading is None or reading.attention is None:
         raise _nothing(run, look)
@@ -97,8 +106,8 @@ def _attention(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Dr
     ]
 
 
-def _positions(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Drawn:
-    run, look = _look(runs, sentence)
+def _positions(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
+    run, look = _look(runs, look_at)
     if look.table is None:
         raise _nothing(run, look)
     positions, width = look.table.shape
@@ -108,18 +117,18 @@ def _positions(comparison: Comparison, runs: Sequence[Run], sentence: str) -> Dr
     ]
 
 
-def _look(runs: Sequence[Run], sentence: str) -> tuple[Run, insight.Insight]:
+def _look(runs: Sequence[Run], look_at: Look) -> tuple[Run, insight.Insight]:
     run = max(runs, key=insight.has_table, default=None)
     if run is None:
         raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
-    return run, insight.look(run, sentence)
+    return run, look_at(run)
 
 
 def _nothing(run: Run, look: insight.Insight) -> UserError:
     return UserError(f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR.")
 
 
-SHOWN: dict[str, Callable[[Comparison, Sequence[Run], str], Drawn]] = {
+SHOWN: dict[str, Callable[[Comparison, Sequence[Run], Look], Drawn]] = {
     "curves": _curves,
     "forest": _forest,
     "attention": _attention,

@@ -13,6 +13,7 @@ from filelock import FileLock
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
+from attnexp.base.names import check_name
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
 from attnexp.runs.points import figures
@@ -155,6 +156,8 @@ def _check(found: Manifest) -> None:
     texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
     if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
         raise TypeError("it lacks runs, commands or their names")
+    for label in found.variants:
+        check_name(label, "a variant")
     if unknown := {run.variant for run in found.runs} - found.variants.keys():
         raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
 

@@ -134,6 +134,8 @@ def _safe(name: str) -> str:
     """Replace characters that are unsafe in the name of a folder."""
     if name == RUNS:
         raise UserError(f"A study cannot be called {RUNS}: that is the folder of all runs.")
+    if name.startswith("."):
+        raise UserError(f"A study cannot be called '{name}': its folder in out=DIR has this name.")
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
 
 

@@ -23,9 +23,9 @@ from attnexp.base.progress import duration
 from attnexp.config.schema import Device, Protocol, RunConfig
 from attnexp.runs import store
 from attnexp.runs.result import RunResult
-from attnexp.sweeps.executors.choose import for_executor, local_slots
+from attnexp.sweeps.executors.choose import for_executor
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import scan
+from attnexp.sweeps.schedule import scan, slots
 from attnexp.training.inputs import read_inputs
 
 SCHEMA = 1
@@ -96,9 +96,7 @@ def preview_sweep(sweep: Sweep) -> Preview:
     """Scan the sweep's data and finished runs, and estimate the duration of the missing runs."""
     entries = scan(sweep)
     missing = [entry for entry in entries if not entry.before]
-    at_a_time = None
-    if missing and (sweep.executor.workers or sweep.executor.kind in ("local", "submitit")):
-        at_a_time = local_slots(sweep.executor, [entry.job for entry in missing])
+    at_a_time = slots(sweep, missing) if missing else None
     expected, assumed = dict[int, float | None](), False
     files = sorted(
         (sweep.out / store.RUNS).glob(f"*/{store.RESULT}"), key=lambda file: file.stat().st_mtime

@@ -18,7 +18,7 @@ from attnexp.config.schema import OnError, RunConfig
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity, identify_variant, read_again
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors.choose import for_executor, open_executor
+from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Elsewhere, Executor, Failure, Outcome
 from attnexp.sweeps.plan import Job, Sweep
@@ -217,6 +217,13 @@ def _record(entry: Entry, outcome: Outcome | None) -> None:
             entry.outcome = replace(outcome, label=entry.job.label, studies=entry.studies)
         case Failure(reason=reason):
             entry.status, entry.outcome = Status.failed, Failure(entry.job, reason)
+
+
+def slots(sweep: Sweep, todo: list[Entry]) -> int | None:
+    """Number of runs at a time, if it is known without opening the executor."""
+    if sweep.executor.workers or sweep.executor.kind in ("local", "submitit"):
+        return local_slots(sweep.executor, [entry.job for entry in todo])
+    return None
 
 
 @contextmanager

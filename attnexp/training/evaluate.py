@@ -13,6 +13,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import Precision, RunConfig
+from attnexp.config.trust import require_trust
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
@@ -59,11 +60,14 @@ def evaluate(
     return measure(predict(model, examples, precision, label=label), examples.truth)
 
 
-def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, Evaluation]:
+def evaluate_run(
+    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False
+) -> tuple[Evaluation, Evaluation]:
     """The stored test figures of a run, and those measured now with its stored weights.
 
     On the machine and with the number of threads of the run they agree to the last bit. With
-    `data.path` among the words other reviews are read, under the run's own vocabulary.
+    `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
+    `NotTrusted` where the model is not attnexp's, without `trust_code`.
     """
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
@@ -76,6 +80,7 @@ def evaluate_run(run_dir: Path, words: Sequence[str] = ()) -> tuple[Evaluation, 
         kept = {key: result.config["data"][key] for key in AS_IDS}
         result.config["data"] = {"name": "files", **kept}
     config = overlay(result.config, [f"train.threads={stored_threads}", *words])
+    require_trust(result.config, trust_code)
     where = device.prepare(config.train)
     model = build_model(config, len(result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read
