@@ -13,11 +13,16 @@ OPINION = 0.3
 Chosen so that K's model gets about as many right as on IMDB."""
 
 
-def generate(path: Path, *, n: int) -> None:
-    """n reviews of train and n of test, in the format of Keras's imdb.npz."""
+def generate(folder: Path, *, n: int) -> None:
+    """Write n reviews of train and n of test as csv, each word named by its rank."""
     random = np.random.default_rng(0)
-    (x_train, y_train), (x_test, y_test) = (half(random, n) for _ in range(2))
-    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    for split in ("train", "test"):
+        reviews, labels = half(random, n)
+        rows = (
+            f"{' '.join(f'w{rank}' for rank in review)},{label}"
+            for review, label in zip(reviews, labels, strict=True)
+        )
+        (folder / f"{split}.csv").write_text("\n".join(["text,label", *rows, ""]))
 
 
 def half(random: np.random.Generator, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:

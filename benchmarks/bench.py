@@ -259,7 +259,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = args.data
         if path is None:
-            path = f"{scratch}/imdb.npz"
+            path = f"{scratch}/reviews"
+            Path(path).mkdir()
             generate(Path(path), n=25_000)
             os.environ["ATTNEXP_CACHE"] = scratch
         words = ["data=files", f"data.path={Path(path).absolute()}"]
