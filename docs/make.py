@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
-from attnexp.config.pieces import Piece, default, format_bounds
+from attnexp.config.pieces import Piece, format_bounds
 from attnexp.config.schema import RunConfig, walk
 from attnexp.report import tables
 from attnexp.report.cells import format_mean, format_size
@@ -217,7 +217,7 @@ def settings() -> Iterator[str]:
         for option in names:
             config = composed(f"{place}={option}")
             for key, section, f in walk(config):
-                value = default(f)
+                value = f.default_factory() if f.default_factory is not MISSING else f.default
                 if f.name == "kind" or is_dataclass(value):
                     continue
                 if value == "???":  # left to the file of the option
