@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_settings import composed, put
+from samples import composed, put
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError

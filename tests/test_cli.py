@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Refused
 from forked import PROGRAM
-from test_quality import write
+from samples import on_a_terminal, write_reviews
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
@@ -182,14 +181,14 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
-    write(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
+    write_reviews(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
     other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
     assert other["measured"]["n"] == 2
     assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
 
 
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
-    write(tmp_path, *[["bad", "good"]] * 2)
+    write_reviews(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
     assert "not encoded yet" in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
@@ -268,26 +267,6 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     assert len(list(tmp_path.rglob("result.json"))) == 1
     assert attnexp(*words).stderr.count("finished before") == 1
     assert len(list(tmp_path.rglob("result.json"))) == 2
-
-
-def on_a_terminal(tmp_path: Path, *words: str) -> str:
-    """Everything that a terminal of 80 columns is sent."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [PROGRAM, *words],
-        cwd=tmp_path, stdout=theirs, stderr=theirs,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
-    )  # fmt: skip
-    os.close(theirs)
-    seen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait(60) == 0
-    return seen.decode()
 
 
 def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:

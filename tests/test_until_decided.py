@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from conftest import Command, Refused
 from rich.console import Console
-from samples import only, result
-from test_cli import on_a_terminal
-from test_schedule import fail_with, results
+from samples import fail_with, finished, on_a_terminal, only, result
 
 from attnexp.analysis.comparison import compare
 from attnexp.base import progress
@@ -54,7 +52,7 @@ def sweep(tmp_path: Path, *words: str, max_seeds: int = 8, margin: float = 0.002
 
 def seeds(entries: list[Entry]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for run in results(entries):
+    for run in finished(entries):
         found.setdefault(run.label, []).append(run.result.seed)
     return found
 
