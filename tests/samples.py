@@ -8,14 +8,17 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import tarfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -505,3 +508,22 @@ def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:
         table = pa.table({"text": texts, "label": alternating(texts)})
         parquet.write_table(table, home / f"{split}-0.parquet")
     return DataConfig(name=DataName.files, path=str(home))
+
+
+def interrupted(
+    folder: Path, *words: str, at: str, number: signal.Signals = signal.SIGINT
+) -> tuple[int, str]:
+    """Exit code and stderr of a command in a folder that gets a signal once it has said `at`."""
+    files = folder / "stdout", folder / "stderr"
+    process = forked.start(
+        forked.attnexp, *words,
+        cwd=folder, stdout=files[0], stderr=files[1], environment={**os.environ, "COLUMNS": "80"},
+    )  # fmt: skip
+    assert process.pid is not None
+    while not (files[1].exists() and at in files[1].read_text()):
+        assert process.is_alive()
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode is not None
+    return process.exitcode, files[1].read_text()

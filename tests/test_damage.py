@@ -59,8 +59,9 @@ FILES = [store.RESULT, store.METRICS, store.CONFIG, store.OVERRIDES, store.VOCAB
          predictions.FILE]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("position", [0, 50, 100])
+@pytest.mark.parametrize(
+    ("name", "position"), [*((name, 50) for name in FILES), (WEIGHTS, 0), (store.RESULT, 100)]
+)
 def test_doctor_finds_every_bit_and_says_what_to_do(
     runs: list[Path], name: str, position: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,7 +133,7 @@ def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
 
 
 @pytest.mark.parametrize("key", ["config", "epochs", "test", "data", "provenance"])
-@pytest.mark.parametrize("value", [None, [], "", math.nan, -1])
+@pytest.mark.parametrize("value", [None, math.nan])
 def test_what_no_run_can_have_written_is_left_out_though_its_digest_is_right(
     runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,7 +144,7 @@ def test_what_no_run_can_have_written_is_left_out_though_its_digest_is_right(
     assert f"{runs[1] / store.RESULT} is damaged" in err
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 9, "\x00", "null", "{}", "[1]", "4"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "\x00", "{}"])
 def test_a_text_that_is_no_result_is_left_out(
     runs: list[Path], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_report_of_nothing_that_can_be_read_is_an_error(
 
 
 @pytest.mark.parametrize("key", ["variants", "commands", "runs"])
-@pytest.mark.parametrize("value", [None, [None], 4, {}])
+@pytest.mark.parametrize("value", [None, [None]])
 def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

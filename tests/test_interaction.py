@@ -136,29 +136,6 @@ def test_a_third_axis_is_told_to_show_no_interaction(
     assert told in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("factors: [a, b]", "got factors: \\['a', 'b'\\]"),
-        ("factors: {a: {x: [], y: []}}", "two crossed factors.*got factors: "),
-        ("factors: {a: {x: [], y: []}, b: {x: [], y: []}, c: {x: [], y: []}}", "two crossed"),
-        ("factors: {a: {x: [], y: []}, b: {x: []}}", "factor b needs two levels or more"),
-        ("factors: {a: {x: [], y: []}, b: [x, y]}", "factor b needs two levels or more"),
-        ("factors: {a: {x: [], y: model.heads=4}, b: {x: [], y: []}}", "'model.heads=4' is no li"),
-        ("factors: {a: {x: [], x_y: []}, b: {z: [], y_z: []}}", "two pairs.* are named x_y_z"),
-        ("baseline: x\nfactors: {a: {x: [], y: []}, b: {x: [], y: []}}", "got baseline, factors"),
-        ("baseline: [x]\nvariants: {x: []}", "is not among the variants"),
-        ("baseline: x\nvariants: [x]", "got variants: \\['x'\\]"),
-        ("baseline: x", "two crossed factors.*got baseline"),
-    ],
-)
-def test_wrong_shapes_are_told(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=told):
-        plan([f"study={path}"])
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "other": 2}'])
 def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
     assert manifest.load(tmp_path) is None

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from conftest import Command
-from pyarrow import parquet
-from samples import alternating, write_reviews
+from samples import write_reviews
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
@@ -142,22 +140,6 @@ def test_reviews_without_any_word_are_refused(
     tmp_path: Path, train: list[str], test: list[str], part: str
 ) -> None:
     assert part in told(write_reviews(tmp_path / "reviews", train, test))
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_reviews_of_one_class_are_refused(tmp_path: Path, split: str) -> None:
-    config = write_reviews(tmp_path, TRAIN, TEST)
-    table = pa.table({"text": TEST, "label": [1] * len(TEST)})
-    parquet.write_table(table, tmp_path / f"{split}-0.parquet")
-    assert f"{split} in {tmp_path}: every text is labelled positive" in told(config)
-
-
-@pytest.mark.parametrize("column", ["text", "label"])
-def test_two_columns_of_one_name_are_refused(tmp_path: Path, column: str) -> None:
-    config = write_reviews(tmp_path, TRAIN, TEST)
-    table = pa.table({"text": TEST, "label": alternating(TEST)})
-    parquet.write_table(table.append_column(column, table[column]), tmp_path / "test-0.parquet")
-    assert f"more than one column {column}" in told(config)
 
 
 def test_the_embedded_corpus_raises_no_question() -> None:

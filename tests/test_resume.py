@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import Command
-from forked import PROGRAM
-from samples import SMALL_RUN, examples, shuffle, without_clock
+from samples import SMALL_RUN, examples, interrupted, shuffle, without_clock
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
@@ -173,14 +171,11 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
 )
 def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: signal.Signals) -> None:
     words = ["train", "experiment=smoke", "train.epochs=20", "data.limit_train=640"]
-    process = subprocess.Popen([PROGRAM, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("epoch 1/20")
-    process.send_signal(number)
-    rest = process.communicate(timeout=60)[1].splitlines()
-    assert process.returncode == 130
-    assert rest[-1].startswith("Interrupted: the same command goes on from ")
-    where = rest[-1].removeprefix("Interrupted: the same command ").rstrip(".")
+    code, said = interrupted(tmp_path, *words, at="epoch 1/20", number=number)
+    assert code == 130, said
+    *_, last = said.splitlines()
+    assert last.startswith("Interrupted: the same command goes on from ")
+    where = last.removeprefix("Interrupted: the same command ").rstrip(".")
     done = attnexp(*words)
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == where

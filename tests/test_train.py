@@ -26,7 +26,8 @@ CPU = torch.device("cpu")
 
 
 def small(tmp_path: Path, *words: str) -> RunConfig:
-    return compose(["experiment=smoke", "train.threads=1", f"out={tmp_path}", *words])
+    size = ["model.d_model=32", "model.heads=2"]
+    return compose(["experiment=smoke", "train.threads=1", f"out={tmp_path}", *size, *words])
 
 
 def test_one_seed_gives_one_result_to_the_bit(tmp_path: Path) -> None:
@@ -221,7 +222,8 @@ def test_cuda_agrees_with_cpu(tmp_path: Path) -> None:
 
 def test_on_the_embedded_corpus_only_positions_help(tmp_path: Path) -> None:
     """The positive control, shortened: one seed, two epochs (C04, C22)."""
-    words = ["data=contrast", "train.epochs=2", f"out={tmp_path}"]
+    words = ["data=contrast", "train.epochs=2", f"out={tmp_path}", "model.d_model=32",
+             "model.heads=2", "train.lr=0.004", "train.threads=1"]  # fmt: skip
     _, without = train_run(compose(words))
     _, with_pe = train_run(compose([*words, "position=sinusoidal"]))
     assert abs(without.final.val_accuracy - 0.5) < 0.04
