@@ -498,14 +498,11 @@ def fail_with(
     monkeypatch.setattr(train, "train", fail)
 
 
-def alternating(texts: list[str]) -> list[int]:
-    return [i % 2 for i in range(len(texts))]
-
-
 def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:
+    """Texts as parquet, labelled 0 and 1 in turn, and the config that reads them."""
     home.mkdir(exist_ok=True)
     for split, texts in (("train", train), ("test", test)):
-        table = pa.table({"text": texts, "label": alternating(texts)})
+        table = pa.table({"text": texts, "label": [i % 2 for i in range(len(texts))]})
         parquet.write_table(table, home / f"{split}-0.parquet")
     return DataConfig(name=DataName.files, path=str(home))
 
