@@ -19,6 +19,8 @@ import builtins
 class ZMQInteractiveShell: ...
 builtins.get_ipython = ZMQInteractiveShell
 """
+
+
 @pytest.mark.slow
 def test_the_page_works_in_a_notebook(tmp_path: Path) -> None:
     """Its lines, run where `rich` believes to be in one, train, compare and print no bar."""
