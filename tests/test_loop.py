@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from samples import SMALL_RUN, examples, shuffle
+from samples import SMALL_RUN, examples, shuffle, without_clock
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
 
