@@ -1,20 +1,58 @@
-"""Runs that never were, and what is shown of them: for all who read results."""
+"""Helpers that several test files share: made-up results, small models, data in files, pages."""
 
 import copy
+import csv
 import functools
 import io
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import forked
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from forked import PROGRAM
+from numpy.typing import NDArray
+from pyarrow import parquet
 from rich.console import Console
+from torch import Tensor
 
+from attnexp.analysis import published
 from attnexp.analysis.comparison import Comparison, compare
+from attnexp.base.errors import UserError
+from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
-from attnexp.report import formats
+from attnexp.config.schema import (
+    DataConfig,
+    DataName,
+    RunConfig,
+    to_dict,
+)
+from attnexp.data import contrast
+from attnexp.inspect import insight
+from attnexp.model.classifier import build_model
+from attnexp.model.init import named_seed
+from attnexp.report import formats, html
+from attnexp.runs import manifest, store
+from attnexp.runs.arrays import save_weights
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.statistics.paired import MARGIN, Paired, paired
+from attnexp.sweeps import schedule
+from attnexp.training import run as train
+from attnexp.training.loop import Examples
+from attnexp.training.run import OpenRun
 
 
 @functools.cache
@@ -67,3 +105,432 @@ def printed(runs: list[Run]) -> str:
     console = Console(file=io.StringIO(), width=80)
     formats.print_comparisons(compare(runs), console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.84) -> Run:
+    """A run with figures that depend on label and seed."""
+    chance = random.Random(f"{label}{seed}")
+    run = result(label, seed, [level] * epochs, *words)
+    rows = [
+        replace(
+            row,
+            train_loss=0.5 / row.epoch,
+            val_loss=0.3 + 0.1 * row.epoch + chance.gauss(0, 0.01),
+            val_accuracy=round(level - 0.01 * row.epoch + chance.gauss(0, 0.001), 4),
+        )
+        for row in run.result.epochs
+    ]
+    return but(run, epochs=rows)
+
+
+def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list[Run]:
+    """K's comparison where nothing else is asked for."""
+    runs = []
+    for seed in range(seeds):
+        runs.append(made("no_pe", seed, *words))
+        for order, label in enumerate(others, start=1):
+            level = 0.84 + 0.004 * order
+            runs.append(made(label, seed, "position=sinusoidal", *words, level=level))
+    return runs
+
+
+def renamed(runs: list[Run], label: str) -> list[Run]:
+    return [replace(run, label=label.format(run.label)) for run in runs]
+
+
+CONTRAST_WORDS = ["the", "was", "but", "and", *contrast.ASPECTS, *contrast.PRAISE, *contrast.BLAME]
+
+
+class Parsed(HTMLParser):
+    """Attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.tags: list[str] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("strong", "span", "b"):
+            self.parts.append(" ")
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] != "style":
+            self.parts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.parts).split())
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, key, value in self.attributes if key == name]
+
+
+def page(found: list[Run], *chosen: Run, sentence: str = insight.SENTENCE) -> str:
+    return html.page(found, compare(found), chosen=chosen, sentence=sentence)
+
+
+def stored(folder: Path, *words: str, words_of_it: list[str] = CONTRAST_WORDS) -> Run:
+    """A run with a folder: weights as they are at the start, and the words of the corpus."""
+    config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
+    model = build_model(config)
+    if config.position.name == "learned":
+        assert isinstance(model.position, torch.nn.Module)
+        with torch.no_grad():
+            model.position.weight.normal_()  # type: ignore[operator]
+    folder.mkdir(exist_ok=True)
+    save_weights(folder, model.state_dict())
+    store.save_vocabulary(folder, words_of_it)
+    run = made("a", 0)
+    result = replace(run.result, config=to_dict(config), files=store.digests(folder))
+    return replace(run, path=folder, result=result)
+
+
+def contrast_ratio(one: str, other: str) -> float:
+    """WCAG 2.1."""
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+K = ("model.score.scale=false", "train.eps=1e-8")
+
+
+SD = 0.002
+
+
+def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int = 5) -> Run:
+    """A run whose figures are K's but for chance; its train losses may be moved."""
+    run = result(label, seed, [0.8] * epochs, *words)
+    k = published.epochs_for(run.result)
+    assert k is not None
+    chance = random.Random(f"{label}{seed}")
+    rows = []
+    for row, figures in zip(run.result.epochs, k, strict=False):
+        ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
+        ours["train_loss"] += moved
+        rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
+    return but(run, epochs=rows)
+
+
+def blog_like_k(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
+    variants = (("no_pe", words), ("pe", ("position=sinusoidal", *words)))
+    return [
+        like_k(label, seed, *own, moved=moved)
+        for seed in range(num_seeds)
+        for label, own in variants
+    ]
+
+
+BLOCK = "model.layers=2 model.residual=true model.norm=pre model.feed_forward=8"
+
+
+def padded_reviews(max_len: int = 9) -> Tensor:
+    """Padded ones among them, the first of padding alone: (5, max_len)."""
+    ids = torch.randint(1, 30, (5, max_len), generator=torch.Generator().manual_seed(0))
+    ids[0], ids[1, :4] = 0, 0
+    return ids
+
+
+SMALL_MODEL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
+
+
+NARROW = ["model.heads=2", "model.d_head=4"]
+
+
+@functools.cache
+def composed(words: str) -> RunConfig:
+    """A small config of these words, with few numbers large enough to hide what they do."""
+    numbers = {"window": ["radius=1"], "dilated": ["radius=1"], "restricted": ["radius=1"],
+               "window_padding": ["radius=1"], "block_sparse": ["block=2"]}  # fmt: skip
+    given = words.split()
+    more = [f"mask.{n}" for w in given for n in numbers.get(w.removeprefix("mask="), [])]
+    if "model=fasttext" in given:
+        more.append("model.buckets=16")
+    try:
+        return compose([*SMALL_MODEL, *NARROW, *more, *given])
+    except UserError:  # without attention
+        return compose([*SMALL_MODEL, *more, *given])
+
+
+def put(section: Any, path: list[str], value: Any) -> Any:
+    """A copy of a section with another value at a path."""
+    name, *rest = path
+    return replace(section, **{name: put(getattr(section, name), rest, value) if rest else value})
+
+
+def planned(*runs: tuple[str, str], command: str = "attnexp sweep") -> manifest.Manifest:
+    """runs: variant and id."""
+    return manifest.Manifest(
+        variants={variant: {} for variant, _ in runs},
+        commands=[command],
+        runs=[manifest.Entry(variant=v, seed="0", run_id=run_id) for v, run_id in runs],
+    )
+
+
+SMALL_RUN = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
+model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu
+train.measure_train=true""".split()
+
+
+def examples(n: int, *, seed: int = 0, max_len: int = 6) -> Examples:
+    """Random reviews whose label a bag of words can tell: is the mean id above the middle?"""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, 20, (n, max_len), generator=generator, dtype=torch.int32)
+    return Examples(ids, (ids.float().mean(1) > 11).float())
+
+
+def shuffle(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(named_seed(seed, "order"))
+
+
+def without_clock(rows: list[EpochRow]) -> list[dict[str, Any]]:
+    """All but the clock."""
+    return [
+        {k: v for k, v in asdict(row).items() if k not in ("seconds", "examples_per_second")}
+        for row in rows
+    ]
+
+
+HALVES = {
+    "train": (["dull,  grey\n", "no", "naïve fun", "yes <br />", "ten", "10"], [0, 0, 0, 1, 1, 1]),
+    "test": (["weak", "mild", "strong ☕", "fine"], [0, 0, 1, 1]),
+}
+
+
+def half_table(split: str) -> pa.Table:
+    texts, labels = HALVES[split]
+    return pa.table({"text": texts, "label": labels})
+
+
+def write_parquet(home: Path, *, shards: int = 1) -> Path:
+    home.mkdir(parents=True)
+    for split in HALVES:
+        rows = half_table(split)
+        cuts = [round(i * rows.num_rows / shards) for i in range(shards + 1)]
+        for i in range(shards):
+            part = rows.slice(cuts[i], cuts[i + 1] - cuts[i])
+            parquet.write_table(part, home / f"{split}-{i:05}-of-{shards:05}.parquet")
+    return home
+
+
+def review_files() -> dict[str, bytes]:
+    """By name, in an order unlike the corpus's; file numbers of two lengths."""
+    files = {}
+    for split, (texts, labels) in HALVES.items():
+        for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
+            side = "pos" if label else "neg"
+            files[f"{split}/{side}/{8 + i}_{10 - i}.txt"] = text.encode()
+    return dict(reversed(files.items()))
+
+
+def write_folder(home: Path) -> Path:
+    for name, content in review_files().items():
+        path = home / "aclImdb" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    (home / "aclImdb/README").write_text("not a review")
+    return home
+
+
+def write_archive(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in {"README": b"not a review", **review_files()}.items():
+            member = tarfile.TarInfo(f"aclImdb/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+ROW_TEXTS = ["plain", 'a "quoted", text', "two\nlines", "tab\there", "NA", "null", "10",
+             "2020-01-01", "☕ naïve", "a\u2028b", " space ", "", "true", "1.5", "'",
+             "[1]"]  # fmt: skip
+
+
+ROW_LABELS = ["LOC", "DESC, long", "HUM", "NA"]
+
+
+ROWS = {
+    "train": [(text, ROW_LABELS[i % 4]) for i, text in enumerate(ROW_TEXTS)],
+    "test": [(f"test {i}", ROW_LABELS[i % 3]) for i in range(6)],
+}
+
+
+Rows = list[tuple[Any, Any]]
+
+
+def write_csv(path: Path, rows: Rows, delimiter: str = ",") -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows([("text", "label"), *rows])
+
+
+def write_jsonl(path: Path, rows: Rows) -> None:
+    lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def each(name: str, write: Callable[[Path, Rows], None]) -> Callable[[Path], Path]:
+    """A writer of both splits into a folder, named by a pattern such as data/{}.csv.gz."""
+
+    def both(home: Path) -> Path:
+        for split, rows in ROWS.items():
+            path = home / name.format(split)
+            path.parent.mkdir(exist_ok=True)
+            write(path, rows)
+            if path.suffix in (".gz", ".zst"):
+                plain = path.read_bytes()
+                with pa.output_stream(str(path), compression="detect") as stream:
+                    stream.write(plain)
+        return home
+
+    return both
+
+
+def exit_code(*words: str | Path) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stop:
+        app([str(word) for word in words])
+    return int(stop.value.code or 0)
+
+
+CROSSED = ("none_scaled", "none_unscaled", "pe_scaled", "pe_unscaled")
+
+
+MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
+"""By seed, what PE gives more without scaling."""
+
+
+def crossed_runs(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
+    """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
+    levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
+              for label in CROSSED}  # fmt: skip
+    found = []
+    for seed, extra in enumerate(more):
+        chance = 0.001 * seed
+        accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
+                    "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
+        for label in CROSSED:
+            words = ["position=sinusoidal"] * ("pe" in label) + ["model.score.scale=false"] * (
+                "_un" in label
+            )
+            run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
+            if label != without:
+                found.append(replace(run, studies=(folder,)))
+    runs = [
+        manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
+        for run in found
+    ]
+    made = manifest.Manifest(variants=levels, commands=["attnexp sweep"], runs=runs)
+    manifest.record(folder, made)
+    return found
+
+
+def write_table(path: Path, found: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0])
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+def answers() -> list[dict[str, Any]]:
+    """A row for each of 10 examples: `pe` has one more right than `none` in every seed but one."""
+    return [
+        {"variant": label, "seed": seed, "example": f"e{i}", "correct": int(i < num_right)}
+        for label, by_seed in {"none": [4] * 7, "pe": [5] * 6 + [10]}.items()
+        for seed, num_right in enumerate(by_seed)
+        for i in range(10)
+    ]
+
+
+def outcomes(folder: Path) -> dict[str, object]:
+    """Figures by run."""
+    found = dict[str, object]()
+    for file in folder.rglob(store.RESULT):
+        result = store.load(file.parent)
+        found[file.parent.name] = without_clock(result.epochs), result.test
+    return found
+
+
+def on_a_terminal(tmp_path: Path, *words: str) -> str:
+    """Everything that a terminal of 80 columns is sent."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, *words],
+        cwd=tmp_path, stdout=theirs, stderr=theirs,
+        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    return seen.decode()
+
+
+def finished(entries: list[schedule.Entry]) -> list[Run]:
+    return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+
+
+def fail_with(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int, lr: float = 1e-3
+) -> None:
+    """Let the run of one seed and learning rate raise."""
+    real = train.train
+
+    def fail(run: OpenRun) -> RunResult:
+        if (run.config.seed, run.config.train.lr) == (seed, lr):
+            raise error
+        return real(run)
+
+    monkeypatch.setattr(train, "train", fail)
+
+
+def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:
+    """Texts as parquet, labelled 0 and 1 in turn, and the config that reads them."""
+    home.mkdir(exist_ok=True)
+    for split, texts in (("train", train), ("test", test)):
+        table = pa.table({"text": texts, "label": [i % 2 for i in range(len(texts))]})
+        parquet.write_table(table, home / f"{split}-0.parquet")
+    return DataConfig(name=DataName.files, path=str(home))
+
+
+def interrupted(
+    folder: Path, *words: str, at: str, number: signal.Signals = signal.SIGINT
+) -> tuple[int, str]:
+    """Exit code and stderr of a command in a folder that gets a signal once it has said `at`."""
+    files = folder / "stdout", folder / "stderr"
+    process = forked.start(
+        forked.attnexp, *words,
+        cwd=folder, stdout=files[0], stderr=files[1], environment={**os.environ, "COLUMNS": "80"},
+    )  # fmt: skip
+    assert process.pid is not None
+    while not (files[1].exists() and at in files[1].read_text()):
+        assert process.is_alive()
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode is not None
+    return process.exitcode, files[1].read_text()
+
+
+def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN) -> Paired:
+    """The comparison with these differences."""
+    variant = {str(seed): float(value) for seed, value in enumerate(d)}
+    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin)
+    assert pair is not None
+    return pair

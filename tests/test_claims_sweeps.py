@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import result
-from test_kexue import SD, K, blog
+from samples import SD, K, blog_like_k, result
 
 from attnexp.analysis import published
 from attnexp.claims import sweeps
@@ -62,7 +61,7 @@ def test_c20_counts_ks_figures_among_our_seeds(
     tmp_path: Path, moved: float, conclusion: Conclusion
 ) -> None:
     """The test of agreement decides, and says what our own runs would have had."""
-    save(tmp_path, blog(5, *K, moved=moved))
+    save(tmp_path, blog_like_k(5, *K, moved=moved))
     finding = sweeps.c20(tmp_path)
     assert (finding.conclusion, finding.n) == (conclusion, 5)
     inside = int(finding.measured.split()[0])
@@ -83,7 +82,7 @@ def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
         save(folder, runs)
         for claim in (sweeps.c20, sweeps.c22):
             assert claim(folder).conclusion is Conclusion.not_run
-    save(tmp_path / "two", blog(2, *K))
+    save(tmp_path / "two", blog_like_k(2, *K))
     assert sweeps.c20(tmp_path / "two").conclusion is Conclusion.not_run
     assert "2 of 3 seeds" in sweeps.c20(tmp_path / "two").measured
 

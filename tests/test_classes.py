@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from samples import only
-from test_fast import BLOCK, reviews
-from test_html import Parsed, page
+from samples import BLOCK, Parsed, only, padded_reviews, page
 
 from attnexp.config.compose import compose
 from attnexp.inspect import insight, predict
@@ -109,9 +107,9 @@ def test_every_path_gives_the_same_logits(path: str, words: str) -> None:
     config = compose(f"data=contrast data.max_len=9 {words}".split())
     reference, fast = build_model(config, 5).eval(), build_model(config, 5).eval()
     assert take_fast_path(fast) == path
-    logits = reference(reviews())
+    logits = reference(padded_reviews())
     assert logits.shape == (5, 5)
-    torch.testing.assert_close(fast(reviews()), logits)
+    torch.testing.assert_close(fast(padded_reviews()), logits)
 
 
 def test_more_classes_change_the_last_layer_alone() -> None:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Refused
 from forked import PROGRAM
-from test_quality import write
+from samples import interrupted, on_a_terminal, write_reviews
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
@@ -71,7 +70,7 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
 
-def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) -> None:
+def test_json_is_all_there_is_on_stdout(attnexp_json: Json) -> None:
     assert len(attnexp_json("train", *SMOKE)["epochs"]) == 2
     swept = attnexp_json(
         "sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "executor.workers=1"
@@ -86,10 +85,7 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json, attnexp: Command) ->
     assert [*bare["differences"].values()] == [*study["differences"].values()]
     assert attnexp_json("config", "seed=3")["seed"] == 3
     assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
-    assert attnexp_json("config", "--cost")["parameters"] == 2_609_281
-    sets = attnexp_json("data")["sets"]
-    assert [one["name"] for one in sets] == ["imdb", "contrast"]
-    assert "downloaded from the hub" in sets[0]["missing"]
+    assert "downloaded from the hub" in attnexp_json("data")["sets"][0]["missing"]
 
 
 def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) -> None:
@@ -182,14 +178,14 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     assert both["stored"] == both["measured"]
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
-    write(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
+    write_reviews(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
     other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
     assert other["measured"]["n"] == 2
     assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
 
 
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
-    write(tmp_path, *[["bad", "good"]] * 2)
+    write_reviews(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
     assert "not encoded yet" in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
@@ -251,43 +247,14 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
 ) -> None:
     words = ["sweep", "data=contrast", "data.limit_train=1000", "data.limit_test=256"]
     words += ["seed=range(2)", "train.epochs=3", "executor.workers=1"]
-    process = subprocess.Popen(
-        [PROGRAM, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "[2/2]" in line:  # the first run has finished
-            process.send_signal(signal.SIGINT)
-            break
-    rest = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, rest
-    assert "1 of 2 runs are done. Run the same command again for the other 1." in " ".join(
-        rest.split()
-    )
-    assert "Traceback" not in rest
+    code, said = interrupted(tmp_path, *words, at="[2/2]")  # the first run has finished
+    assert code == 130, said
+    again = "1 of 2 runs are done. Run the same command again for the other 1."
+    assert again in " ".join(said.split())
+    assert "Traceback" not in said
     assert len(list(tmp_path.rglob("result.json"))) == 1
     assert attnexp(*words).stderr.count("finished before") == 1
     assert len(list(tmp_path.rglob("result.json"))) == 2
-
-
-def on_a_terminal(tmp_path: Path, *words: str) -> str:
-    """Everything that a terminal of 80 columns is sent."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [PROGRAM, *words],
-        cwd=tmp_path, stdout=theirs, stderr=theirs,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
-    )  # fmt: skip
-    os.close(theirs)
-    seen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait(60) == 0
-    return seen.decode()
 
 
 def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:

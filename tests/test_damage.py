@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from test_runs import planned
+from samples import exit_code, planned
 
 from attnexp.base.errors import UserError
-from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.inspect import doctor
 from attnexp.runs import manifest, predictions, store
@@ -40,13 +39,6 @@ def runs(finished: Path, tmp_path: Path) -> list[Path]:
     return sorted(folders, key=lambda path: store.load(path).config["position"]["kind"] or "")
 
 
-def attnexp(*words: str | Path) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as stop:
-        app([str(word) for word in words])
-    return int(stop.value.code or 0)
-
-
 def turn_over(file: Path, position: int) -> None:
     """One bit, at a share of the file."""
     content = bytearray(file.read_bytes())
@@ -65,14 +57,15 @@ FILES = [store.RESULT, store.METRICS, store.CONFIG, store.OVERRIDES, store.VOCAB
          predictions.FILE]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("position", [0, 50, 100])
+@pytest.mark.parametrize(
+    ("name", "position"), [*((name, 50) for name in FILES), (WEIGHTS, 0), (store.RESULT, 100)]
+)
 def test_doctor_finds_every_bit_and_says_what_to_do(
     runs: list[Path], name: str, position: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert attnexp("doctor", runs[0].parent) == 0
+    assert exit_code("doctor", runs[0].parent) == 0
     turn_over(runs[1] / name, position)
-    assert attnexp("doctor", runs[0].parent) == 1
+    assert exit_code("doctor", runs[0].parent) == 1
     out, _ = told(capsys)
     assert "1 of 2 runs are whole" in out
     assert f"{name} " in out
@@ -85,18 +78,18 @@ def test_a_damaged_result_is_left_out_of_a_report_and_no_run(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     turn_over(runs[1] / store.RESULT, 60)
-    assert attnexp("report", runs[0].parent) == 1
+    assert exit_code("report", runs[0].parent) == 1
     out, err = told(capsys)
     assert "contrast attention none: 1 run" in out
     assert f"{runs[1] / store.RESULT} is damaged" in err
-    assert attnexp("evaluate", runs[1]) == 2
+    assert exit_code("evaluate", runs[1]) == 2
 
 
 def test_damaged_predictions_cost_their_test_alone(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     turn_over(runs[1] / predictions.FILE, 80)
-    assert attnexp("report", runs[0].parent) == 1
+    assert exit_code("report", runs[0].parent) == 1
     out, err = told(capsys)
     assert "sinusoidal − " in out
     assert "McNemar" not in out
@@ -108,10 +101,10 @@ def test_a_damaged_model_or_vocabulary_is_not_used(
     runs: list[Path], position: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     turn_over(runs[0] / WEIGHTS, position)
-    assert attnexp("evaluate", runs[0]) == 2
+    assert exit_code("evaluate", runs[0]) == 2
     assert f"{runs[0] / WEIGHTS} is damaged" in told(capsys)[1]
     turn_over(runs[1] / store.VOCABULARY, position)
-    assert attnexp("evaluate", runs[1], f"data.path={tmp_path}") == 2
+    assert exit_code("evaluate", runs[1], f"data.path={tmp_path}") == 2
     assert f"{runs[1] / store.VOCABULARY} is damaged" in told(capsys)[1]
 
 
@@ -119,22 +112,22 @@ def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = store.load(runs[0])
-    assert attnexp("evaluate", runs[0]) == 0
+    assert exit_code("evaluate", runs[0]) == 0
     from safetensors.torch import load_file
 
     weights = load_file(runs[0] / WEIGHTS)
     save_weights(runs[0], {name: tensor + 0.5 for name, tensor in weights.items()})
     store.save(runs[0], replace(result, files=store.digests(runs[0])))
-    assert attnexp("evaluate", runs[0]) == 1
+    assert exit_code("evaluate", runs[0]) == 1
     assert f"stored and measured differ: accuracy {result.test.accuracy} and" in told(capsys)[1]
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 9, "\x00", "null", "{}", "[1]", "4"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "\x00", "{}"])
 def test_a_text_that_is_no_result_is_left_out(
     runs: list[Path], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (runs[1] / store.RESULT).write_text(text)
-    assert attnexp("report", runs[0].parent) == 1
+    assert exit_code("report", runs[0].parent) == 1
     assert f"{runs[1] / store.RESULT} is damaged" in told(capsys)[1]
 
 
@@ -143,12 +136,12 @@ def test_a_report_of_nothing_that_can_be_read_is_an_error(
 ) -> None:
     for run in runs:
         (run / store.RESULT).write_text("")
-    assert attnexp("report", runs[0].parent) == 2
+    assert exit_code("report", runs[0].parent) == 2
     assert told(capsys)[1].count("is damaged") == 2
 
 
 @pytest.mark.parametrize("key", ["variants", "commands", "runs"])
-@pytest.mark.parametrize("value", [None, [None], 4, {}])
+@pytest.mark.parametrize("value", [None, [None]])
 def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,7 +149,7 @@ def test_a_damaged_study_is_left_out_and_the_others_are_shown(
         manifest.record(runs[0].parent.parent / name, planned(("a", runs[0].name)))
     file = runs[0].parent.parent / "mine" / manifest.FILE
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
-    assert attnexp("report", file.parent, file.parent.with_name("other")) == 1
+    assert exit_code("report", file.parent, file.parent.with_name("other")) == 1
     out, err = told(capsys)
     assert "a: 1 run" in out
     assert f"{file} cannot be used" in err
@@ -180,12 +173,12 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
         assert len(doctor.examine(root)["troubles"]) == 2
     with pytest.raises(UserError, match="no run and no study"):
         doctor.examine(runs[0] / "nothing")
-    assert attnexp("doctor", root, "--json") == 1
+    assert exit_code("doctor", root, "--json") == 1
     assert json.loads(told(capsys)[0])["troubles"][2]["command"] == "the sweep"
 
 
 def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert attnexp("doctor", "--json") == 0
+    assert exit_code("doctor", "--json") == 0
     found = json.loads(told(capsys)[0])
     assert found["devices"][0]["name"] == "cpu"
     packages = {package["name"]: package for package in found["packages"]}
@@ -193,5 +186,5 @@ def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> No
     assert packages["submitit"]["extra"] == "slurm"
     assert [one["name"] for one in found["data"]] == ["imdb", "contrast"]
     assert "cannot be reached" in found["hub"]["unreachable"]  # nobody listens there
-    assert attnexp("doctor") == 0
+    assert exit_code("doctor") == 0
     assert "contrast: generated here" in told(capsys)[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
-from test_extending import BLOCKS
 from typer.main import get_command
 
 from attnexp.claims.run import CLAIMS
@@ -17,6 +16,7 @@ from attnexp.sweeps.plan import plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXTENDING = ROOT / "docs" / "extending.md"
 PART = re.compile(r"<!-- made by: (.+?) -->\n(.*?)<!-- end -->", re.DOTALL)
 PARTS = {how: text for page in PAGES for how, text in PART.findall(page.read_text())}
 
@@ -84,7 +84,7 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """It has the options and settings that are written, be there the data or not; the page of
     pieces of one's own has what some name."""
     files = {"class Decay": "decay.py", "def of_words": "pairs.py", "baseline: none": "mine.yaml"}
-    for _, text in BLOCKS:
+    for text in re.findall(r"```\w+\n(.*?)```", EXTENDING.read_text(), re.DOTALL):
         for mark, name in files.items():
             if mark in text:
                 (tmp_path / name).write_text(text)

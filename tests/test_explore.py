@@ -18,7 +18,7 @@ import pytest
 import torch
 from conftest import Refused
 from forked import PROGRAM
-from test_html import stored
+from samples import stored
 
 from attnexp.runs import store
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from conftest import Command
 from forked import PROGRAM
-from test_figures import blog
+from samples import blog
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose

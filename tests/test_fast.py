@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from samples import BLOCK, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
@@ -18,7 +19,6 @@ from attnexp.training.evaluate import evaluate_run, examples_of
 from attnexp.training.loop import start
 from attnexp.training.run import fit, train_run
 
-BLOCK = "model.layers=2 model.residual=true model.norm=pre model.feed_forward=8"
 PATHS = {
     "pooled": [
         "position=none",
@@ -75,13 +75,6 @@ def built(words: str) -> tuple[nn.Module, nn.Module, str]:
     return reference, fast, take_fast_path(fast)
 
 
-def reviews(max_len: int = 9) -> Tensor:
-    """Padded ones among them, the first of padding alone: (5, max_len)."""
-    ids = torch.randint(1, 30, (5, max_len), generator=torch.Generator().manual_seed(0))
-    ids[0], ids[1, :4] = 0, 0
-    return ids
-
-
 @pytest.mark.parametrize(("path", "words"), ALL)
 def test_logits_and_gradients_are_those_of_the_reference(path: str, words: str) -> None:
     if words == "model=tfidf":
@@ -90,7 +83,7 @@ def test_logits_and_gradients_are_those_of_the_reference(path: str, words: str) 
     reference, fast, taken = built(words)
     assert taken == path
     assert fast.state_dict().keys() == reference.state_dict().keys()
-    ids = reviews(30 if "data.max_len=30" in words else 9)
+    ids = padded_reviews(30 if "data.max_len=30" in words else 9)
     for model in (reference, fast):
         torch.manual_seed(0)  # dropout draws alike
         model.double()(ids).square().sum().backward()
@@ -118,7 +111,7 @@ HEADS = ["model.heads=3 model.d_head=1", "model.heads=1 model.d_head=2"]
 def test_dropout_draws_alike_for_heads_of_any_width(words: str, heads: str) -> None:
     reference, fast, taken = built(f"{heads} {words} model.dropout=0.5 model.d_model=4")
     assert taken != "reference"
-    ids = reviews(30 if "data.max_len=30" in words else 9)
+    ids = padded_reviews(30 if "data.max_len=30" in words else 9)
     logits = []
     for model in (reference, fast):
         torch.manual_seed(0)
@@ -207,7 +200,7 @@ def test_what_has_another_forward_is_not_replaced(own: type[nn.Module], words: s
             if type(module) is own.__base__:
                 module.__class__ = own
     take_fast_path(models[1])
-    ids = reviews(30 if "data.max_len=30" in words else 9)
+    ids = padded_reviews(30 if "data.max_len=30" in words else 9)
     torch.testing.assert_close(models[1](ids), models[0](ids))
 
 
@@ -217,7 +210,7 @@ def test_another_window_is_no_window() -> None:
     for model in models:
         model.pattern = OwnWindow(radius=2)
     assert take_fast_path(models[1]) == "pooled"
-    torch.testing.assert_close(models[1](reviews(30)), models[0](reviews(30)))
+    torch.testing.assert_close(models[1](padded_reviews(30)), models[0](padded_reviews(30)))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pathlib import Path
 import forked
 import pytest
 from forked import PROGRAM
-from test_loop import figures
+from samples import outcomes, without_clock
 
 from attnexp.runs import checkpoint, predictions, store
 from attnexp.runs.arrays import WEIGHTS
@@ -54,7 +54,7 @@ def outcome(folder: Path) -> tuple[object, ...]:
     (file,) = folder.rglob(store.RESULT)
     result = store.load(file.parent)
     kept = [(file.parent / name).read_bytes() for name in (WEIGHTS, predictions.FILE)]
-    return figures(result.epochs), result.test, kept
+    return without_clock(result.epochs), result.test, kept
 
 
 def after(
@@ -234,15 +234,6 @@ def sweep(folder: Path, words: list[str]) -> subprocess.Popen[str]:
         [PROGRAM, *SWEEP, *words, f"out={folder}"], text=True, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
-
-
-def outcomes(folder: Path) -> dict[str, object]:
-    """Figures by run."""
-    found = dict[str, object]()
-    for file in folder.rglob(store.RESULT):
-        result = store.load(file.parent)
-        found[file.parent.name] = figures(result.epochs), result.test
-    return found
 
 
 def rows(folder: Path) -> int:

@@ -1,49 +1,19 @@
 """Pictures: coloured by the page, safe inside it, the same every time."""
 
-import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from samples import but, only, result
+from samples import blog, made, only, renamed
 
 from attnexp.analysis.summary import Variant
 from attnexp.report import cells, figures
-from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired, paired
 
 Draw = Callable[[str], str]
-
-
-def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.84) -> Run:
-    """A run with figures that depend on label and seed."""
-    chance = random.Random(f"{label}{seed}")
-    run = result(label, seed, [level] * epochs, *words)
-    rows = [
-        replace(
-            row,
-            train_loss=0.5 / row.epoch,
-            val_loss=0.3 + 0.1 * row.epoch + chance.gauss(0, 0.01),
-            val_accuracy=round(level - 0.01 * row.epoch + chance.gauss(0, 0.001), 4),
-        )
-        for row in run.result.epochs
-    ]
-    return but(run, epochs=rows)
-
-
-def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list[Run]:
-    """K's comparison where nothing else is asked for."""
-    runs = []
-    for seed in range(seeds):
-        runs.append(made("no_pe", seed, *words))
-        for order, label in enumerate(others, start=1):
-            level = 0.84 + 0.004 * order
-            runs.append(made(label, seed, "position=sinusoidal", *words, level=level))
-    return runs
 
 
 def variants(*words: str) -> list[Variant]:
@@ -95,10 +65,6 @@ def test_a_picture_is_the_pages_own(kind: str) -> None:
         assert len(set(ids)) == len(ids)
         assert all(i.startswith(f"{name}-") for i in ids)
         assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg)) <= set(ids)
-
-
-def renamed(runs: list[Run], label: str) -> list[Run]:
-    return [replace(run, label=label.format(run.label)) for run in runs]
 
 
 def test_text_is_text_and_labels_cannot_break_out() -> None:

@@ -14,10 +14,9 @@ from random import Random
 from typing import Any
 
 import pytest
-import test_tables
 import torch
 from conftest import Command
-from test_sources import write_archive, write_folder, write_parquet
+from samples import each, write_archive, write_csv, write_folder, write_jsonl, write_parquet
 from typer.testing import CliRunner
 
 from attnexp.base.errors import UserError
@@ -192,26 +191,16 @@ def mutate_a_file(home: Path, random: Random) -> None:
     rewrite(random.choice(sorted(path for path in home.rglob("*") if path.is_file())), random)
 
 
-def write_tables(form: str) -> Callable[[Path], Path]:
-    """A train and a test file of one's own."""
-
-    def write(home: Path) -> Path:
-        test_tables.FORMATS[form](home)
-        return home
-
-    return write
-
-
 Mutate = Callable[[Path, Random], None]
 FORMATS: dict[str, tuple[int, Callable[[Path], Path], Mutate]] = {
     "tar.gz": (150, lambda tmp: write_archive(tmp / "a.tar.gz"), rewrite),
     "tar in a gzip": (250, lambda tmp: write_archive(tmp / "a.tar.gz"), mutate_inside_gzip),
     "folder": (150, write_folder, mutate_a_file),
     "parquet": (150, lambda tmp: write_parquet(tmp / "imdb"), mutate_a_file),
-    "csv": (250, write_tables("csv"), mutate_a_file),
-    "jsonl": (250, write_tables("jsonl"), mutate_a_file),
-    "jsonl.gz": (150, write_tables("jsonl.gz"), mutate_a_file),
-    "csv.zst": (150, write_tables("csv.zst"), mutate_a_file),
+    "csv": (250, each("{}.csv", write_csv), mutate_a_file),
+    "jsonl": (250, each("{}.jsonl", write_jsonl), mutate_a_file),
+    "jsonl.gz": (150, each("{}.jsonl.gz", write_jsonl), mutate_a_file),
+    "csv.zst": (150, each("{}.csv.zst", write_csv), mutate_a_file),
 }
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,19 +13,16 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-import torch
-from test_figures import blog, made, renamed
+from samples import CONTRAST_WORDS, Parsed, blog, contrast_ratio, made, page, renamed, stored
 
 from attnexp.analysis.comparison import Comparison, compare
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.data import contrast
 from attnexp.inspect import insight
-from attnexp.model.classifier import build_model
 from attnexp.report import formats, html, inside, tables
 from attnexp.runs import store
-from attnexp.runs.arrays import WEIGHTS, save_weights
+from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
 
@@ -38,56 +34,6 @@ THEMES: tuple[Theme, ...] = ("light", "dark")
 
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$ {}'
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made {}"
-WORDS = ["the", "was", "but", "and", *contrast.ASPECTS, *contrast.PRAISE, *contrast.BLAME]
-
-
-class Parsed(HTMLParser):
-    """Attributes and text of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.tags: list[str] = []
-        self.parts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in ("strong", "span", "b"):
-            self.parts.append(" ")
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1] != "style":
-            self.parts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.parts).split())
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, key, value in self.attributes if key == name]
-
-
-def page(found: list[Run], *chosen: Run, sentence: str = insight.SENTENCE) -> str:
-    return html.page(found, compare(found), chosen=chosen, sentence=sentence)
-
-
-def stored(folder: Path, *words: str, words_of_it: list[str] = WORDS) -> Run:
-    """A run with a folder: weights as they are at the start, and the words of the corpus."""
-    config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
-    model = build_model(config)
-    if config.position.name == "learned":
-        assert isinstance(model.position, torch.nn.Module)
-        with torch.no_grad():
-            model.position.weight.normal_()  # type: ignore[operator]
-    folder.mkdir(exist_ok=True)
-    save_weights(folder, model.state_dict())
-    store.save_vocabulary(folder, words_of_it)
-    run = made("a", 0)
-    result = replace(run.result, config=to_dict(config), files=store.digests(folder))
-    return replace(run, path=folder, result=result)
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +137,6 @@ def test_every_picture_has_words(full: str) -> None:
     assert any("pe from" in label for label in labels)
 
 
-def test_the_same_runs_give_the_same_page(everything: list[Run], full: str) -> None:
-    assert page(everything) == full
-
-
 def test_downloads_hold_all_of_the_data(everything: list[Run], full: str) -> None:
     held = {}
     links = Parsed(full).attributes
@@ -293,18 +235,6 @@ def test_text_has_contrast_in_both_themes() -> None:
                 assert contrast_ratio(colour[name], colour[ground]) >= 4.5, (name, ground)
         for i in range(5):
             assert contrast_ratio(colour[f"s{i}"], colour["paper"]) >= 4.5
-
-
-def contrast_ratio(one: str, other: str) -> float:
-    """WCAG 2.1."""
-    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 # The inside of a model
@@ -416,7 +346,7 @@ def test_nobody_elses_code_is_shown_unasked() -> None:
 
 
 def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
-    known = [word for word in WORDS if word not in ("superb", "was")]
+    known = [word for word in CONTRAST_WORDS if word not in ("superb", "was")]
     run = stored(tmp_path, words_of_it=known)
     reading = insight.look(run).reading
     assert reading is not None
@@ -467,23 +397,10 @@ def test_the_page_in_a_browser(browser: "Browser", full: str, theme: Theme, tmp_
     ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = sum(map(int, re.findall(r"\d+", ground)[:3])) / 3
     assert (brightness > 128) is (theme == "light")
+    with tab.expect_download() as waiting:
+        tab.click("a[download='comparison.json']")
+    assert waiting.value.suggested_filename == "comparison.json"
     assert {url for url in asked if not url.startswith("data:")} == {file.as_uri()}
     assert complaints == []
     assert tab.title() != "taken"
-    tab.close()
-
-
-def test_downloads_in_a_browser(browser: "Browser", trained: list[Run], tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    comparisons = compare(trained)
-    html.write(file, trained, comparisons)
-    tab = browser.new_page(accept_downloads=True)
-    tab.goto(file.as_uri())
-    held: dict[str, str] = {}
-    for name in ("comparison.json", "runs.json", "figures.csv"):
-        with tab.expect_download() as waiting:
-            tab.click(f"a[download='{name}']")
-        assert waiting.value.suggested_filename == name
-        held[name] = Path(waiting.value.path()).read_text("utf-8")
-    check_downloads(held, trained, comparisons)
     tab.close()

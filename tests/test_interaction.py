@@ -3,19 +3,17 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Command, Refused
-from samples import only, printed, result
+from samples import CROSSED, MORE, crossed_runs, only, printed
 
 from attnexp.analysis.comparison import compare
 from attnexp.base.errors import UserError
 from attnexp.report import formats, html
 from attnexp.runs import manifest
-from attnexp.runs.manifest import Entry, Manifest
-from attnexp.runs.result import Run
+from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import Verdict
 from attnexp.sweeps.plan import plan
 
@@ -24,36 +22,10 @@ factors:
   position: {none: [position=none], pe: [position=sinusoidal]}
   scale: {scaled: [], unscaled: [model.score.scale=false]}
 """
-LABELS = ("none_scaled", "none_unscaled", "pe_scaled", "pe_unscaled")
-MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
-"""By seed, what PE gives more without scaling."""
-
-
-def stored(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
-    """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
-    levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
-              for label in LABELS}  # fmt: skip
-    found = []
-    for seed, extra in enumerate(more):
-        chance = 0.001 * seed
-        accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
-                    "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
-        for label in LABELS:
-            words = ["position=sinusoidal"] * ("pe" in label) + ["model.score.scale=false"] * (
-                "_un" in label
-            )
-            run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
-            if label != without:
-                found.append(replace(run, studies=(folder,)))
-    planned = [Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
-               for run in found]  # fmt: skip
-    made = Manifest(variants=levels, commands=["attnexp sweep"], runs=planned)
-    manifest.record(folder, made)
-    return found
 
 
 def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> None:
-    (interaction,) = only(stored(tmp_path, more=MORE)).interactions
+    (interaction,) = only(crossed_runs(tmp_path, more=MORE)).interactions
     assert interaction.levels == {"position": "pe", "scale": "unscaled"}
     assert interaction.baselines == {"position": "none", "scale": "scaled"}
     assert interaction.variants == ["pe_unscaled", "none_unscaled", "pe_scaled", "none_scaled"]
@@ -61,7 +33,7 @@ def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> N
     assert [*found.metrics["accuracy"].by_seed.values()] == pytest.approx(MORE)
     assert found.metrics["accuracy"].p == 2 / 2**6
     assert found.judgements["accuracy"].verdict is Verdict.helps
-    less = only(stored(tmp_path, more=[-extra for extra in MORE])).interactions[0]
+    less = only(crossed_runs(tmp_path, more=[-extra for extra in MORE])).interactions[0]
     assert less.points["final"].judgements["accuracy"].verdict is Verdict.hurts
 
 
@@ -78,7 +50,7 @@ def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> N
 def test_one_sentence_says_it_in_every_format_for_people(
     tmp_path: Path, more: list[float], said: str
 ) -> None:
-    found = stored(tmp_path, more=more)
+    found = crossed_runs(tmp_path, more=more)
     comparisons = compare(found)
     pages = (printed(found), formats.markdown(comparisons), formats.latex(comparisons))
     for text in pages:
@@ -89,7 +61,7 @@ def test_one_sentence_says_it_in_every_format_for_people(
 
 
 def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
-    found = stored(tmp_path, more=MORE)
+    found = crossed_runs(tmp_path, more=MORE)
     comparisons = compare(found)
     title = "(pe_unscaled − none_unscaled) − (pe_scaled − none_scaled)"
     terminal = printed(found)
@@ -115,9 +87,9 @@ def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
 
 
 def test_runs_that_miss_a_variant_or_a_seed_or_lie_elsewhere_have_none(tmp_path: Path) -> None:
-    for label in LABELS:
-        assert only(stored(tmp_path, more=MORE, without=label)).interactions == []
-    found = stored(tmp_path, more=MORE)
+    for label in CROSSED:
+        assert only(crossed_runs(tmp_path, more=MORE, without=label)).interactions == []
+    found = crossed_runs(tmp_path, more=MORE)
     apart = [run for run in found if (run.label == "pe_scaled") == (run.result.seed < 3)]
     assert only(apart).interactions == []
     (tmp_path / manifest.FILE).unlink()
@@ -145,7 +117,7 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
     path = tmp_path / "mine.yaml"
     path.write_text(STUDY)
     planned = plan([f"study={path}", "data=contrast"])
-    assert [job.label for job in planned.jobs] == [*LABELS]
+    assert [job.label for job in planned.jobs] == [*CROSSED]
     assert [(job.config.position.name, job.config.model.score.scale) for job in planned.jobs] == [
         ("none", True), ("none", False), ("sinusoidal", True), ("sinusoidal", False),
     ]  # fmt: skip
@@ -162,29 +134,6 @@ def test_a_third_axis_is_told_to_show_no_interaction(
     plan([*words, "model.heads=4,8"])
     told = "mine: with axes besides its two factors, no interaction is shown."
     assert told in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("factors: [a, b]", "got factors: \\['a', 'b'\\]"),
-        ("factors: {a: {x: [], y: []}}", "two crossed factors.*got factors: "),
-        ("factors: {a: {x: [], y: []}, b: {x: [], y: []}, c: {x: [], y: []}}", "two crossed"),
-        ("factors: {a: {x: [], y: []}, b: {x: []}}", "factor b needs two levels or more"),
-        ("factors: {a: {x: [], y: []}, b: [x, y]}", "factor b needs two levels or more"),
-        ("factors: {a: {x: [], y: model.heads=4}, b: {x: [], y: []}}", "'model.heads=4' is no li"),
-        ("factors: {a: {x: [], x_y: []}, b: {z: [], y_z: []}}", "two pairs.* are named x_y_z"),
-        ("baseline: x\nfactors: {a: {x: [], y: []}, b: {x: [], y: []}}", "got baseline, factors"),
-        ("baseline: [x]\nvariants: {x: []}", "is not among the variants"),
-        ("baseline: x\nvariants: [x]", "got variants: \\['x'\\]"),
-        ("baseline: x", "two crossed factors.*got baseline"),
-    ],
-)
-def test_wrong_shapes_are_told(tmp_path: Path, text: str, told: str) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=told):
-        plan([f"study={path}"])
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "other": 2}'])

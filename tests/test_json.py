@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from test_damage import attnexp
-from test_figures import blog
-from test_interaction import MORE, stored
-from test_judge import answers, write
+from samples import MORE, answers, blog, crossed_runs, exit_code, write_table
 
 from attnexp.analysis.comparison import Declared, compare
 from attnexp.config.compose import compose
@@ -72,7 +69,7 @@ def documented(document: Any, heading: str) -> None:
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> Any:
     capsys.readouterr()
-    assert attnexp(*words, "--json") == 0
+    assert exit_code(*words, "--json") == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -100,13 +97,13 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
-        (["judge", write(tmp_path / "answers.csv", answers())], COMPARED),
+        (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)
 
 
 def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
-    (crossed,) = compare(stored(tmp_path, more=MORE))
+    (crossed,) = compare(crossed_runs(tmp_path, more=MORE))
     (held,) = compare(blog())
     assert crossed.interactions
     assert held.agreement

@@ -1,7 +1,6 @@
 """Results of other trainers: the same figures and verdicts as for runs of our own."""
 
 import base64
-import csv
 import json
 import os
 import re
@@ -11,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import Command, Json, Refused
-from samples import only, result
-from test_html import Parsed
+from samples import Parsed, answers, only, result, write_table
 
 from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.other_results import RESULT, judge_results, read_results
@@ -34,16 +32,8 @@ def rows(accuracies: dict[str, list[float]] = ACCURACIES) -> list[dict[str, Any]
     ]
 
 
-def write(path: Path, found: list[dict[str, Any]]) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0])
-        writer.writeheader()
-        writer.writerows(found)
-    return path
-
-
 def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.csv", rows())
+    file = write_table(tmp_path / "a.csv", rows())
     judged = judge_results(read_results(file, ["accuracy"]))
     runs = [
         result(label, seed, [value], "model.heads=4" if label == "none" else "model.heads=2")
@@ -70,7 +60,7 @@ def accuracies(results: Results, variant: str) -> dict[str, float]:
 
 
 def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
-    expected = contents(read_results(write(tmp_path / "a.csv", rows())))
+    expected = contents(read_results(write_table(tmp_path / "a.csv", rows())))
     frame = pd.DataFrame(rows())
     frame.to_csv(tmp_path / "b.csv", sep=";", index=False)
     frame.to_csv(tmp_path / "b.tsv.gz", sep="\t", index=False)
@@ -84,7 +74,7 @@ def test_every_kind_of_table_is_read_as_csv_is(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read(tmp_path: Path) -> None:
-    expected = contents(read_results(write(tmp_path / "a.csv", rows())))
+    expected = contents(read_results(write_table(tmp_path / "a.csv", rows())))
     there, here = os.pipe()
     os.write(here, (tmp_path / "a.csv").read_bytes())
     os.close(here)
@@ -92,19 +82,9 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
     os.close(there)
 
 
-def answers() -> list[dict[str, Any]]:
-    """A row for each of 10 examples: `pe` has one more right than `none` in every seed but one."""
-    return [
-        {"variant": label, "seed": seed, "example": f"e{i}", "correct": int(i < num_right)}
-        for label, by_seed in {"none": [4] * 7, "pe": [5] * 6 + [10]}.items()
-        for seed, num_right in enumerate(by_seed)
-        for i in range(10)
-    ]
-
-
 def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -> None:
     found = answers()
-    file = write(tmp_path / "answers.csv", found)
+    file = write_table(tmp_path / "answers.csv", found)
     results = read_results(file)
     assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
     by_seed = judge_results(results).differences["pe"][RESULT].mcnemar
@@ -114,14 +94,14 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
     assert "McNemar p < 0.05 in 1 of 7 seeds" in " ".join(said.split())
     told = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
             for one in found]  # fmt: skip
-    assert contents(read_results(write(file, told))) == contents(results)
+    assert contents(read_results(write_table(file, told))) == contents(results)
     assert contents(read_results(pd.DataFrame(told))) == contents(results)
 
 
 def test_a_page_has_every_verdict_cell_and_figure(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    words = ["judge", str(write(tmp_path / "<b>.csv", rows())), "--lower", "loss"]
+    words = ["judge", str(write_table(tmp_path / "<b>.csv", rows())), "--lower", "loss"]
     words += ["--margin", "loss=0.01"]
     done = attnexp(*words, "--html", "page.html")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Page: page.html\n")
@@ -144,7 +124,7 @@ def test_a_page_has_every_verdict_cell_and_figure(
 
 
 def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:
-    results = read_results(write(tmp_path / "a.csv", rows()))
+    results = read_results(write_table(tmp_path / "a.csv", rows()))
     said: dict[str, Any] = {"lower": ["loss"], "margins": ["loss=0.0025"]}
     judged = judge_results(results, **said)
     for label in ("pe", "rotary"):
@@ -171,18 +151,18 @@ def test_a_metric_of_any_scale_gets_the_same_verdicts(tmp_path: Path) -> None:
     for scale in (100, 1e6):
         scaled = [row | {"accuracy": scale * row["accuracy"]} for row in rows()]
         judged = judge_results(
-            read_results(write(tmp_path / "a.csv", scaled), ["accuracy"]),
+            read_results(write_table(tmp_path / "a.csv", scaled), ["accuracy"]),
             higher=["accuracy"],
             margins=[str(0.0025 * scale)],
         )
-        shares = judge_results(read_results(write(tmp_path / "a.csv", rows()), ["accuracy"]))
+        shares = judge_results(read_results(write_table(tmp_path / "a.csv", rows()), ["accuracy"]))
         assert verdicts(judged) == verdicts(shares)
 
 
 def test_the_command_prints_tables_of_80_columns_and_one_document(
     attnexp: Command, attnexp_json: Json, tmp_path: Path
 ) -> None:
-    write(tmp_path / "results.csv", rows())
+    write_table(tmp_path / "results.csv", rows())
     words = ["judge", "results.csv", "--lower", "loss", "--margin", "loss=0.01"]
     done = attnexp(*words)
     assert done.returncode == 0, done.stderr
@@ -203,7 +183,7 @@ def test_until_decided_exits_with_0_or_says_what_to_run_next(
     until = ("--metric", "accuracy", "--until", "decided")
 
     def asked(*found: dict[str, Any]) -> tuple[int, str]:
-        done = attnexp("judge", str(write(tmp_path / "a.csv", [*found])), *until)
+        done = attnexp("judge", str(write_table(tmp_path / "a.csv", [*found])), *until)
         assert "95 % interval, anytime" in done.stdout
         return done.returncode, done.stderr.splitlines()[-1]
 
@@ -217,7 +197,7 @@ def test_until_decided_exits_with_0_or_says_what_to_run_next(
     assert asked(*rows()) == (1, "Next: seed 7 of none, pe and rotary.")
     assert asked(*rows(longer)) == (1, "Next: seed 14 of none and rotary.")
     assert "Choose it before the first run: --metric accuracy" in refused(
-        "judge", str(write(tmp_path / "a.csv", rows())), "--lower", "loss", "--margin",
+        "judge", str(write_table(tmp_path / "a.csv", rows())), "--lower", "loss", "--margin",
         "loss=0.01", "--until", "decided",
     )  # fmt: skip
 
@@ -243,7 +223,7 @@ def test_which_way_is_better_is_asked_unless_the_name_says_it(metric: str, is_kn
 def test_classes_may_be_written_as_any_number(tmp_path: Path) -> None:
     """A column of pandas with a gap anywhere turns 1 into 1.0."""
     found = [{"prediction": one.pop("correct"), "label": 1.0, **one} for one in answers()]
-    results = read_results(write(tmp_path / "answers.csv", found))
+    results = read_results(write_table(tmp_path / "answers.csv", found))
     assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
     assert contents(read_results(pd.DataFrame(found))) == contents(results)
 

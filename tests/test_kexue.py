@@ -3,12 +3,11 @@
 import csv
 import io
 import json
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import but, only, printed, result
+from samples import SD, K, blog_like_k, like_k, only, printed, result
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
@@ -17,32 +16,7 @@ from attnexp.config.study import load_study
 from attnexp.report import formats, html
 from attnexp.runs.result import Run
 
-K = ("model.score.scale=false", "train.eps=1e-8")
 PE = "position=sinusoidal"
-SD = 0.002
-
-
-def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int = 5) -> Run:
-    """A run whose figures are K's but for chance; its train losses may be moved."""
-    run = result(label, seed, [0.8] * epochs, *words)
-    k = published.epochs_for(run.result)
-    assert k is not None
-    chance = random.Random(f"{label}{seed}")
-    rows = []
-    for row, figures in zip(run.result.epochs, k, strict=False):
-        ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
-        ours["train_loss"] += moved
-        rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
-    return but(run, epochs=rows)
-
-
-def blog(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
-    variants = (("no_pe", words), ("pe", (PE, *words)))
-    return [
-        like_k(label, seed, *own, moved=moved)
-        for seed in range(num_seeds)
-        for label, own in variants
-    ]
 
 
 def counted(found: list[Run]) -> dict[tuple[str, ...], PublishedComparison]:
@@ -50,7 +24,7 @@ def counted(found: list[Run]) -> dict[tuple[str, ...], PublishedComparison]:
 
 
 def test_ks_run_is_one_more_of_seeds_that_are_like_it() -> None:
-    counts = counted(blog(10, *K))
+    counts = counted(blog_like_k(10, *K))
     assert [*counts] == [("no_pe",), ("pe",), ("no_pe", "pe")]
     both = counts["no_pe", "pe"]
     assert (both.n, both.num_values, both.inside) == (10, 40, 40)
@@ -61,14 +35,14 @@ def test_ks_run_is_one_more_of_seeds_that_are_like_it() -> None:
 
 def test_figures_that_are_elsewhere_are_outside_and_the_furthest_is_named() -> None:
     """Train losses 20 sd too high: K's ten are outside, far below, and nothing else is."""
-    both = counted(blog(10, *K, moved=20 * SD))["no_pe", "pe"]
+    both = counted(blog_like_k(10, *K, moved=20 * SD))["no_pe", "pe"]
     assert both.inside == 30
     assert both.furthest < -10
     assert both.furthest_value[2] == "train_loss"
 
 
 def test_our_own_runs_are_held_against_the_others_with_both_variants_of_a_seed() -> None:
-    found = blog(6, *K)
+    found = blog_like_k(6, *K)
     counts = counted(found)
     own = counts["no_pe", "pe"].own
     assert [*own] == ["0", "1", "2", "3", "4", "5"]
@@ -80,13 +54,13 @@ def test_our_own_runs_are_held_against_the_others_with_both_variants_of_a_seed()
         for run in found
     ]  # fmt: skip
     assert counted(strange)["no_pe", "pe"].own["5"] <= own["5"] - 5
-    assert counted(blog(3, *K))["no_pe", "pe"].own == {}
+    assert counted(blog_like_k(3, *K))["no_pe", "pe"].own == {}
 
 
 def test_two_seeds_are_too_few() -> None:
-    assert only(blog(2, *K)).agreement == []
-    assert "prediction interval" not in printed(blog(2, *K))
-    assert "K: the published run, one seed" in printed(blog(2, *K))
+    assert only(blog_like_k(2, *K)).agreement == []
+    assert "prediction interval" not in printed(blog_like_k(2, *K))
+    assert "K: the published run, one seed" in printed(blog_like_k(2, *K))
 
 
 def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
@@ -144,7 +118,7 @@ def test_shorter_and_longer_runs_are_held_for_the_epochs_that_both_have() -> Non
 
 
 def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
-    found = blog(4, *K, moved=20 * SD)
+    found = blog_like_k(4, *K, moved=20 * SD)
     comparisons = compare(found)
     first = comparisons[0].variants[0]
     outside = first.agreement[1]["train_loss"]

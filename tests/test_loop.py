@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from samples import SMALL_RUN, examples, shuffle, without_clock
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
 
@@ -26,27 +26,12 @@ from attnexp.training.optimizer import make_optimizer, make_scheduler
 
 Float = NDArray[np.float64]
 
-SMALL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
-model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu
-train.measure_train=true""".split()
-
-
-def examples(n: int, *, seed: int = 0, max_len: int = 6) -> Examples:
-    """Random reviews whose label a bag of words can tell: is the mean id above the middle?"""
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(3, 20, (n, max_len), generator=generator, dtype=torch.int32)
-    return Examples(ids, (ids.float().mean(1) > 11).float())
-
 
 def numbered(n: int) -> Examples:
     """Reviews of one token each, which is their number; the label alternates."""
     return Examples(
         torch.arange(n, dtype=torch.int32)[:, None], (torch.arange(n) % 2).to(torch.float32)
     )
-
-
-def shuffle(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(named_seed(seed, "order"))
 
 
 def fit(
@@ -57,19 +42,11 @@ def fit(
 
 
 def train(*words: str, n: int = 37) -> list[EpochRow]:
-    config = compose([*SMALL, *words])
+    config = compose([*SMALL_RUN, *words])
     torch.manual_seed(named_seed(config.seed, "dropout"))
     model = build_classifier(config)
     data = examples(n), examples(19, seed=1)
     return [row for row, _ in fit(model, *data, config.train, shuffle(config.seed))]
-
-
-def figures(rows: list[EpochRow]) -> list[dict[str, Any]]:
-    """All but the clock."""
-    return [
-        {k: v for k, v in asdict(row).items() if k not in ("seconds", "examples_per_second")}
-        for row in rows
-    ]
 
 
 class Stub(nn.Module):
@@ -97,17 +74,6 @@ def fit_stub(stub: Stub, data: Examples, **settings: Any) -> Iterator[EpochRow]:
     return (row for row, _ in rows)
 
 
-@pytest.mark.parametrize("words", [[], ["position=sinusoidal"], ["train.precision=bf16"]])
-def test_the_same_seed_gives_the_same_losses_to_the_bit(words: list[str]) -> None:
-    one, other = train(*words), train(*words)
-    assert figures(one) == figures(other)
-    assert one[0].train_loss != one[1].train_loss
-
-
-def test_another_seed_gives_other_losses() -> None:
-    assert figures(train("seed=0")) != figures(train("seed=1"))
-
-
 def test_variants_that_share_a_seed_see_the_same_batches() -> None:
     """However many random numbers a variant draws for itself."""
     seen = []
@@ -115,7 +81,7 @@ def test_variants_that_share_a_seed_see_the_same_batches() -> None:
         ["model.dropout=0.0"],
         ["model.dropout=0.9", "position=sinusoidal", "model.layers=3"],
     ):
-        config = compose([*SMALL, *words])
+        config = compose([*SMALL_RUN, *words])
         model, batches = build_classifier(config), list[Tensor]()
 
         def keep(module: nn.Module, given: tuple[Tensor], to: list[Tensor] = batches) -> None:
@@ -164,13 +130,6 @@ def test_validation_is_of_the_validation_set() -> None:
     assert (row.val_accuracy, row.train_accuracy, row.train_accuracy_after) == (1 / 8, 1 / 2, 1 / 2)
 
 
-def test_train_is_measured_again_only_when_asked() -> None:
-    stub = Stub(lambda _, ids: right(ids))
-    (row,) = fit_stub(stub, numbered(10), epochs=1)
-    assert row.train_accuracy_after is None
-    assert row.train_loss_after is None
-
-
 @pytest.mark.parametrize("n", [1, 32, 33, 70])
 def test_evaluate_is_the_mean_over_examples_whatever_the_batches(n: int) -> None:
     generator = torch.Generator().manual_seed(n)
@@ -189,7 +148,7 @@ def test_evaluate_is_the_mean_over_examples_whatever_the_batches(n: int) -> None
 
 
 def test_evaluate_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
-    model = build_classifier(compose([*SMALL, "model.dropout=0.9"]))
+    model = build_classifier(compose([*SMALL_RUN, "model.dropout=0.9"]))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     data = examples(40)
     model.train()
@@ -293,8 +252,9 @@ def test_a_last_step_that_breaks_the_weights_fails_the_run_too() -> None:
 
 
 def test_bf16_computes_in_bf16_and_stays_near_fp32() -> None:
-    """Losses within 0.01 after two epochs; the weights stay fp32."""
+    """Losses within 0.01 after two epochs, and the same every time."""
     full, half = train(), train("train.precision=bf16")
+    assert without_clock(train("train.precision=bf16")) == without_clock(half)
     for one, other in zip(full, half, strict=True):
         assert other.train_loss != one.train_loss
         assert other.train_loss == pytest.approx(one.train_loss, abs=0.01)
@@ -302,7 +262,7 @@ def test_bf16_computes_in_bf16_and_stays_near_fp32() -> None:
 
 
 def test_a_model_trained_in_bf16_keeps_its_weights_in_fp32() -> None:
-    config = compose([*SMALL, "train.precision=bf16"])
+    config = compose([*SMALL_RUN, "train.precision=bf16"])
     model, dtypes = build_classifier(config), set[torch.dtype]()
     model.layers[0].register_forward_hook(lambda *given: dtypes.add(given[-1].dtype))
     list(fit(model, examples(8), examples(8), config.train, shuffle()))
@@ -401,12 +361,6 @@ def test_adam_keeps_moving_words_that_a_batch_does_not_hold() -> None:
         places.append(model.score.weight.detach()[:, 0].clone())
     moved = [(places[i + 1] - places[i]).abs() > 0.01 for i in range(2)]
     assert [row.nonzero().flatten().tolist() for row in moved] == [[4, 5], [4, 5]]
-
-
-@pytest.mark.parametrize("optimizer", Optimizer)
-def test_every_optimizer_learns(optimizer: Optimizer) -> None:
-    first, *_, last = train(f"train.optimizer={optimizer}", "train.epochs=8", "train.lr=0.03")
-    assert last.train_loss < first.train_loss - 0.1
 
 
 def test_adamw_decays_weights_and_adam_does_not() -> None:

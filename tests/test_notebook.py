@@ -19,9 +19,6 @@ import builtins
 class ZMQInteractiveShell: ...
 builtins.get_ipython = ZMQInteractiveShell
 """
-SHOW = """
-assert table._repr_html_().startswith("<pre>") and "epoch" in frame
-"""
 
 
 @pytest.mark.slow

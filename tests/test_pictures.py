@@ -6,9 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import Command, Refused
-from samples import only
-from test_figures import blog, made
-from test_html import contrast_ratio
+from samples import blog, contrast_ratio, made, only
 
 from attnexp.base.errors import UserError
 from attnexp.report import canvas, pictures

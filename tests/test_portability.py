@@ -12,20 +12,23 @@ del signal.pthread_sigmask, os.sysconf
 load = ctypes.CDLL
 ctypes.CDLL = lambda name, *more: load(name, *more) if name else object()  # no mallopt
 torch.backends.mkldnn = type(sys)("mkldnn")  # no matmul
-sys.argv = ["attnexp", *sys.argv[1:]]
 from attnexp.cli import main
-main()
+for line in sys.argv[1:]:
+    sys.argv = ["attnexp", *line.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, line
 """
 
 
 def test_training_sweeping_and_reporting_need_none_of_them(tmp_path: Path) -> None:
-    smoke = ["experiment=smoke", "out=made"]
-    for words in (
-        ["train", *smoke],
-        ["sweep", *smoke, "seed=0,1", "executor.workers=1"],
-        ["report", "made/runs"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", LACKING, *words], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+    lines = [
+        "train experiment=smoke out=made",
+        "sweep experiment=smoke out=made seed=0,1 executor.workers=1",
+        "report made/runs",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", LACKING, *lines], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import Command, Json, Refused
 from forked import PROGRAM
-from test_html import stored
+from samples import stored
 
 from attnexp.data import contrast
 from attnexp.inspect import insight

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from conftest import Command
-from pyarrow import parquet
+from samples import write_reviews
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
@@ -21,18 +20,6 @@ from attnexp.data.sources import find
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
-
-
-def labels(texts: list[str]) -> list[int]:
-    return [i % 2 for i in range(len(texts))]
-
-
-def write(home: Path, train: list[str] = TRAIN, test: list[str] = TEST) -> DataConfig:
-    home.mkdir(exist_ok=True)
-    for split, texts in (("train", train), ("test", test)):
-        table = pa.table({"text": texts, "label": labels(texts)})
-        parquet.write_table(table, home / f"{split}-0.parquet")
-    return DataConfig(name=DataName.files, path=str(home))
 
 
 def archive(path: Path, names: list[str], text: Callable[[str], str] = str) -> Path:
@@ -82,15 +69,15 @@ QUESTIONS: dict[str, tuple[list[str], list[str], dict[str, int]]] = {
 @pytest.mark.parametrize("case", QUESTIONS)
 def test_questions_are_counted_and_kept_with_the_cache(tmp_path: Path, case: str) -> None:
     train, test, found = QUESTIONS[case]
-    config = write(tmp_path / "reviews", train, test)
+    config = write_reviews(tmp_path / "reviews", train, test)
     assert load(config).quality == found
     assert load(config).quality == found  # from the cache
 
 
 def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
     marked = ["\ufeffthis", *TRAIN]
-    assert load(write(tmp_path / "a", marked)).fingerprint == (
-        load(write(tmp_path / "b", ["this", *TRAIN])).fingerprint
+    assert load(write_reviews(tmp_path / "a", marked, TEST)).fingerprint == (
+        load(write_reviews(tmp_path / "b", ["this", *TRAIN], TEST)).fingerprint
     )
 
 
@@ -152,23 +139,7 @@ def test_a_damaged_header_is_not_the_end_of_an_archive(tmp_path: Path, damage: s
 def test_reviews_without_any_word_are_refused(
     tmp_path: Path, train: list[str], test: list[str], part: str
 ) -> None:
-    assert part in told(write(tmp_path / "reviews", train, test))
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_reviews_of_one_class_are_refused(tmp_path: Path, split: str) -> None:
-    config = write(tmp_path)
-    table = pa.table({"text": TEST, "label": [1] * len(TEST)})
-    parquet.write_table(table, tmp_path / f"{split}-0.parquet")
-    assert f"{split} in {tmp_path}: every text is labelled positive" in told(config)
-
-
-@pytest.mark.parametrize("column", ["text", "label"])
-def test_two_columns_of_one_name_are_refused(tmp_path: Path, column: str) -> None:
-    config = write(tmp_path)
-    table = pa.table({"text": TEST, "label": labels(TEST)})
-    parquet.write_table(table.append_column(column, table[column]), tmp_path / "test-0.parquet")
-    assert f"more than one column {column}" in told(config)
+    assert part in told(write_reviews(tmp_path / "reviews", train, test))
 
 
 def test_the_embedded_corpus_raises_no_question() -> None:
@@ -177,7 +148,7 @@ def test_the_embedded_corpus_raises_no_question() -> None:
 
 
 def test_questions_are_told_once_and_stored(attnexp: Command, tmp_path: Path) -> None:
-    config = write(tmp_path / "reviews", TRAIN, [*TEST, TRAIN[1]])
+    config = write_reviews(tmp_path / "reviews", TRAIN, [*TEST, TRAIN[1]])
     where = ["data=files", f"data.path={config.path}", "data.max_len=8", "train.epochs=1"]
     line = f"Questions about the data: {quality.TEST_IN_TRAIN}: 1; {quality.BOTH_LABELS}: 1"
     trained = attnexp("train", *where)

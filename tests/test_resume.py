@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import Command
-from forked import PROGRAM
-from test_loop import SMALL, examples, figures, shuffle
+from samples import SMALL_RUN, examples, interrupted, shuffle, without_clock
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
@@ -27,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 def begin(*words: str) -> tuple[State, Examples, Examples, RunConfig]:
-    config = compose([*SMALL, "train.epochs=3", *words])
+    config = compose([*SMALL_RUN, "train.epochs=3", *words])
     torch.manual_seed(named_seed(config.seed, "dropout"))
     data = examples(37)
     state = start(build_model(config), data, config.train, shuffle(config.seed))
@@ -56,7 +54,7 @@ def test_from_any_epoch_training_ends_with_the_same_figures_to_the_bit(
     torch.rand(9)
     state.restore(kept, numbers, CPU)
     found = [row for row, _ in fit(state, data, val, config.train)]
-    assert figures(found) == figures(undisturbed)[epoch:]
+    assert without_clock(found) == without_clock(undisturbed)[epoch:]
     assert all(torch.equal(tensor, weights[name]) for name, tensor in state.tensors(CPU).items())
 
 
@@ -88,7 +86,7 @@ def told(part: Path) -> str:
 
 
 def same(one: RunResult, other: RunResult) -> bool:
-    return (figures(one.epochs), one.test) == (figures(other.epochs), other.test)
+    return (without_clock(one.epochs), one.test) == (without_clock(other.epochs), other.test)
 
 
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
@@ -173,14 +171,11 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
 )
 def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: signal.Signals) -> None:
     words = ["train", "experiment=smoke", "train.epochs=20", "data.limit_train=640"]
-    process = subprocess.Popen([PROGRAM, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("epoch 1/20")
-    process.send_signal(number)
-    rest = process.communicate(timeout=60)[1].splitlines()
-    assert process.returncode == 130
-    assert rest[-1].startswith("Interrupted: the same command goes on from ")
-    where = rest[-1].removeprefix("Interrupted: the same command ").rstrip(".")
+    code, said = interrupted(tmp_path, *words, at="epoch 1/20", number=number)
+    assert code == 130, said
+    *_, last = said.splitlines()
+    assert last.startswith("Interrupted: the same command goes on from ")
+    where = last.removeprefix("Interrupted: the same command ").rstrip(".")
     done = attnexp(*words)
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == where

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from samples import planned
 from samples import result as sample
 
 from attnexp.base.errors import UserError
@@ -137,15 +138,6 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
 
 
 # Studies
-
-
-def planned(*runs: tuple[str, str], command: str = "attnexp sweep") -> manifest.Manifest:
-    """runs: variant and id."""
-    return manifest.Manifest(
-        variants={variant: {} for variant, _ in runs},
-        commands=[command],
-        runs=[manifest.Entry(variant=v, seed="0", run_id=run_id) for v, run_id in runs],
-    )
 
 
 def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from samples import fail_with, finished
 
 from attnexp.base.errors import RunFailed
 from attnexp.config.schema import OnError
@@ -26,15 +27,11 @@ def small(tmp_path: Path, *words: str) -> Sweep:
     return plan([*start, "train.threads=1", *words])
 
 
-def results(entries: list[Entry]) -> list[Run]:
-    return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-
-
 def figures(entries: list[Entry]) -> list[tuple[str, list[float]]]:
     def losses(rows: list[EpochRow]) -> list[float]:
         return [loss for row in rows for loss in (row.train_loss, row.val_loss)]
 
-    return [(run.path.name, losses(run.result.epochs)) for run in results(entries)]
+    return [(run.path.name, losses(run.result.epochs)) for run in finished(entries)]
 
 
 @pytest.fixture
@@ -51,27 +48,13 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def fail_with(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int, lr: float = 1e-3
-) -> None:
-    """Let the run of one seed and learning rate raise."""
-    real = train.train
-
-    def fail(run: OpenRun) -> RunResult:
-        if (run.config.seed, run.config.train.lr) == (seed, lr):
-            raise error
-        return real(run)
-
-    monkeypatch.setattr(train, "train", fail)
-
-
 def test_finished_runs_are_taken_up_and_missing_ones_done(
     tmp_path: Path, trained: list[str]
 ) -> None:
     first = run_sweep(small(tmp_path, "position=none,sinusoidal"))
     second = run_sweep(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))
     assert len(trained) == 4
-    assert results(second)[:2] == results(first)
+    assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
     assert len(list(tmp_path.rglob("result.json"))) == 4
 
@@ -91,7 +74,7 @@ def test_sweeps_and_single_runs_share_what_they_have_in_common(
         (["position=none,sinusoidal"], "position=none"),
         (["study=blog_scaled"], "no_pe"),
     ):
-        run = results(run_sweep(small(tmp_path, *words, "seed=0")))[0]
+        run = finished(run_sweep(small(tmp_path, *words, "seed=0")))[0]
         assert (run.path, run.result, run.label) == (path, result, label)
     assert trained == ["none 0", "sinusoidal 0"]
     assert len(list(tmp_path.rglob("result.json"))) == 2
@@ -103,7 +86,7 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
     study = tmp_path / "mine.yaml"
     study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
     for _ in range(2):  # done, then taken up
-        found = results(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
+        found = finished(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
         assert trained == ["none 0", "none 1"]
         assert [run.label for run in found] == ["a", "twin"] * 2
         assert found[0].path == found[1].path
@@ -116,7 +99,7 @@ def test_one_failed_run_does_not_lose_the_others(
 ) -> None:
     fail_with(monkeypatch, RunFailed("the loss is nan"), seed=1)
     entries = run_sweep(small(tmp_path, "seed=range(3)"), on_error=on_error)
-    assert len(results(entries)) == num_done
+    assert len(finished(entries)) == num_done
     assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
     last = Status.done if on_error is OnError.proceed else Status.waiting
     assert [entry.status for entry in entries] == [Status.done, Status.failed, last]
@@ -205,7 +188,7 @@ def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) ->
     alone = run_sweep(small(tmp_path / "alone", *words))
     together = run_sweep(small(tmp_path / "together", *words, "executor.workers=2"))
     assert figures(together) == figures(alone)
-    assert len(results(together)) == 4
+    assert len(finished(together)) == 4
 
 
 @pytest.mark.slow

@@ -1,14 +1,13 @@
 """Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from samples import composed, put
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
@@ -26,8 +25,6 @@ PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.tr
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """They change a result by rounding alone."""
 
-SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
-NARROW = ["model.heads=2", "model.d_head=4"]
 MODELS = [
     *(f"model={name}" for name in groups()["model"] if "attention" not in name and name != "tfidf"),
     *(f"model={name}" for name in groups()["model"] if "attention" in name),
@@ -42,21 +39,6 @@ MODELS = [
     "model.layers=2 model.pooling=masked_mean mask=none position=alibi",
     "model.layers=2 model.pooling=masked_mean mask=padding position=relative",
 ]
-
-
-@cache
-def composed(words: str) -> RunConfig:
-    """A small config of these words, with few numbers large enough to hide what they do."""
-    numbers = {"window": ["radius=1"], "dilated": ["radius=1"], "restricted": ["radius=1"],
-               "window_padding": ["radius=1"], "block_sparse": ["block=2"]}  # fmt: skip
-    given = words.split()
-    more = [f"mask.{n}" for w in given for n in numbers.get(w.removeprefix("mask="), [])]
-    if "model=fasttext" in given:
-        more.append("model.buckets=16")
-    try:
-        return compose([*SMALL, *NARROW, *more, *given])
-    except UserError:  # without attention
-        return compose([*SMALL, *more, *given])
 
 
 def others(config: RunConfig, key: str) -> Iterator[Any]:
@@ -76,12 +58,6 @@ def others(config: RunConfig, key: str) -> Iterator[Any]:
     else:
         small = 0.01 if kind == float | None else 6
         yield small if value is None else value + 2
-
-
-def put(section: Any, path: list[str], value: Any) -> Any:
-    """A copy of a section with another value at a path."""
-    name, *rest = path
-    return replace(section, **{name: put(getattr(section, name), rest, value) if rest else value})
 
 
 def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from forked import PROGRAM
+from samples import outcomes
 from slurm_node import MAX_MINUTES, NoSlurm, await_empty, slurm_node
-from test_faults import outcomes
 
 from attnexp.runs import store
 

@@ -1,7 +1,6 @@
 """Every form of the same reviews reads equal; whatever is wrong is said with its place and cure."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import pytest
 from conftest import IMDB, needs_imdb
 from hub_server import Hub, serve
 from pyarrow import parquet
+from samples import HALVES, write_archive, write_folder, write_parquet
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
@@ -25,10 +25,6 @@ from attnexp.data import sources
 from attnexp.data.corpus import Corpus
 from attnexp.data.sources import Source, find
 
-HALVES = {
-    "train": (["dull,  grey\n", "no", "naïve fun", "yes <br />", "ten", "10"], [0, 0, 0, 1, 1, 1]),
-    "test": (["weak", "mild", "strong ☕", "fine"], [0, 0, 1, 1]),
-}
 CARD = """---
 configs:
 - config_name: plain_text
@@ -40,51 +36,6 @@ configs:
 
 
 # The small corpus in each form.
-
-
-def table(split: str) -> pa.Table:
-    texts, labels = HALVES[split]
-    return pa.table({"text": texts, "label": labels})
-
-
-def write_parquet(home: Path, *, shards: int = 1) -> Path:
-    home.mkdir(parents=True)
-    for split in HALVES:
-        rows = table(split)
-        cuts = [round(i * rows.num_rows / shards) for i in range(shards + 1)]
-        for i in range(shards):
-            part = rows.slice(cuts[i], cuts[i + 1] - cuts[i])
-            parquet.write_table(part, home / f"{split}-{i:05}-of-{shards:05}.parquet")
-    return home
-
-
-def review_files() -> dict[str, bytes]:
-    """By name, in an order unlike the corpus's; file numbers of two lengths."""
-    files = {}
-    for split, (texts, labels) in HALVES.items():
-        for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
-            side = "pos" if label else "neg"
-            files[f"{split}/{side}/{8 + i}_{10 - i}.txt"] = text.encode()
-    return dict(reversed(files.items()))
-
-
-def write_folder(home: Path) -> Path:
-    for name, content in review_files().items():
-        path = home / "aclImdb" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    (home / "aclImdb/README").write_text("not a review")
-    return home
-
-
-def write_archive(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in {"README": b"not a review", **review_files()}.items():
-            member = tarfile.TarInfo(f"aclImdb/{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
 
 
 def objects(rows: list[Any]) -> np.ndarray[Any, Any]:
@@ -264,22 +215,11 @@ TEST_SHARD = "test-00000-of-00001.parquet"
 BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     "nowhere": (lambda tmp: tmp / "no", ["does not exist", "parquet", "aclImdb", "imdb.npz"]),
     "empty folder": (lambda tmp: tmp, ["no train file", "nothing", "parquet", "aclImdb"]),
-    "other folder": (lambda tmp: inside(tmp, "a.txt", empty), ["a.txt", "no train file"]),
     "empty file": (lambda tmp: empty(tmp / "a.tar.gz"), ["0 bytes", "parquet", "imdb.npz"]),
-    "one parquet file": (
-        lambda tmp: write_parquet(tmp / "imdb") / TEST_SHARD,
-        ["holds train, but no test", "data=files"],
-    ),
     "several data sets": (many_configurations, ["several", "Give one"]),
     "no test parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, Path.unlink),
         ["holds train, but no test", "data=files"],
-    ),
-    "a shard missing": (
-        lambda tmp: inside(
-            write_parquet(tmp / "imdb", shards=2), "train-00001-of-00002.parquet", Path.unlink
-        ),
-        ["1 of 2 files train-*", "Fetch"],
     ),
     "truncated parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, halve),
@@ -294,31 +234,13 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
         [TEST_SHARD, "text holds no text in rows 0, 1: 1", "data.text=COLUMN"],
     ),
-    "null text": (
-        lambda tmp: parquet_with(tmp, text=["a", None, None], label=[0, 1, 1]),
-        [TEST_SHARD, "rows 1, 2: None", "Remove"],
-    ),
-    "null label": (
-        lambda tmp: parquet_with(tmp, text=["a", "b"], label=[0, None]),
-        ["test in", "row 1", "None", "Recode"],
-    ),
     "labels -1, 1": (
         lambda tmp: parquet_with(tmp, text=["a", "b", "c"], label=[1, -1, 3]),
         ["labelled -1, 3", "Both need the same"],
     ),
-    "labels in words": (
-        lambda tmp: parquet_with(tmp, text=["a", "b"], label=["neg", "pos"]),
-        ["labelled neg, pos", "Both need the same"],
-    ),
     "labels in lists": (
         lambda tmp: parquet_with(tmp, text=["a", "b"], label=[[0], [1]]),
         ["test in", "[0], [1]", "rows 0, 1", "Recode"],
-    ),
-    "no rows": (
-        lambda tmp: parquet_with(
-            tmp, text=pa.array([], pa.string()), label=pa.array([], pa.int64())
-        ),
-        ["test in", "no texts"],
     ),
     "no test folder": (
         lambda tmp: inside(

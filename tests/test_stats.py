@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import of
 from scipy import stats as theirs
 
 from attnexp.statistics import paired as stats
@@ -30,14 +31,6 @@ eighths = st.integers(-8, 8).map(lambda k: k / 8)
 """Differences with many ties and zeros, exact in binary."""
 
 anything = st.floats(-1e6, 1e6) | eighths | st.integers(-9, 9).map(lambda k: 0.8 + k / EXAMPLES)
-
-
-def of(d: list[float] | NDArray[np.float64], margin: float = stats.MARGIN) -> Paired:
-    """The comparison with these differences."""
-    variant = {str(seed): float(value) for seed, value in enumerate(d)}
-    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin)
-    assert pair is not None
-    return pair
 
 
 def interval(pair: Paired) -> tuple[float, float]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Refused
 from rich.console import Console
-from samples import only
-from test_schedule import fail_with, results
+from samples import fail_with, finished, only
 
 from attnexp.analysis.comparison import compare
 from attnexp.base import progress
@@ -48,7 +47,7 @@ def sweep(tmp_path: Path, *words: str, max_seeds: int | None = 10, margin: float
 
 def seeds(entries: list[Entry]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for run in results(entries):
+    for run in finished(entries):
         found.setdefault(run.label, []).append(run.result.seed)
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_stats import of
+from samples import of
 
 from attnexp.statistics.paired import seeds_needed
 from attnexp.statistics.verdict import Judgement, Verdict, judge, p_value

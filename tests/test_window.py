@@ -56,8 +56,8 @@ def assert_equal(tensors: list[Tensor], *, radius: int, real_keys: Tensor | None
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("num_tokens", [1, 2, 15, 16, 17, 47, 80, 101])
-@pytest.mark.parametrize("radius", [0, 1, 5, 16, 23, 80, 1_000])
+@pytest.mark.parametrize("num_tokens", [1, 16, 17, 80, 101])
+@pytest.mark.parametrize("radius", [0, 1, 16, 23, 80, 1_000])
 def test_restricted_attention_is_masked_attention(num_tokens: int, radius: int) -> None:
     """C23."""
     assert_equal(qkv(2, 2, num_tokens, 3, 4), radius=radius, real_keys=None)
@@ -67,24 +67,14 @@ def test_restricted_attention_is_masked_attention(num_tokens: int, radius: int) 
 @given(
     num_tokens=st.integers(1, 70),
     radius=st.integers(0, 75),
-    padding=st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=3),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 1_000),
 )
-def test_padding_in_front_and_behind_is_hidden(
-    num_tokens: int, radius: int, padding: list[tuple[int, int]]
-) -> None:
+def test_any_key_may_be_hidden(num_tokens: int, radius: int, share: float, seed: int) -> None:
     """C19, C23. Padding may well cover the review."""
-    place = torch.arange(num_tokens)
-    real_keys = torch.stack(
-        [(place >= front) & (place < num_tokens - behind) for front, behind in padding]
-    )
-    assert_equal(qkv(len(padding), 2, num_tokens, 3, 2), radius=radius, real_keys=real_keys)
-
-
-@settings(deadline=None)
-@given(radius=st.integers(0, 30), seed=st.integers(0, 1_000))
-def test_any_key_may_be_hidden(radius: int, seed: int) -> None:
-    real_keys = normal(2, 61, seed=seed) > 0.5
-    assert_equal(qkv(2, 1, 61, 3, 2), radius=radius, real_keys=real_keys)
+    generator = torch.Generator().manual_seed(seed)
+    real_keys = torch.rand(3, num_tokens, generator=generator) < share
+    assert_equal(qkv(3, 2, num_tokens, 3, 2), radius=radius, real_keys=real_keys)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
