@@ -19,6 +19,7 @@ from conftest import Command
 from samples import each, write_archive, write_csv, write_folder, write_jsonl, write_parquet
 from typer.testing import CliRunner
 
+from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose, overlay
@@ -88,6 +89,7 @@ def random_settings(random: Random, keys: list[str]) -> list[str]:
 def works(config: RunConfig) -> None:
     if config.is_network:
         model = build_model(config).eval()
+        memory.check(2 * 4 * config.data.max_len, "Two texts as ids")  # as where texts are encoded
         with torch.inference_mode():
             ids = torch.ones(2, config.data.max_len, dtype=torch.int32)
             assert model(ids).shape == (2,)
