@@ -93,19 +93,18 @@ def _bytes_kept(model: nn.Module, config: RunConfig, batch_size: int) -> int:
     weights = {t.untyped_storage()._cdata for t in [*model.parameters(), *model.buffers()]}
     kept: dict[int, Any] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def keep(tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         # torch's fused attention keeps no (T, T) map, but on the meta device it does.
         is_map = is_fused and tensor.shape[-1:] == tensor.shape[-2:-1] and tensor.ndim > 2
         if storage._cdata not in weights and not is_map:
             kept[storage._cdata] = storage
-        return tensor
 
     ids = torch.ones(batch_size, num_tokens, dtype=torch.int32, device="meta")
     try:
         with (
             torch.random.fork_rng(devices=[]),
-            torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+            torch.autograd.graph.saved_tensors_hooks(keep, lambda _: ids),  # nothing goes backward
         ):
             model.train()(ids)
     except Exception:

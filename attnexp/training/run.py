@@ -5,6 +5,7 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import functools
+import gc
 import json
 import math
 import threading
@@ -179,6 +180,8 @@ def train(run: OpenRun) -> RunResult:
         if (explained := explain(error, model)) is not None:
             raise explained from error
         raise
+    finally:
+        gc.collect()  # a scheduler and its optimizer hold each other, and with them the weights
 
 
 def train_network(run: OpenRun, model: nn.Module) -> None:
