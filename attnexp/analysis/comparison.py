@@ -341,7 +341,7 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
                 names.add(name)
     if names:
         files = ", ".join(code.files(names))
-        yield f"{files} changed between these runs; what differs in code is kept apart."
+        yield f"{files} changed between these runs; runs of different code are separate variants."
 
 
 def _diverged(label: str, runs: list[Run]) -> list[str]:

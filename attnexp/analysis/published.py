@@ -65,7 +65,7 @@ def epochs_for(run: RunResult) -> list[dict[str, float]] | None:
 
 
 def is_k(run: RunResult) -> bool:
-    """Whether a run has all of K's settings, apart from the free ones."""
+    """Whether a run has all of K's settings except `_FREE`."""
     k = epochs_for(run)
     return k is not None and len(k) == len(run.epochs) and not unlike(run)
 

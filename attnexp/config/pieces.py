@@ -359,7 +359,7 @@ def _source(module: str) -> ast.Module:
 
 
 _times_of_change: dict[Path, int | None] = {}
-"""Of the files behind `_source`, when they were read."""
+"""Time of the last change of each source file when it was read, by path."""
 
 
 def _time_of_change(file: Path) -> int | None:

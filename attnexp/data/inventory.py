@@ -69,8 +69,8 @@ def show(inventory: dict[str, Any], console: Console) -> None:
             ]
             told = f"{len(sizes)} classes: {'; '.join(sizes)}"
             console.print(textwrap.indent(textwrap.fill(told, 76, max_lines=5), "    "))
-            if told := format_quality(file["quality"]):
-                console.print(textwrap.indent(textwrap.fill(told, 76), "    "))
+            if questions := format_quality(file["quality"]):
+                console.print(textwrap.indent(textwrap.fill(questions, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")
     if not inventory["files"]:

@@ -44,10 +44,9 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     except UserError:
         raise
     except Exception as error:
-        told = explain(error, model)
-        if told is None:
-            raise
-        raise told from error
+        if (explained := explain(error, model)) is not None:
+            raise explained from error
+        raise
 
 
 def explain(error: BaseException, model: nn.Module) -> UserError | None:

@@ -31,8 +31,8 @@ def _load_data(
     config: DataConfig, resample: int | None, code_of_tokenizer: tuple[tuple[str, str], ...]
 ) -> encode.Dataset:
     dataset = encode.load(config, resample)
-    if told := format_quality(dataset.quality):
-        progress.note(told)
+    if questions := format_quality(dataset.quality):
+        progress.note(questions)
     return dataset
 
 

@@ -154,7 +154,7 @@ class Squeue:
     def __init__(self) -> None:
         self.looked = -math.inf
         self.ended: dict[str, tuple[float, str]] = {}
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     def lost(self, job_ids: Collection[str], asked: str) -> dict[str, str]:
         """Jobs among these that ended without a result; state keyed by id.
@@ -201,6 +201,6 @@ class Squeue:
     def _tell(self, line: str) -> None:
         """Print a line once for each reason, since the counts change all the time."""
         reason = line.rpartition(": ")[2]
-        if reason not in self.told:
-            self.told.add(reason)
+        if reason not in self.reported:
+            self.reported.add(reason)
             progress.note(f"Slurm: {line}.")
