@@ -377,3 +377,9 @@ def test_speed_and_seconds_are_of_this_epoch() -> None:
     for row in train():
         assert row.seconds > 0
         assert row.examples_per_second > 37 / row.seconds  # of training alone
+
+
+@pytest.mark.parametrize("optimizer", Optimizer)
+def test_every_optimizer_learns(optimizer: Optimizer) -> None:
+    first, *_, last = train(f"train.optimizer={optimizer}", "train.epochs=8", "train.lr=0.03")
+    assert last.train_loss < first.train_loss - 0.1
