@@ -99,7 +99,8 @@ def copy_tree(folder: Path) -> None:
 def passes(first: str, names: str, limit: float | None = None) -> bool:
     """Whether tests pass, those of one name first, in a process that was imported for already, and
     within a limit in seconds."""
-    files = [f"tests/test_{name}.py" for name in sorted(names.split(), key=first.__ne__)]
+    where = {path.stem: str(path) for path in Path("tests").rglob("test_*.py")}
+    files = [where[f"test_{name}"] for name in sorted(names.split(), key=first.__ne__)]
     process = get_context("fork").Process(target=_test, args=(files,))
     process.start()
     process.join(limit)

@@ -40,7 +40,7 @@ def agreement(published: float, ours: Mean) -> Agreement | None:
         exponential              92.0  92.3  93.1
         lognormal                90.6  90.7  92.1
 
-    `pytest -m slow -s tests/test_agreement.py` makes the table.
+    `pytest -m slow -s tests/statistics/test_agreement.py` makes the table.
     """
     from scipy.special import stdtrit
 

@@ -247,8 +247,8 @@ def _interval(
         exponential               86.8  88.0  89.1  91.9  94.0  94.0
         lognormal                 84.9  83.9  83.4  87.4  90.8  92.3
 
-    `pytest -m slow -s tests/test_stats.py -k docstring` makes the table. Of very skewed differences
-    (a seed that fails now and then) no interval of few seeds is to be trusted.
+    `pytest -m slow -s tests/statistics/test_stats.py -k docstring` makes the table. Of very skewed
+    differences (a seed that fails now and then) no interval of few seeds is to be trusted.
     """
     from scipy.special import ndtri, stdtrit
 

@@ -96,7 +96,7 @@ def judge(
     One false helps or hurts or more, among variants that are all like the baseline, was found in
     2.7 % of 5,000 simulated studies at n = 6, 4.6 % at 10 and 4.8 % at 20 with one variant, 4.7 %
     at 10 and 4.3 % at 20 with four, and in none below 6 seeds:
-    `pytest -m slow -s tests/test_verdict.py`.
+    `pytest -m slow -s tests/statistics/test_verdict.py`.
 
     All differences 0 over two seeds or more is equivalent. Of one seed nothing is concluded.
     The 95 % intervals are each variant's own, whatever alpha and however many variants.

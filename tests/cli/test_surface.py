@@ -1,7 +1,7 @@
 """The command-line surface: every command, argument and option, frozen in `surface.txt`.
 
 A new option fails here until its line is added:
-`python -c 'from test_surface import surface; print(surface())' > surface.txt` in `tests/`.
+`python -c 'from test_surface import surface; print(surface())' > surface.txt` in `tests/cli/`.
 """
 
 from enum import EnumType
