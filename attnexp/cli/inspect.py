@@ -1,13 +1,23 @@
-"""Commands on one trained model: `evaluate`, `predict`, `explore`."""
+"""Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Overrides, RunDir, TrustCode, app, console, emit, stop
+from attnexp.cli.app import (
+    AsJson,
+    Folders,
+    Overrides,
+    RunDir,
+    TrustCode,
+    app,
+    console,
+    emit,
+    stop,
+)
 
 
 @app.command()
@@ -51,6 +61,49 @@ def evaluate(
 
 
 @app.command()
+def probe(
+    folders: Folders,
+    do: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Interventions, as shuffle=3 or my_pkg.mod:function (default: all).",
+            show_default=False,
+        ),
+    ] = "",
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=2, help="Texts of the test set (default: all).")
+    ] = None,
+    format: Annotated[
+        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
+    ] = "table",
+    trust_code: TrustCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate finished runs under interventions: what does a trained model use?
+
+    Results are kept in the folders of the runs; `attnexp report --html` shows them.
+
+    Example: attnexp probe outputs/blog
+
+    Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
+    """
+    from attnexp.inspect import probe
+    from attnexp.report import formats, probed
+    from attnexp.runs.manifest import load_runs
+
+    words = [word for word in do.split(",") if word]
+    found, reasons = probe.probe(load_runs(folders), words, limit=limit, trust_code=trust_code)
+    if format == "table" and not as_json:
+        for table in probed.tables(found):
+            formats.print_table(table, console())
+    else:
+        emit(probed.TEXTS["json" if as_json else format](found).rstrip("\n"))
+    if reasons:
+        stop("\n".join(["Some was left out:", *reasons]), code=max(reasons.values()))
+
+
+@app.command()
 def predict(
     run_dir: RunDir,
     text: Annotated[
@@ -71,19 +124,24 @@ def predict(
             help="Show the attention of this head, counted from 1 (default: mean of heads).",
         ),
     ] = None,
+    why: Annotated[
+        Literal["attention", "gradient", "erasure"],
+        typer.Option(help="What colours the tokens; the last: how the answer changes without it."),
+    ] = "attention",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify a text with a trained model and show its attention.
 
-    The more attention a token receives, the darker its colour. Unknown words end in "?".
+    The more attention a token receives, or the more it counts by gradient × embedding or by
+    erasure, the darker its colour. Unknown words end in "?".
 
     Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
     """
     from attnexp.inspect import predict
 
     texts = predict.lines(text, file, sys.stdin.buffer)
-    found = predict.readings(run_dir, texts, head, trust_code=trust_code)
+    found = predict.readings(run_dir, texts, head, why=why, trust_code=trust_code)
     if as_json:
         read = [predict.to_json(reading, head) for reading in found]
         emit({"schema": predict.SCHEMA, "texts": read})

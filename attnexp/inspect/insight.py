@@ -6,7 +6,7 @@ Of a run's folder alone; the data set need not be there. Shapes: H heads, T toke
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
@@ -40,6 +40,8 @@ class Reading:
     """By class, in the order of labels."""
     attention: "Attention | None"
     """None where the model has none."""
+    relevance: list[float] | None = None
+    """How much each token counts by gradient or erasure, where that was asked for."""
 
     @property
     def label(self) -> str:
@@ -133,14 +135,17 @@ def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight
     return Insight(reading=reading, table=table, missing=missing)
 
 
-def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
+def reader(
+    run: Run, why: str = "attention", *, trust_code: bool = False
+) -> Callable[[str], Reading]:
     """The run's model, which then reads one text after the other.
 
-    Raises `UserError` where the folder holds no weights or no words, and `NotTrusted` where the
-    model is not attnexp's, without `trust_code`.
+    why: of `relevance.WHY`, what to say of tokens beside attention. Raises `UserError` where the
+    folder holds no weights or no words, and `NotTrusted` where the model is not attnexp's, without
+    `trust_code`.
     """
     config, model = _load(run, trust_code)
-    return partial(_read, run.result.classes, _vocabulary(run), config, model)
+    return partial(_read, run.result.classes, _vocabulary(run), config, model, why=why)
 
 
 def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
@@ -156,12 +161,18 @@ def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
 
 
 def _read(
-    classes: list[str], words: list[str], config: RunConfig, model: "nn.Module", text: str
+    classes: list[str],
+    words: list[str],
+    config: RunConfig,
+    model: "nn.Module",
+    text: str,
+    why: str = "attention",
 ) -> Reading:
     import torch
 
     from attnexp.data.encode import tokenizer_of
     from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
+    from attnexp.inspect.relevance import WHY, forward
     from attnexp.model.classifier import Classifier
 
     tokenize = tokenizer_of(config.data)
@@ -171,17 +182,27 @@ def _read(
     said = ["⟨start⟩", *tokenize(text)]
     tokens = said[-kept:] if config.data.truncate is Side.pre else said[:kept]
     known = (ids[real] != UNKNOWN).tolist()
-    logits, weights = _forward(model, torch.from_numpy(ids).long()[None])
+    batch = torch.from_numpy(ids).long()[None]
+    logits, maps = forward(model, batch)
+    found = None
+    if why != "attention":
+        try:
+            found = WHY[why](model, batch)[0, torch.from_numpy(real)].tolist()
+        except ValueError as error:
+            raise UserError(f"There is no --why {why} here: {error}.") from error
     if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     (probabilities,) = logits.double().softmax(-1).tolist()
     attention = None
-    if weights is not None:
+    if maps:
         assert isinstance(model, Classifier)
         if model.cls is not None:
             tokens, known = ["⟨cls⟩", *tokens], [True, *known]
             real = np.concatenate([[True], real])
-        weights = weights[:, real]  # padding looks around too, at nothing that matters here
+            found = found and [0.0, *found]
+        weights = maps[0][0].numpy()[
+            :, real
+        ]  # padding looks around too, at nothing that matters here
         attention = Attention(
             weights=weights[:, :, real],
             on_padding=float(weights[:, :, ~real].sum(axis=-1).mean()),
@@ -194,6 +215,7 @@ def _read(
         num_cut=len(said) - kept,
         probabilities=dict(zip(classes, probabilities, strict=True)),
         attention=attention,
+        relevance=found,
     )
 
 
@@ -206,26 +228,6 @@ def _vocabulary(run: Run) -> list[str]:
             f"there is no sentence that it could read."
         )
     return words
-
-
-def _forward(model: "nn.Module", ids: "Tensor") -> "tuple[Tensor, NDArray[np.float32] | None]":
-    """ids (1, T) -> logits (1,) or (1, C), and the first layer's map (H, T, T)."""
-    import torch
-
-    from attnexp.model.attention import MultiHeadSelfAttention
-    from attnexp.model.classifier import Classifier
-
-    layer = model.layers[0] if isinstance(model, Classifier) and model.layers else None
-    attention = getattr(layer, "attention", None)
-    with torch.no_grad():
-        if not isinstance(attention, MultiHeadSelfAttention):
-            return model(ids), None
-        seen: list[tuple[Any, ...]] = []
-        handle = attention.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
-        logits = model(ids)
-        handle.remove()
-        weights = attention.weights(*seen[0])[0]
-    return logits, weights.numpy()
 
 
 def _table(model: "nn.Module") -> NDArray[np.float32] | None:

@@ -1,6 +1,7 @@
 """What a trained model says of texts, token by token."""
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,19 +20,26 @@ MAX_CLASSES_SHOWN = 5
 """Maximum number of class probabilities printed in a line; `--json` has all of them."""
 
 LIGHT, FULL = (255, 255, 255), (240, 130, 20)
-"""RGB background of a token that receives no attention, and of the one that receives most."""
+"""RGB background of a token that does not count, and of the one that counts most."""
 
 
 def readings(
-    run_dir: Path, texts: Iterable[str], head: int | None = None, *, trust_code: bool = False
+    run_dir: Path,
+    texts: Iterable[str],
+    head: int | None = None,
+    *,
+    why: str = "attention",
+    trust_code: bool = False,
 ) -> Iterator[Reading]:
     """Read each text with the model of a finished run.
 
-    head: attention head, counted from 1; only checked here. Raises `UserError` if the model does
-    not have it, or if the run cannot read text.
+    head: attention head, counted from 1; only checked here. why: as in `insight.reader`. Raises
+    `UserError` if the model does not have it, or if the run cannot read text.
     """
+    if head is not None and why != "attention":
+        raise UserError(f"--head {head} is of attention, not of --why {why}. Leave out one.")
     run = Run(path=run_dir, result=store.load(run_dir))
-    read = insight.reader(run, trust_code=trust_code)
+    read = insight.reader(run, why, trust_code=trust_code)
     for text in texts:
         reading = read(text)
         seen = reading.attention
@@ -61,7 +69,7 @@ def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]
 
 def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers. `attention` is what each token receives, averaged over
-    queries."""
+    queries; `relevance` is how much it counts by gradient or erasure."""
     seen = reading.attention
     received = None if seen is None else seen.received(_index(head)).tolist()
     return {
@@ -71,12 +79,13 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
         "tokens": reading.tokens,
         "known": reading.known,
         "attention": received,
+        "relevance": reading.relevance,
         "words_cut": reading.num_cut,
     }
 
 
 def print_reading(reading: Reading, head: int | None, console: Console) -> None:
-    """Print the label, the probabilities, and the tokens: the more attention, the darker."""
+    """Print the label, the probabilities, and the tokens: the more they count, the darker."""
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
     but_last = ranked[:-1]  # the last one follows from the others
     said = ", ".join(
@@ -85,13 +94,11 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
     line = Text(f"{said} ")
     line.stylize("bold", 0, len(reading.label))
     seen = reading.attention
-    shares = [0.0] * len(reading.tokens)
-    if seen is not None:
-        received = seen.received(_index(head))
-        shares = (received / (received.max() or 1.0)).tolist()
-    for token, share in zip(reading.marked, shares, strict=True):
+    counts = reading.relevance or ([] if seen is None else seen.received(_index(head)).tolist())
+    most = max(map(abs, counts), default=0.0) or 1.0
+    for token, count in zip_longest(reading.marked, counts):
         line.append(" ")
-        line.append(token, f"black on rgb({_colour(share)})" if seen is not None else "")
+        line.append(token, "" if count is None else f"black on rgb({_colour(abs(count) / most)})")
     if reading.num_cut:
         line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
     console.print(line)

@@ -18,6 +18,9 @@ from attnexp.report import plots
 from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
 from attnexp.statistics.verdict import Verdict
 
+PACKAGES = "% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."
+"""First line of a LaTeX document's part."""
+
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
     *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
@@ -70,27 +73,31 @@ def markdown_verdicts(comparison: Comparison) -> str:
 
 def latex(comparisons: Sequence[Comparison]) -> str:
     r"""Tables for `\usepackage{booktabs}`, one `table` environment each."""
-    blocks = ["% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."]
+    blocks = [PACKAGES]
     for comparison in comparisons:
-        for table in tables(comparison):
-            lines = [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
-                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-                r"\toprule",
-                _latex_row(table.columns),
-                r"\midrule",
-                *(_latex_row(row) for row in table.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-            blocks.append("\n".join(lines))
+        blocks += [latex_table(table) for table in tables(comparison)]
         found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
         if found:
             blocks.append("\n\n".join(found))
     return "\n\n".join(blocks) + "\n"
+
+
+def latex_table(table: Table) -> str:
+    """A `table` environment, with title and notes as its caption."""
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+        r"\toprule",
+        _latex_row(table.columns),
+        r"\midrule",
+        *(_latex_row(row) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
@@ -107,7 +114,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
         start = {"data": comparison.data, "protocol": comparison.protocol}
         for variant in comparison.variants:
             for row in _mean_rows(variant):
-                writer.writerow(_cells({**start, "variant": variant.label, **row}))
+                writer.writerow(without_formulas({**start, "variant": variant.label, **row}))
         baseline = comparison.variants[0].label
         compared = [(label, baseline, found) for label, found in comparison.differences.items()]
         for interaction in comparison.interactions:
@@ -117,7 +124,7 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
             for point, difference in found.items():
                 for row in _difference_rows(difference):
                     where = {"variant": label, "baseline": other, "point": point}
-                    writer.writerow(_cells({**start, **where, **row}))
+                    writer.writerow(without_formulas({**start, **where, **row}))
     return file.getvalue()
 
 
@@ -131,7 +138,7 @@ TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
 
 
-def _cells(row: dict[str, object]) -> dict[str, object]:
+def without_formulas(row: dict[str, object]) -> dict[str, object]:
     """The row with a quote before texts that a spreadsheet would take for a formula."""
     return {
         name: f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell

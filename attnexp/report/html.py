@@ -157,12 +157,19 @@ def page(
         show_inside(run, _label(run, by_group), insight.look(run, sentence, trust_code=trust_code))
         for run in chosen or choose(runs, trust_code=trust_code)
     ]
+    probed: list[tables.Table] = []
+    if runs:
+        from attnexp.inspect.probe import summarise  # which imports torch
+        from attnexp.report.probed import tables as tables_of_probe
+
+        probed = tables_of_probe(summarise(runs))
     return render(
         "page.html",
         title=_title(groups),
         num_runs=len(runs),
         groups=groups,
         insides=insides,
+        probed=probed,
         sentence=sentence,
         points={k: v for group in groups for k, v in group.comparison.points.items()},
         tables=tables,

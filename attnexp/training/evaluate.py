@@ -1,7 +1,7 @@
 """Predictions and figures of a model, during training and of a finished run."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import nn
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
-from attnexp.config.schema import Precision, RunConfig
+from attnexp.config.schema import DataConfig, Precision, RunConfig
 from attnexp.config.trust import require_trust
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
@@ -72,14 +72,32 @@ def evaluate_run(
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
-    result = store.load(run_dir)
-    run = Run(path=run_dir, result=result)
-    stored_threads = result.provenance["threads"]
+    run = Run(path=run_dir, result=store.load(run_dir))
+    threads = f"train.threads={run.result.provenance['threads']}"
+    config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
+    if config.train.fast:
+        take_fast_path(model)
+    return run.result.test, evaluate(model, test, config.train.precision)
+
+
+def load_trained(
+    run: Run,
+    words: Sequence[str],
+    *,
+    trust_code: bool,
+    load: Callable[[DataConfig, int | None], encode.Dataset] = encode.load,
+) -> tuple[RunConfig, nn.Module, Examples]:
+    """Config, model and test set of a finished run, with some settings set anew.
+
+    The model is on its device and computes by the reference path. load: `encode.load`, or what
+    remembers it. Raises as `evaluate_run` does.
+    """
+    result = run.result
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
         kept = {key: result.config["data"][key] for key in AS_IDS}
         result.config["data"] = {"name": "files", **kept}
-    config = overlay(result.config, [f"train.threads={stored_threads}", *words])
+    config = overlay(result.config, words)
     require_trust(result.config, trust_code)
     where = device.prepare(config.train)
     model = build_model(config, len(result.classes)).to(where)
@@ -87,16 +105,14 @@ def evaluate_run(
     if elsewhere:
         test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
-        dataset = encode.load(config.data, config.seeds.resample)
+        dataset = load(config.data, config.seeds.resample)
         if dataset.fingerprint != result.data["fingerprint"]:
             raise UserError(
                 f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    if config.train.fast:
-        take_fast_path(model)
-    return result.test, evaluate(model, examples_of(test, where), config.train.precision)
+    return config, model, examples_of(test, where)
 
 
 def examples_of(encoded: encode.Encoded, where: torch.device) -> Examples:

@@ -1,0 +1,211 @@
+"""Interventions: what is changed about texts, or about a model, while the model is evaluated.
+
+Each is a function of ids (n, T) and a model; `name=NUMBER` gives a third argument. It returns
+changed ids, or a context manager within which the model computes otherwise, and raises `ValueError`
+where the model lacks what it acts on. `--do my_pkg.mod:function` names a function of anyone's.
+Words are all tokens but padding and the start of a text. Random draws are the same for every model.
+
+Shapes: n texts (B in a batch), T tokens, H heads, K width of a head's values.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnexp.base.errors import UserError
+from attnexp.config import pieces
+from attnexp.config.schema import did_you_mean
+from attnexp.data.text import PAD, START, UNKNOWN
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
+
+Context = AbstractContextManager[object]
+Given = tuple[Any, ...]
+"""What a module is called with."""
+
+
+def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
+    """Words in random order, within the text or within windows of so many words.
+
+    Pham et al. 2021 (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the
+    windows. A model that knows no order loses nothing.
+    """
+    if window < 2:
+        raise ValueError("a window has 2 words or more")
+    place = (ids > START).cumsum(1) - 1
+    return _reordered(ids, (place / window).floor() + _random(ids))
+
+
+def reverse(ids: Tensor, model: nn.Module) -> Tensor:
+    """The last word first: another order in which neighbours stay neighbours."""
+    return _reordered(ids, -(ids > START).cumsum(1).float())
+
+
+def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
+    """Each word replaced by the unknown one with this probability."""
+    return ids.masked_fill((ids > START) & (_random(ids) < share), UNKNOWN)
+
+
+def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
+    """The text cut to its last tokens, so many of them; padding stands for the others."""
+    from_end = (ids != PAD).flip(1).cumsum(1).flip(1)
+    return ids.masked_fill(from_end > number, PAD)
+
+
+def no_positions(ids: Tensor, model: nn.Module) -> Context:
+    """No position piece: no table is joined, q and k are not rotated, no bias is added.
+
+    As `position=none` computes, but with weights that were trained with positions (Sinha et al.
+    2021, arXiv 2104.06644, train without them). A concatenated table becomes zeros.
+    """
+
+    def removed(part: nn.Module, given: Given, output: Tensor) -> Tensor:
+        if isinstance(part, ScoreBias):
+            return torch.zeros_like(output)
+        return F.pad(given[0], (output.shape[-1] - given[0].shape[-1], 0))
+
+    return _together(part.register_forward_hook(removed) for part in _position_pieces(model))
+
+
+def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
+    """Positions counted from another number; a table begins again after its last row."""
+
+    def shifted(part: nn.Module, given: Given) -> Given:
+        *x, positions = given
+        rows = x[0].shape[-2] if isinstance(part, JoinedPosition) else None
+        return *x, (positions + int(by)) % rows if rows else positions + int(by)
+
+    return _together(part.register_forward_pre_hook(shifted) for part in _position_pieces(model))
+
+
+def permute_positions(ids: Tensor, model: nn.Module) -> Context:
+    """Words stay in place and get each other's positions, in one random order for all texts."""
+
+    def permuted(part: nn.Module, given: Given) -> Given:
+        *x, positions = given
+        order = torch.randperm(positions.shape[-1], generator=torch.Generator().manual_seed(0))
+        return *x, positions[..., order.to(positions.device)]
+
+    return _together(part.register_forward_pre_hook(permuted) for part in _position_pieces(model))
+
+
+def uniform(ids: Tensor, model: nn.Module) -> Context:
+    """The same weight for every key that a query may see.
+
+    Wiegreffe and Pinter 2019 (arXiv 1908.04626), section 3.2, train with it, as `score=uniform`
+    does; this asks what a trained model would miss.
+    """
+    return _with_scores(model, torch.zeros_like)
+
+
+def self_only(ids: Tensor, model: nn.Module) -> Context:
+    """All weight on the token itself: attention computes its values, and mixes nothing."""
+    return _with_scores(model, lambda x: torch.eye(x.shape[-1]).log().to(x).expand_as(x))
+
+
+def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
+    """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3).
+
+    Heads count from 1 through all layers: of 8 in each, the 9th is the first of layer 2.
+    """
+    heads = [(layer, i) for layer in attentions(model) for i in range(layer.num_heads)]
+    if number not in range(1, len(heads) + 1):
+        raise ValueError(f"the model has {len(heads)} heads")
+    layer, head = heads[int(number) - 1]
+
+    def silent(part: nn.Module, given: Given, values: Tensor) -> Tensor:
+        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, K)
+        by_head[..., head, :] = 0
+        return by_head.flatten(-2)
+
+    return layer.v_proj.register_forward_hook(silent)
+
+
+INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
+    function.__name__: function
+    for function in (
+        *(shuffle, reverse, unknown, last, no_positions, shift_positions, permute_positions),
+        *(uniform, self_only, no_head),
+    )
+}
+ATTENTION = "attention"
+"""Name of what is measured beside them, on the intact model: see `relevance`."""
+
+DEFAULT = ("shuffle", "shuffle=2", "shuffle=3", "shuffle=5", *list(INTERVENTIONS)[1:], ATTENTION)
+
+
+def choose(word: str, num_heads: int) -> list[str]:
+    """The interventions that a word asks for: `no_head` alone is one for each head.
+
+    Raises `UserError` for an unknown one, and for one that cannot be imported.
+    """
+    name, equals, number = word.partition("=")
+    known = [*INTERVENTIONS, ATTENTION]
+    is_number = not equals or number.replace(".", "", 1).isdecimal()
+    if not is_number or not (name in known or pieces.CLASS.fullmatch(name)):
+        raise UserError(
+            f"There is no intervention '{word}'.{did_you_mean(name, known)} There are "
+            f"{', '.join(known)}, some with a number (shuffle=3), and your own as "
+            f"my_pkg.mod:function."
+        )
+    if ":" in name:
+        pieces.load(name)
+    each = [f"no_head={i + 1}" for i in range(num_heads)]
+    return each if word == "no_head" and each else [word]
+
+
+def load(intervention: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
+    """The function of an intervention that was chosen, with its number."""
+    name, _, number = intervention.partition("=")
+    function = INTERVENTIONS.get(name) or pieces.load(name)
+    return lambda ids, model: function(ids, model, *([float(number)] if number else []))
+
+
+def attentions(model: nn.Module) -> list[MultiHeadSelfAttention]:
+    """The attention of every layer."""
+    return [part for part in model.modules() if isinstance(part, MultiHeadSelfAttention)]
+
+
+def _position_pieces(model: nn.Module) -> list[nn.Module]:
+    found = [*model.modules()]
+    found = [part for part in found if isinstance(part, JoinedPosition | Rotation | ScoreBias)]
+    if not found:
+        raise ValueError("the model has no position piece")
+    return found
+
+
+def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Context:
+    """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
+    parts = [part for part in model.modules() if isinstance(part, Score | ScoreBias)]
+    if not any(isinstance(part, Score) for part in parts):
+        raise ValueError("the model has no attention")
+
+    def changed(part: nn.Module, given: Given, output: Tensor) -> Tensor:
+        return change(output) if isinstance(part, Score) else torch.zeros_like(output)
+
+    return _together(part.register_forward_hook(changed) for part in parts)
+
+
+def _together(hooks: Iterable[Context]) -> Context:
+    stack = ExitStack()
+    for hook in hooks:
+        stack.enter_context(hook)
+    return stack
+
+
+def _reordered(ids: Tensor, keys: Tensor) -> Tensor:
+    """The words of ids in the order of their keys, (n, T); other tokens stay in place."""
+    others = ids <= START
+    slots = others.int().argsort(dim=1, stable=True)
+    order = keys.masked_fill(others, math.inf).argsort(dim=1, stable=True)
+    return ids.scatter(1, slots, ids.gather(1, order))
+
+
+def _random(ids: Tensor) -> Tensor:
+    """Numbers of the shape of ids, uniform in 0 to 1, the same every time."""
+    return torch.rand(ids.shape, generator=torch.Generator().manual_seed(0)).to(ids.device)

@@ -1,0 +1,87 @@
+"""What `attnexp probe` found, as tables of text and in files."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from attnexp.inspect.probe import SCHEMA, Probed
+from attnexp.report import formats
+from attnexp.report.cells import format_mean
+from attnexp.report.tables import Table
+from attnexp.statistics.verdict import POINTS, Unit
+
+PLAIN = Unit(name="", scale=1, digits=".2f")
+
+
+def tables(found: Sequence[Probed]) -> list[Table]:
+    """For each variant what interventions change, and what is measured of its attention."""
+    return [table for one in found for table in (_effects(one), _measures(one)) if table.rows]
+
+
+def _effects(one: Probed) -> Table:
+    texts = sorted({f"{effect.texts:,}" for effect in one.effects.values()})
+    rows = [
+        [
+            name,
+            str(effect.accuracy.difference.n),
+            POINTS.signed(effect.accuracy.difference.mean),
+            POINTS.interval(effect.accuracy.low, effect.accuracy.high).strip() or "–",
+            f"{100 * effect.flips:.2f}",
+        ]
+        for name, effect in one.effects.items()
+    ]
+    return Table(
+        title=f"{one.variant} under interventions, {' or '.join(texts)} texts of {one.data}",
+        columns=["intervention", "n", "points", "95 %, seeds", "flips, %"],
+        rows=rows,
+        notes=[
+            "points: accuracy under the intervention minus accuracy of the same model without it.",
+            "flips: answers that change, right or wrong.",
+            *(f"{name} cannot be done: {reason}." for name, reason in one.impossible.items()),
+        ],
+    )
+
+
+def _measures(one: Probed) -> Table:
+    return Table(
+        title=f"Attention of {one.variant}, texts of {one.data}",
+        columns=["measure", "mean", "n"],
+        rows=[[name, format_mean(mean, PLAIN), str(mean.n)] for name, mean in one.measures.items()],
+        notes=[
+            "Mean ± standard deviation over seeds. entropy: over its maximum, so 1 is uniform. "
+            "distance: in tokens. The others: Kendall's tau of how much each token counts."
+        ],
+    )
+
+
+def as_csv(found: Sequence[Probed]) -> str:
+    """A line for each variant, intervention and seed; difference as a share."""
+    file = io.StringIO()
+    columns = ("data", "variant", "intervention", "texts", "seed", "difference")
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    for one in found:
+        for name, effect in one.effects.items():
+            for seed, value in effect.accuracy.by_seed.items():
+                row = (one.data, one.variant, name, effect.texts, seed, value)
+                cells = formats.without_formulas(dict(zip(columns, row, strict=True)))
+                writer.writerow(cells)
+    return file.getvalue()
+
+
+def as_json(found: Sequence[Probed]) -> str:
+    """One document with every number at full precision."""
+    return json.dumps({"schema": SCHEMA, "variants": [asdict(one) for one in found]}, indent=1)
+
+
+TEXTS: dict[str, Callable[[Sequence[Probed]], str]] = {
+    "markdown": lambda found: "\n\n".join(map(formats.markdown_table, tables(found))),
+    "latex": lambda found: "\n\n".join(
+        [formats.PACKAGES, *map(formats.latex_table, tables(found))]
+    ),
+    "csv": as_csv,
+    "json": as_json,
+}
+"""Functions that write each format, by its name."""

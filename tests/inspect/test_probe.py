@@ -1,0 +1,273 @@
+"""Interventions do to a trained model what they say, and nothing else; results are kept."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import Command, Json, Refused
+from samples import composed, padded_reviews
+from torch import Tensor, nn
+
+from attnexp.config.compose import compose
+from attnexp.inspect import relevance
+from attnexp.inspect.interventions import INTERVENTIONS, load
+from attnexp.inspect.probe import FILE
+from attnexp.model.classifier import build_model
+from attnexp.runs.arrays import WEIGHTS
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import train_run
+
+IDS = padded_reviews()
+ORDERS = ["shuffle", "shuffle=2", "shuffle=3", "reverse"]
+POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi",
+             "sinusoidal position.combine=concat"]  # fmt: skip
+
+
+def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
+    """A model of random weights, or of those that it shares with another."""
+    model = build_model(composed(words)).double().eval().requires_grad_(False)
+    torch.manual_seed(0)
+    for weight in model.parameters():
+        weight.normal_()
+    if like is not None:
+        model.load_state_dict(like.state_dict(), strict=False)
+    return model
+
+
+@torch.no_grad()
+def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tensor:
+    changed = load(intervention)(ids, model) if intervention else ids
+    if isinstance(changed, Tensor):
+        ids, changed = changed, nullcontext()
+    with changed:
+        found: Tensor = model(ids)
+    return found
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_words_change_places_within_their_text(order: str) -> None:
+    moved = load(order)(IDS, model_of("position=none"))
+    assert isinstance(moved, Tensor)
+    assert torch.equal(moved.sort(dim=1).values, IDS.sort(dim=1).values)
+    assert torch.equal(moved == 0, IDS == 0)
+    assert torch.equal(moved == 1, IDS == 1)
+    assert not torch.equal(moved, IDS)
+
+
+def test_windows_keep_words_near() -> None:
+    ids = torch.arange(2, 32)[None]
+    for window in (2, 3, 5):
+        moved = load(f"shuffle={window}")(ids, nn.Module())
+        assert isinstance(moved, Tensor)
+        assert torch.equal((moved - 2) // window, (ids - 2) // window)
+    assert torch.equal(load("reverse")(ids, nn.Module()), ids.flip(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_only_a_model_with_order_notices_order(order: str) -> None:
+    blind, seeing = model_of("position=none"), model_of("position=sinusoidal")
+    torch.testing.assert_close(logits(blind, order), logits(blind), rtol=0, atol=1e-12)
+    assert not torch.allclose(logits(seeing, order), logits(seeing))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_without_positions_it_computes_as_position_none(position: str) -> None:
+    model = model_of(f"position={position}")
+    without = logits(model, "no_positions")
+    assert not torch.allclose(logits(model), without)
+    reversed_text = logits(model, "no_positions", IDS[2:3].flip(1))
+    torch.testing.assert_close(reversed_text, without[2:3])
+    if "concat" not in position:  # whose later layers are wider than those of none
+        assert torch.equal(without, logits(model_of("position=none", model)))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_only_tables_notice_a_shift_and_all_a_permutation(position: str) -> None:
+    model = model_of(f"position={position}")
+    relative = position in ("rotary", "relative", "alibi")
+    assert torch.allclose(logits(model, "shift_positions=3"), logits(model)) is relative
+    assert torch.allclose(logits(model, "shift_positions=0"), logits(model))
+    assert not torch.allclose(logits(model, "permute_positions"), logits(model))
+
+
+@pytest.mark.parametrize("words", ["", "position=alibi", "mask=causal", "mask=padding"])
+def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
+    model = model_of(words)
+    uniform = model_of(f"model.score=uniform {words.replace('position=alibi', '')}", model)
+    assert torch.equal(logits(model, "uniform"), logits(uniform))
+    assert torch.equal(logits(uniform, "uniform"), logits(uniform))
+    if words != "mask=padding":
+        window = model_of("mask=window mask.radius=0", model)
+        torch.testing.assert_close(logits(model, "self_only"), logits(window))
+
+
+def test_a_head_is_removed_alone() -> None:
+    model = model_of("model.layers=2 model.residual=true model.output_projection=true")
+    each = [logits(model, f"no_head={i}") for i in range(1, 5)]
+    assert len({tuple(one.tolist()) for one in [logits(model), *each]}) == 5
+    one_head = model_of("model.heads=1")
+    assert len(set(logits(one_head, "no_head=1").tolist())) == 1  # the bias of the output
+    for number in ("0", "2"):
+        with pytest.raises(ValueError, match="has 1 heads"):
+            logits(one_head, f"no_head={number}")
+
+
+def test_words_become_unknown_and_texts_are_cut() -> None:
+    def ids(name: str) -> Tensor:
+        changed = load(name)(IDS, nn.Module())
+        assert isinstance(changed, Tensor)
+        return changed
+
+    assert torch.equal(ids("unknown=0"), IDS)
+    assert torch.equal(ids("unknown=1"), IDS.clamp(max=2))
+    assert torch.equal(ids("last=9"), IDS)
+    assert torch.equal(ids("last=3")[:, -3:], IDS[:, -3:])
+    assert not ids("last=3")[:, :-3].any()
+
+
+@pytest.mark.parametrize("name", INTERVENTIONS)
+def test_a_model_is_as_it_was_afterwards(name: str) -> None:
+    model = model_of("position=learned")
+    before = logits(model)
+    logits(model, name)
+    assert torch.equal(logits(model), before)
+
+
+def test_relevance_adds_up_where_the_model_is_linear() -> None:
+    model = model_of("model=mean model.pooling=mean position=none")
+    output: Any = model.output
+    score = logits(model)
+    own = (score - output.bias) * score.sign()
+    torch.testing.assert_close(relevance.gradient(model, IDS).sum(dim=1), own)
+    erased = relevance.erasure(model, IDS)
+    pad = relevance.gradient(model, IDS)[0, 0] * score[0].sign()
+    expected = relevance.gradient(model, IDS) - pad * score.sign()[:, None]
+    torch.testing.assert_close(erased, expected)
+
+
+def test_heads_of_uniform_attention_have_the_highest_entropy() -> None:
+    found = relevance.heads(model_of("model.score=uniform"), IDS)
+    assert found["entropy"] == pytest.approx([1, 1])
+    near = relevance.heads(model_of("mask=window mask.radius=0"), IDS)
+    assert near == {"entropy": [0, 0], "distance": [0, 0]}
+
+
+SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
+model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two seeds of a model without order, and one with."""
+    monkeypatch.chdir(tmp_path)
+    words = (["seed=0"], ["seed=1"], ["position=learned"])
+    return [train_run(compose([*SMALL, *more]))[0] for more in words]
+
+
+OWN = """
+import torch
+
+def nothing(ids, model):
+    return ids
+
+def broken(ids, model):
+    return ids[:, :0].float()
+
+def stop(ids, model):
+    raise KeyboardInterrupt
+"""
+
+
+def test_what_is_found_is_kept_and_goes_on(
+    attnexp: Command, attnexp_json: Json, refused: Refused, runs: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    stopped = attnexp("probe", "outputs/runs", "--do", "shuffle,own:stop")
+    assert stopped.returncode == 130
+    assert "shuffle" in (runs[0] / FILE).read_text()
+    do = ["--do", "shuffle,own:nothing,no_positions,attention"]
+    found = attnexp_json("probe", "outputs/runs", *do)["variants"]
+    blind, seeing = found
+    effect = blind["effects"]["shuffle"]
+    assert effect["accuracy"]["by_seed"] == {"0": 0, "1": 0}
+    assert (effect["flips"], effect["texts"]) == (0, 48)
+    assert blind["effects"]["own:nothing"]["flips"] == 0
+    assert blind["impossible"] == {"no_positions": "the model has no position piece"}
+    assert seeing["impossible"] == {}
+    assert blind["measures"]["attention, two seeds"]["n"] == 1
+    for run in runs:
+        (run / WEIGHTS).rename(run / "hidden")
+    assert attnexp_json("probe", "outputs/runs", *do)["variants"] == found
+    assert "is missing" in refused("probe", "outputs/runs", "--do", "reverse")
+    for run in runs:
+        (run / "hidden").rename(run / WEIGHTS)
+    assert "3 of 3 runs are whole" in attnexp("doctor", "outputs/runs").stdout
+    limited = attnexp_json("probe", "outputs/runs", "--do", "shuffle", "--limit", "10")
+    assert limited["variants"][0]["effects"]["shuffle"]["texts"] == 10
+    file = runs[0] / FILE
+    file.write_text(file.read_text().replace("lost", "most"))
+    again = attnexp("probe", "outputs/runs", *do, "--json")
+    assert "is damaged and left out" in again.stderr
+    assert json.loads(again.stdout)["variants"] == found
+
+
+def test_intact_is_what_evaluate_measures(attnexp: Command, runs: list[Path]) -> None:
+    assert attnexp("probe", *map(str, runs), "--do", "reverse").returncode == 0
+    for run in runs:
+        (found,) = json.loads((run / FILE).read_text())["results"].values()
+        assert found["accuracy"] == evaluate_run(run)[1].accuracy
+
+
+def test_tables_come_in_every_format_and_on_the_page(
+    attnexp: Command, runs: list[Path], tmp_path: Path
+) -> None:
+    do = ["probe", "outputs/runs", "--do", "shuffle,uniform,attention"]
+    for format, told in {
+        "table": "intervention", "markdown": "| uniform | 2 |", "latex": r"\toprule",
+        "csv": "data,variant,intervention,texts,seed,difference", "json": '"schema": 1',
+    }.items():  # fmt: skip
+        done = attnexp(*do, "--format", format)
+        assert done.returncode == 0, done.stderr
+        assert told in done.stdout
+        assert format != "table" or max(map(len, done.stdout.splitlines())) <= 80
+    assert attnexp("report", "outputs/runs", "--html", "page.html").returncode == 0
+    assert "What the models use" in (tmp_path / "page.html").read_text()
+
+
+def test_what_cannot_be_done_is_told_and_the_others_are_done(
+    attnexp: Command, refused: Refused, runs: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    folder = "outputs/runs"
+    for word, told in {
+        "shufle": "Did you mean 'shuffle'?", "shuffle=x": "There is no intervention 'shuffle=x'",
+        "own:missing": "own:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
+        "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
+    }.items():  # fmt: skip
+        assert told in refused("probe", folder, "--do", word)
+    done = attnexp("probe", folder, "--do", "shufle,uniform")
+    assert done.returncode == 2
+    assert "uniform" in done.stdout
+    done = attnexp("probe", folder, "--do", "own:broken,uniform")
+    assert done.returncode == 1
+    assert "own:broken failed on" in done.stderr
+    (runs[0] / WEIGHTS).unlink()
+    done = attnexp("probe", folder, "--do", "reverse")
+    assert done.returncode == 1
+    assert WEIGHTS in done.stderr
+    assert "reverse" in done.stdout
+
+
+def test_a_run_of_foreign_pieces_needs_trust(
+    attnexp: Command, refused: Refused, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "from attnexp.model.pooling import Mean\nclass Pool(Mean):\n    pass\n"
+    )
+    assert attnexp("train", *SMALL, "model.pooling=own:Pool").returncode == 0
+    words = ["probe", "outputs/runs", "--do", "shuffle"]
+    assert "--trust-code" in refused(*words)
+    assert attnexp(*words, "--trust-code").returncode == 0
