@@ -72,7 +72,7 @@ def probe(
         ),
     ] = "",
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="Texts of the test set (default: all).")
+        int | None, typer.Option(metavar="N", min=1, help="Texts of the test set (default: all).")
     ] = None,
     format: Annotated[
         Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
@@ -88,12 +88,14 @@ def probe(
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
+    from attnexp.analysis.probed import summarise
     from attnexp.inspect import probe
     from attnexp.report import formats, probed
     from attnexp.runs.manifest import load_runs
 
-    words = [word for word in do.split(",") if word]
-    found, reasons = probe.probe(load_runs(folders), words, limit=limit, trust_code=trust_code)
+    runs, words = load_runs(folders), [word for word in do.split(",") if word]
+    ids, reasons = probe.probe(runs, words, limit=limit, trust_code=trust_code)
+    found = summarise(runs, [*ids])
     if format == "table" and not as_json:
         for table in probed.tables(found):
             formats.print_table(table, console())
@@ -126,7 +128,10 @@ def predict(
     ] = None,
     why: Annotated[
         Literal["attention", "gradient", "erasure"],
-        typer.Option(help="What colours the tokens; the last: how the answer changes without it."),
+        typer.Option(
+            help="What colours tokens: attention received, gradient × embedding, or what the "
+            "answer loses without the token."
+        ),
     ] = "attention",
     trust_code: TrustCode = False,
     as_json: AsJson = False,

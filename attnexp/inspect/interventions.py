@@ -23,6 +23,7 @@ from attnexp.config.schema import did_you_mean
 from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
+from attnexp.runs.probed import ATTENTION
 
 Context = AbstractContextManager[object]
 Given = tuple[Any, ...]
@@ -133,9 +134,6 @@ INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
         *(uniform, self_only, no_head),
     )
 }
-ATTENTION = "attention"
-"""Name of what is measured beside them, on the intact model: see `relevance`."""
-
 DEFAULT = ("shuffle", "shuffle=2", "shuffle=3", "shuffle=5", *list(INTERVENTIONS)[1:], ATTENTION)
 
 

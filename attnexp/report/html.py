@@ -17,12 +17,13 @@ from typing import Any
 from urllib.parse import quote
 
 from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.probed import summarise
 from attnexp.analysis.summary import Variant
 from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration
 from attnexp.inspect import insight
-from attnexp.report import cells, figures, formats, tables
+from attnexp.report import cells, figures, formats, probed, tables
 from attnexp.report.canvas import Figure
 from attnexp.report.inside import choose, show_inside
 from attnexp.runs.identity import default_label, settings
@@ -157,19 +158,13 @@ def page(
         show_inside(run, _label(run, by_group), insight.look(run, sentence, trust_code=trust_code))
         for run in chosen or choose(runs, trust_code=trust_code)
     ]
-    probed: list[tables.Table] = []
-    if runs:
-        from attnexp.inspect.probe import summarise  # which imports torch
-        from attnexp.report.probed import tables as tables_of_probe
-
-        probed = tables_of_probe(summarise(runs))
     return render(
         "page.html",
         title=_title(groups),
         num_runs=len(runs),
         groups=groups,
         insides=insides,
-        probed=probed,
+        probed=probed.tables(summarise(runs)),
         sentence=sentence,
         points={k: v for group in groups for k, v in group.comparison.points.items()},
         tables=tables,

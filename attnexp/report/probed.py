@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from attnexp.inspect.probe import SCHEMA, Probed
+from attnexp.analysis.probed import Probed
 from attnexp.report import formats
 from attnexp.report.cells import format_mean
 from attnexp.report.tables import Table
+from attnexp.runs.probed import SCHEMA
 from attnexp.statistics.verdict import POINTS, Unit
 
 PLAIN = Unit(name="", scale=1, digits=".2f")
@@ -21,7 +22,7 @@ def tables(found: Sequence[Probed]) -> list[Table]:
 
 
 def _effects(one: Probed) -> Table:
-    texts = sorted({f"{effect.texts:,}" for effect in one.effects.values()})
+    texts = sorted({f"{effect.num_texts:,}" for effect in one.effects.values()})
     rows = [
         [
             name,
@@ -65,7 +66,7 @@ def as_csv(found: Sequence[Probed]) -> str:
     for one in found:
         for name, effect in one.effects.items():
             for seed, value in effect.accuracy.by_seed.items():
-                row = (one.data, one.variant, name, effect.texts, seed, value)
+                row = (one.data, one.variant, name, effect.num_texts, seed, value)
                 cells = formats.without_formulas(dict(zip(columns, row, strict=True)))
                 writer.writerow(cells)
     return file.getvalue()

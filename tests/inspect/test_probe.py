@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Command, Json, Refused
+from conftest import ROOT, Command, Json, Refused
 from samples import composed, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.inspect import relevance
 from attnexp.inspect.interventions import INTERVENTIONS, load
-from attnexp.inspect.probe import FILE
 from attnexp.model.classifier import build_model
 from attnexp.runs.arrays import WEIGHTS
+from attnexp.runs.probed import FILE
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 
@@ -193,7 +193,7 @@ def test_what_is_found_is_kept_and_goes_on(
     blind, seeing = found
     effect = blind["effects"]["shuffle"]
     assert effect["accuracy"]["by_seed"] == {"0": 0, "1": 0}
-    assert (effect["flips"], effect["texts"]) == (0, 48)
+    assert (effect["flips"], effect["num_texts"]) == (0, 48)
     assert blind["effects"]["own:nothing"]["flips"] == 0
     assert blind["impossible"] == {"no_positions": "the model has no position piece"}
     assert seeing["impossible"] == {}
@@ -206,7 +206,7 @@ def test_what_is_found_is_kept_and_goes_on(
         (run / "hidden").rename(run / WEIGHTS)
     assert "3 of 3 runs are whole" in attnexp("doctor", "outputs/runs").stdout
     limited = attnexp_json("probe", "outputs/runs", "--do", "shuffle", "--limit", "10")
-    assert limited["variants"][0]["effects"]["shuffle"]["texts"] == 10
+    assert limited["variants"][0]["effects"]["shuffle"]["num_texts"] == 10
     file = runs[0] / FILE
     file.write_text(file.read_text().replace("lost", "most"))
     again = attnexp("probe", "outputs/runs", *do, "--json")
@@ -248,6 +248,8 @@ def test_what_cannot_be_done_is_told_and_the_others_are_done(
         "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
     }.items():  # fmt: skip
         assert told in refused("probe", folder, "--do", word)
+    published = str(ROOT / "outputs" / "published" / "blog")
+    assert "runs were published without their weights" in refused("probe", published)
     done = attnexp("probe", folder, "--do", "shufle,uniform")
     assert done.returncode == 2
     assert "uniform" in done.stdout

@@ -1,0 +1,119 @@
+"""What interventions change, over the seeds of each variant, from what `attnexp probe` stored."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from attnexp.analysis.variants import by_variant, comparison_groups
+from attnexp.runs.identity import replicate
+from attnexp.runs.probed import ATTENTION, Results, load
+from attnexp.runs.result import Run
+from attnexp.statistics.paired import Mean, Paired, paired
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """What an intervention changes, over the seeds of a variant."""
+
+    num_texts: int
+    accuracy: Paired
+    """Under the intervention minus intact."""
+    flips: float
+    """Share of answers that change."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probed:
+    """What is known of one variant, by intervention and by measure."""
+
+    data: str
+    variant: str
+    effects: dict[str, Effect]
+    impossible: dict[str, str]
+    """Why its model cannot have an intervention."""
+    measures: dict[str, Mean]
+    """Over seeds: entropy (over its maximum) and distance (in tokens) of every head's attention,
+    and Kendall's tau of how much tokens count, by two measures, or by one in two seeds."""
+
+
+def summarise(runs: Sequence[Run], ids: Sequence[str] = ()) -> list[Probed]:
+    """What is stored of each variant under these ids, or at all.
+
+    Of several results of one intervention those count that most seeds have, then those of most
+    texts.
+    """
+    found = []
+    for group in comparison_groups(runs):
+        for label, of_variant in by_variant(group).items():
+            stored = {replicate(run.result.config): load(run.path) for run in of_variant}
+            by_name: dict[str, Results] = {}
+            for id in ids or dict.fromkeys(id for results in stored.values() for id in results):
+                by_seed = {k: results[id] for k, results in stored.items() if id in results}
+                for name in {result["name"] for result in by_seed.values()}:
+                    by_name[name] = max(by_name.get(name, {}), by_seed, key=_extent)
+            if by_name:
+                found.append(_summarise(of_variant[0].result.data["name"], label, by_name))
+    return found
+
+
+def _extent(by_seed: Results) -> tuple[int, int]:
+    return len(by_seed), max((result["n"] for result in by_seed.values()), default=0)
+
+
+def _summarise(data: str, label: str, by_name: dict[str, Results]) -> Probed:
+    """by_name: what is stored, by intervention and seed."""
+    read = [*by_name.pop(ATTENTION, {}).values()]
+    impossible = {
+        name: result["impossible"]
+        for name, by_seed in by_name.items()
+        for result in by_seed.values()
+        if "impossible" in result
+    }
+    return Probed(
+        data=data,
+        variant=label,
+        effects={name: _effect(by) for name, by in by_name.items() if name not in impossible},
+        impossible=impossible,
+        measures=_measures(read),
+    )
+
+
+def _effect(by_seed: Results) -> Effect:
+    intact, changed = dict[str, float](), dict[str, float]()
+    for seed, result in by_seed.items():
+        intact[seed] = result["accuracy"]
+        changed[seed] = intact[seed] + (len(result["won"]) - len(result["lost"])) / result["n"]
+    pair = paired(changed, intact)
+    assert pair is not None
+    flips = fmean(result["flips"] for result in by_seed.values())
+    return Effect(num_texts=_extent(by_seed)[1], accuracy=pair, flips=flips)
+
+
+def _measures(read: Sequence[dict[str, Any]]) -> dict[str, Mean]:
+    """Means of what is stored of `attention`, a dict for each seed."""
+    found: dict[str, list[float]] = {}
+    before: dict[str, list[list[float]]] = {}
+    for one in read:
+        for what, of_heads in one["heads"].items():
+            for head, value in enumerate(of_heads, start=1):
+                found.setdefault(f"{what}, head {head}", []).append(value)
+        counts = one["counts"]
+        pairs = {f"{a}, {b}": (counts[a], counts[b]) for a, b in combinations(counts, 2)}
+        pairs |= {f"{why}, two seeds": (before[why], counts[why]) for why in before}
+        for name, pair in pairs.items():
+            found.setdefault(name, []).extend(_tau(*pair))
+        before = counts
+    return {name: Mean.of(values) for name, values in found.items() if values}
+
+
+def _tau(one: list[list[float]], other: list[list[float]]) -> list[float]:
+    """Kendall's tau-b of how much tokens count, mean over texts; none where one is constant."""
+    from scipy.stats import kendalltau
+
+    texts = [pair for pair in zip(one, other, strict=True) if len(pair[0]) > 1]
+    taus = [float(kendalltau(*text).statistic) for text in texts]
+    defined = [tau for tau in taus if math.isfinite(tau)]
+    return [fmean(defined)] if defined else []
