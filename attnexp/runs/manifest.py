@@ -119,17 +119,20 @@ def record(folder: Path, planned: Manifest) -> None:
                 declaration=old.declaration or planned.declaration,
             )
             with atomic_write(folder / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, **asdict(both)}, indent=1).encode())
+                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
 
 
 def load(folder: Path) -> Manifest | None:
     """What `record` wrote, None where it wrote nothing. `UserError` for what cannot be read."""
     file = folder / FILE
     try:
-        tree = json.loads(file.read_text())
+        content = file.read_bytes()
+        tree = json.loads(content)
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration") or {}
+        if "sha256" in tree or "g" in declared:  # the first study.json had neither
+            store.check_seal(content, tree)
         found = Manifest(
             **{
                 **tree,
