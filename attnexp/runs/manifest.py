@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write, find_files, writing
 from attnexp.base.names import check_name
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
@@ -205,7 +205,7 @@ def load_runs(
 def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+        return [(file.parent, "") for file in find_files(folder, store.RESULT)]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):
