@@ -26,10 +26,8 @@ def find(name: str) -> ModuleSpec | None:
         # By its last name: under the whole one a namespace package needs its parent imported.
         spec = PathFinder.find_spec(last, above.submodule_search_locations)
     else:
-        found = [finder.find_spec(name, None) for finder in sys.meta_path]
-        found = [*filter(None, found)] or [PathFinder.find_spec(name, [os.getcwd()])]
-        # A mere folder of this name hides no package, as one of an editable install.
-        spec = next((one for one in found if one and one.loader), found[0])
+        found = (finder.find_spec(name, None) for finder in sys.meta_path)
+        spec = next(filter(None, found), None) or PathFinder.find_spec(name, [os.getcwd()])
     if spec is not None and spec.submodule_search_locations is not None:
         spec.submodule_search_locations = list(spec.submodule_search_locations)
     return spec
