@@ -111,6 +111,13 @@ def heading(comparison: Comparison, metric: str, point: str) -> str:
     return point if metric == "accuracy" else f"{point} {metric}"
 
 
+def endpoints(comparison: Comparison) -> list[str]:
+    """A line for each endpoint that says what it is, and which epoch `best` is of each variant."""
+    best = [f"{variant.label} {variant.best_epoch}" for variant in comparison.variants]
+    epochs = {"best": f": {', '.join(best)}"}
+    return [f"{name}: {about}{epochs.get(name, '')}" for name, about in comparison.points.items()]
+
+
 def format_interaction(interaction: Interaction, difference: Difference) -> str:
     """One sentence, such as "pe gives more with unscaled than with scaled: +1.40 points ..."."""
     (level, under), (_, baseline) = interaction.levels.values(), interaction.baselines.values()
@@ -132,6 +139,17 @@ def without_pairs(comparison: Comparison) -> list[str]:
         f"{label} and {base} share no seed, so they are not compared."
         for label, found in comparison.differences.items()
         if not found
+    ]
+
+
+def missing_seeds(comparison: Comparison) -> list[str]:
+    """A line for every variant of which not all planned seeds have finished."""
+    num_finished = {variant.label: len(variant.seeds) for variant in comparison.variants}
+    return [
+        f"{label}: {finished} of {finished + len(seeds)} planned seeds finished; missing: "
+        f"{', '.join(seeds)}."
+        for label, seeds in comparison.missing.items()
+        for finished in [num_finished.get(label, 0)]
     ]
 
 
@@ -240,7 +258,10 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     rows, published_rows = list[list[str]](), list[int]()
     for variant in comparison.variants:
         values = [format_mean(variant.means[point][metric], unit) for point in points]
-        rows.append([variant.label, str(len(variant.seeds)), *values])
+        lacking = len(comparison.missing.get(variant.label, ()))
+        n = str(len(variant.seeds))
+        n += f" of {len(variant.seeds) + lacking}" if lacking else ""
+        rows.append([variant.label, n, *values])
         if unequal:
             assert variant.parameters is not None
             assert variant.flops_per_example is not None
@@ -255,11 +276,17 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             cells = [format_spread(pair, unit) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
-    notes += [*comparison.diverged, *comparison.damaged]
+    notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
+    if metric == "accuracy":
+        notes += [
+            f"{point}: no variant is above chance level, {100 * chance:.1f} % (always guessing the "
+            f"largest class)."
+            for point, chance in comparison.at_chance.items()
+        ]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
-        notes += [f"{point}: {about}." for point, about in comparison.points.items()]
+        notes += [f"{line}." for line in endpoints(comparison)]
     else:
         notes.append(f"For this metric, {'less' if unit.less_is_better else 'more'} is better.")
     notes += unequal
