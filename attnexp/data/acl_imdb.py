@@ -19,7 +19,7 @@ REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_\d+\.txt")
 
 
 def is_acl_imdb(folder: Path) -> bool:
-    """Whether there is any of the four folders of labelled reviews."""
+    """Whether a folder has any of the four folders of labelled reviews."""
     return any((folder / name).is_dir() for name in FOLDERS)
 
 
