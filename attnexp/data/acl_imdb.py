@@ -18,11 +18,6 @@ FOLDERS = [f"{split}/{side}" for split in SPLITS for side in SIDES]
 REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_\d+\.txt")
 
 
-def is_acl_imdb(folder: Path) -> bool:
-    """Whether a folder has any of the four folders of labelled reviews."""
-    return any((folder / name).is_dir() for name in FOLDERS)
-
-
 def key_of_folder(folder: Path) -> str:
     """Key made of names, sizes and times: to read 50,000 files takes seconds."""
     lines = []

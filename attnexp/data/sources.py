@@ -103,7 +103,7 @@ def _on_hub(data: DataConfig) -> Source:
 
 def _in_folder(path: Path, data: DataConfig) -> Source:
     for folder in (path, path / "aclImdb"):
-        if acl_imdb.is_acl_imdb(folder):
+        if any((folder / name).is_dir() for name in acl_imdb.FOLDERS):
             key = acl_imdb.key_of_folder(folder)
             return _as_published("aclImdb folder", folder, key, acl_imdb.read_folder, data)
     if hub.is_saved(path):
