@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, check_name
 from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
@@ -138,6 +138,8 @@ def load(folder: Path) -> Manifest | None:
         )
         if unknown := {run.variant for run in found.runs} - found.variants.keys():
             raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
+        for label in found.variants:
+            check_name(label, "a variant")
         return found
     except FileNotFoundError:
         return None
