@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write, find_files, writing
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
 from attnexp.runs.points import figures
@@ -118,17 +118,20 @@ def record(folder: Path, planned: Manifest) -> None:
                 declaration=old.declaration or planned.declaration,
             )
             with atomic_write(folder / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, **asdict(both)}, indent=1).encode())
+                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
 
 
 def load(folder: Path) -> Manifest | None:
     """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     try:
-        tree = json.loads(file.read_text())
+        content = file.read_bytes()
+        tree = json.loads(content)
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration") or {}
+        if "sha256" in tree or "g" in declared:  # the first study.json had neither
+            store.check_seal(content, tree)
         found = Manifest(
             **{
                 **tree,
@@ -191,7 +194,7 @@ def load_runs(
 def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+        return [(file.parent, "") for file in find_files(folder, store.RESULT)]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):
