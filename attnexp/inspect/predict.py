@@ -1,4 +1,4 @@
-"""What a trained model says of texts, token by token."""
+"""Predictions of a trained model for texts, with the attention of each token."""
 
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
@@ -71,7 +71,7 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers. `attention` is what each token receives, averaged over
     queries; `relevance` is how much it counts by gradient or erasure."""
     seen = reading.attention
-    received = None if seen is None else seen.received(_index(head)).tolist()
+    received = None if seen is None else seen.received(head).tolist()
     return {
         "label": reading.label,
         "probabilities": reading.probabilities,
@@ -94,7 +94,7 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
     line = Text(f"{said} ")
     line.stylize("bold", 0, len(reading.label))
     seen = reading.attention
-    counts = reading.relevance or ([] if seen is None else seen.received(_index(head)).tolist())
+    counts = reading.relevance or ([] if seen is None else seen.received(head).tolist())
     most = max(map(abs, counts), default=0.0) or 1.0
     for token, count in zip_longest(reading.marked, counts):
         line.append(" ")
@@ -106,10 +106,6 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
 
 def _colour(share: float) -> str:
     return ",".join(str(round(a + share * (b - a))) for a, b in zip(LIGHT, FULL, strict=True))
-
-
-def _index(head: int | None) -> int | None:
-    return None if head is None else head - 1
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:

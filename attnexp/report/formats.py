@@ -23,7 +23,7 @@ PACKAGES = "% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
-    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
+    *("mean", "sd", "n", "low", "high", "p", "p_adjusted", "verdict"),
     *("k", "k_low", "k_high", "k_distance"),
 )
 
@@ -165,7 +165,11 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
         row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
         if name in difference.judgements:
             judgement = difference.judgements[name]
-            row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}
+            row |= {
+                "p": pair.p,
+                "p_adjusted": judgement.p_adjusted,
+                "verdict": judgement.verdict,
+            }
         rows.append(row)
     return rows
 
