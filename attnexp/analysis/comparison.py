@@ -24,6 +24,7 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics import anytime
 from attnexp.statistics.anytime import Decision
+from attnexp.statistics.crossed import Crossed, Sums, crossed
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
@@ -79,6 +80,9 @@ class Difference:
     """The same questions, answered so that it holds whenever one looks, by metric."""
     mcnemar: dict[str, McNemar]
     """McNemar's test of accuracy, by seed, where the answers of both are known."""
+    texts: Crossed | None = None
+    """Interval of accuracy's difference for other seeds and texts. None unless it is known, for all
+    seeds that both share, which texts of one test set each has right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,15 +170,23 @@ def compare(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
 def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     """Compare the variants of a results table; the first is the baseline."""
     baseline, *others = results.variants
-    answers = _mcnemar(results)
+    answers, sums = _by_text(results)
     differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
     for point in results.points:
-        first = results.metrics(baseline, point)
         pairs = {
-            label: _differences(results.metrics(label, point), first, metrics) for label in others
+            label: _differences(
+                results.paired_with(baseline, label, point),
+                results.paired_with(label, baseline, point),
+                metrics,
+            )
+            for label in others
         }
         tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
         for label, difference in _judged(pairs, metrics, tests).items():
+            if (of_texts := sums[label].get(point)) and "accuracy" in difference.metrics:
+                complete = len(of_texts.by_seed) == difference.metrics["accuracy"].difference.n
+                found = crossed(of_texts.by_seed, of_texts.by_text, of_texts.squares)
+                difference = replace(difference, texts=found if complete else None)
             differences[label][point] = difference
     return Comparison(
         data=results.rows[0].data,
@@ -246,22 +258,27 @@ def _judged(
     }
 
 
-def _mcnemar(results: Results) -> dict[str, dict[str, dict[str, McNemar]]]:
-    """McNemar's tests by variant, point and seed, where both have answered the same examples.
+def _by_text(
+    results: Results,
+) -> tuple[dict[str, dict[str, dict[str, McNemar]]], dict[str, dict[str, Sums]]]:
+    """By variant and point, where both have answered the same examples: McNemar's tests by seed,
+    and sums over seeds and texts.
 
     Works seed by seed, so that every file is read once and few are held in memory.
     """
     baseline, *others = results.variants
-    seeds = {label: set(results.seeds(label)) for label in others}
-    found: dict[str, dict[str, dict[str, McNemar]]] = {label: {} for label in others}
-    for seed in results.seeds(baseline):
-        paired_with = [label for label in others if seed in seeds[label]]
-        right = results.right(baseline, seed) if paired_with else {}
-        for label in paired_with if right else []:
-            for point, bits in results.right(label, seed).items():
-                if len(bits) == len(right[point]):
-                    found[label].setdefault(point, {})[seed] = mcnemar(bits, right[point])
-    return found
+    tests: dict[str, dict[str, dict[str, McNemar]]] = {label: {} for label in others}
+    sums: dict[str, dict[str, Sums]] = {label: {} for label in others}
+    shared = {label: results.shared_seeds(label, baseline) for label in others}
+    for seed in dict.fromkeys(seed for seeds in shared.values() for seed in seeds):
+        right = results.right(baseline, seed)
+        for label in others if right else []:
+            for point, bits in results.right(label, seed).items() if seed in shared[label] else ():
+                if point in right and len(bits) == len(right[point]):
+                    tests[label].setdefault(point, {})[seed] = mcnemar(bits, right[point])
+                    if point in results.same_texts:
+                        sums[label].setdefault(point, Sums()).add(bits, right[point])
+    return tests, sums
 
 
 def _interactions(results: Results, metrics: Mapping[str, Metric]) -> list[Interaction]:

@@ -20,7 +20,7 @@ from attnexp.statistics.verdict import Verdict
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
-    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
+    *("mean", "sd", "n", "low", "high", "texts_low", "texts_high", "p", "p_holm", "verdict"),
     *("k", "k_low", "k_high", "k_distance"),
 )
 
@@ -96,9 +96,10 @@ def latex(comparisons: Sequence[Comparison]) -> str:
 def as_csv(comparisons: Sequence[Comparison]) -> str:
     """One line for each value, in long form for a data frame.
 
-    A line with a `baseline` is a paired difference; its low and high are the 95 % interval. For an
-    interaction both are differences themselves. k_low and k_high are the 95 % prediction interval
-    of one more seed, k_distance is that of k from the mean in standard deviations.
+    A line with a `baseline` is a paired difference; its low and high are the 95 % interval for
+    other seeds, texts_low and texts_high that for other seeds and texts. For an interaction both
+    are differences themselves. k_low and k_high are the 95 % prediction interval of one more seed,
+    k_distance is that of k from the mean in standard deviations.
     """
     file = io.StringIO()
     writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
@@ -156,6 +157,8 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, pair in difference.metrics.items():
         row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
+        if name == "accuracy" and difference.texts is not None:
+            row |= {"texts_low": difference.texts.low, "texts_high": difference.texts.high}
         if name in difference.judgements:
             judgement = difference.judgements[name]
             row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}

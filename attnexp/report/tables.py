@@ -350,6 +350,7 @@ def _statistics(
         {name: found[point].judgements[metric] for point, name in names.items()},
         {name: found[point].anytime[metric] for point, name in names.items()},
         {name: found[point].mcnemar if is_accuracy else {} for point, name in names.items()},
+        {name: found[point].texts if is_accuracy else None for point, name in names.items()},
         num_judged=num_judged,
         unit=unit,
     )
@@ -363,6 +364,8 @@ def _statistics(
         columns=[f"n = {next(iter(pairs.values())).difference.n}", *names.values()],
         rows=rows,
         notes=[
+            "95 %: confidence interval of the difference, for other seeds on this test set, or for "
+            "other seeds and texts.",
             "anytime: valid whenever you look, also where seeds were added because of the results.",
             *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
         ],
