@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnexp.analysis import across
+from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import SCHEMA, Comparison, Difference
 from attnexp.analysis.summary import Variant
 from attnexp.report import plots
-from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
+from attnexp.report.tables import VERDICT_STYLES, Table, across_table, tables, verdicts
 from attnexp.statistics.verdict import Verdict
 
 CSV_COLUMNS = (
@@ -28,9 +30,7 @@ CSV_COLUMNS = (
 def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
     """Print tables and plots to a terminal or a pipe, the verdicts last, next to the prompt."""
     for comparison in comparisons:
-        for table in tables(comparison):
-            console.print()
-            print_table(table, console)
+        print_tables(tables(comparison), console)
         plots.print_plots(comparison, console)
     for comparison in comparisons:
         console.print()
@@ -72,25 +72,30 @@ def latex(comparisons: Sequence[Comparison]) -> str:
     r"""Tables for `\usepackage{booktabs}`, one `table` environment each."""
     blocks = ["% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."]
     for comparison in comparisons:
-        for table in tables(comparison):
-            lines = [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
-                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-                r"\toprule",
-                _latex_row(table.columns),
-                r"\midrule",
-                *(_latex_row(row) for row in table.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-            blocks.append("\n".join(lines))
+        blocks += [latex_table(table) for table in tables(comparison)]
         found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
         if found:
             blocks.append("\n\n".join(found))
     return "\n\n".join(blocks) + "\n"
+
+
+def latex_table(table: Table) -> str:
+    """A `table` environment, with title and notes as its caption."""
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"\toprule",
+            _latex_row(table.columns),
+            r"\midrule",
+            *(_latex_row(row) for row in table.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+    )
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
@@ -127,6 +132,18 @@ def as_json(comparisons: Sequence[Comparison]) -> str:
     found = [comparison.to_json() for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
+
+def across_as_json(found: Sequence[Across]) -> str:
+    """One document with every number at full precision."""
+    return json.dumps({"schema": across.SCHEMA, "across": [one.to_json() for one in found]})
+
+
+ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
+    "markdown": lambda found: "\n\n".join(markdown_table(across_table(one)) for one in found),
+    "latex": lambda found: "\n\n".join(latex_table(across_table(one)) for one in found),
+    "json": across_as_json,
+}
+"""Functions that write differences over data sets in each format, by its name."""
 
 TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
@@ -187,6 +204,13 @@ def _latex(text: str) -> str:
 
 def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(_latex(cell) for cell in cells) + r" \\"
+
+
+def print_tables(found: Iterable[Table], console: Console) -> None:
+    """Print tables with a line before each."""
+    for table in found:
+        console.print()
+        print_table(table, console)
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from attnexp.analysis import published
+from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import Comparison, Difference, Interaction
 from attnexp.analysis.results import EPOCH_METRICS
 from attnexp.analysis.summary import Variant
@@ -17,7 +18,7 @@ from attnexp.report.cells import (
     format_spread,
     statistics_rows,
 )
-from attnexp.statistics.verdict import Verdict
+from attnexp.statistics.verdict import POINTS, Verdict
 
 HEADINGS = {
     "train_loss": "loss",
@@ -368,6 +369,35 @@ def _statistics(
             "other seeds and texts.",
             "anytime: valid whenever you look, also where seeds were added because of the results.",
             *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
+        ],
+    )
+
+
+def across_table(found: Across) -> Table:
+    """Each data set's difference with both intervals, the mean over them, and the next one's."""
+    rows = []
+    for data, difference in found.differences.items():
+        pair, texts = difference.metrics["accuracy"], difference.texts
+        wide = POINTS.interval(texts.low, texts.high) if texts else "–"
+        seeds = [str(pair.difference.n), POINTS.signed(pair.difference.mean)]
+        rows.append([data, *seeds, POINTS.interval(pair.low, pair.high).strip(), wide.strip()])
+    over, column = found.mean, -1 if found.with_texts else -2
+    for name, cells, interval in (
+        ("mean", [POINTS.signed(over.mean)], POINTS.interval(over.low, over.high)),
+        ("next data set", [""], POINTS.interval(over.predicted_low, over.predicted_high) or "–"),
+    ):
+        row = [name, "", *cells, "", ""]
+        row[column] = interval.strip()
+        rows.append(row)
+    return Table(
+        title=f"{found.variant} − {found.baseline}, {found.point}, over {over.num_data} data sets",
+        columns=["data", "n", "points", "95 %, other seeds", "95 %, seeds and texts"],
+        rows=rows,
+        notes=[
+            "mean: of random effects, with the 95 % interval of Hartung, Knapp, Sidik and Jonkman.",
+            "next data set: 95 % prediction interval of its true difference.",
+            f"I² = {100 * over.share:.0f} % of the spread is between data sets, whose true "
+            f"differences have a standard deviation of {POINTS.plain(over.tau)}{POINTS.name}.",
         ],
     )
 

@@ -23,9 +23,11 @@ class Crossed:
     low: float
     high: float
     """The 95 % interval of the mean."""
+    se: float
+    """Standard error of the mean."""
     se_seeds: float
     se_texts: float
-    """Standard errors of the mean by seeds alone and by texts alone."""
+    """Parts of it: by seeds alone and by texts alone."""
     df: float
     """Satterthwaite's degrees of freedom."""
     num_texts: int
@@ -73,14 +75,14 @@ def crossed(by_seed: ArrayLike, by_text: ArrayLike, squares: float) -> Crossed |
     terms = np.array([ms[0] > ms[2], ms[1] > ms[2], 0.0])  # components above 0
     terms[2] = 1 - terms[:2].sum()
     variance = float((terms * ms).sum())
-    if not variance:
-        return Crossed(low=mean, high=mean, se_seeds=0.0, se_texts=0.0, df=s - 1.0, num_texts=e)
-    df = variance**2 / float(((terms * ms) ** 2 / degrees).sum())
-    half = float(stdtrit(df, 0.975)) * math.sqrt(variance / (s * e))
+    df = variance**2 / float(((terms * ms) ** 2 / degrees).sum()) if variance else s - 1.0
+    se = math.sqrt(variance / (s * e))
+    half = float(stdtrit(df, 0.975)) * se
     components = np.maximum(ms[:2] - ms[2], 0) / (s * e)
     return Crossed(
         low=float(mean - half),
         high=float(mean + half),
+        se=se,
         se_seeds=math.sqrt(components[0]),
         se_texts=math.sqrt(components[1]),
         df=df,

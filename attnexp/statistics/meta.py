@@ -10,10 +10,10 @@ and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class Meta:
     num_data: int
 
 
-def meta(differences: Sequence[float], errors: Sequence[float]) -> Meta | None:
+def meta(differences: ArrayLike, errors: ArrayLike) -> Meta | None:
     """Combine the difference of each data set with its standard error; None below two data sets."""
     from scipy.optimize import brentq
     from scipy.special import stdtrit

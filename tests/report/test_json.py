@@ -19,6 +19,8 @@ from attnexp.statistics.anytime import decide
 from attnexp.training.run import train_run
 
 COMPARED = "attnexp sweep, attnexp report, attnexp judge"
+ACROSS = "attnexp report --across data"
+PUBLISHED = ROOT / "outputs" / "published"
 PAGE = (ROOT / "docs" / "json.md").read_text()
 PLAIN = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
          "object": (dict,), "list": (list,)}  # fmt: skip
@@ -97,6 +99,7 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
+        (["report", PUBLISHED / "subj", PUBLISHED / "trec", "--across", "data"], ACROSS),
         (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)
