@@ -28,7 +28,7 @@ from attnexp.statistics.crossed import Crossed, Sums, crossed
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the JSON documents of comparisons."""
 
 BySeed = Mapping[str, float]

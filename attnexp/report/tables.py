@@ -97,6 +97,13 @@ def heading(comparison: Comparison, metric: str, point: str) -> str:
     return point if metric == "accuracy" else f"{point} {metric}"
 
 
+def endpoints(comparison: Comparison) -> list[str]:
+    """A line for each endpoint that says what it is, and which epoch `best` is of each variant."""
+    best = [f"{variant.label} {variant.best_epoch}" for variant in comparison.variants]
+    epochs = {"best": f": {', '.join(best)}"}
+    return [f"{name}: {about}{epochs.get(name, '')}" for name, about in comparison.points.items()]
+
+
 def format_interaction(interaction: Interaction, difference: Difference) -> str:
     """One sentence, such as "pe gives more with unscaled than with scaled: +1.40 points ..."."""
     (level, under), (_, baseline) = interaction.levels.values(), interaction.baselines.values()
@@ -245,7 +252,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
-        notes += [f"{point}: {about}." for point, about in comparison.points.items()]
+        notes += [f"{line}." for line in endpoints(comparison)]
     else:
         notes.append(f"For this metric, {'less' if unit.less_is_better else 'more'} is better.")
     notes += unequal

@@ -16,8 +16,8 @@ from attnexp.base.files import atomic_write, writing
 from attnexp.base.names import check_name
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
-from attnexp.runs.points import figures
-from attnexp.runs.result import Run
+from attnexp.runs.points import best_epoch, metrics_at
+from attnexp.runs.result import Run, RunResult
 from attnexp.statistics import anytime
 from attnexp.statistics.paired import MARGIN, difference_of
 from attnexp.statistics.verdict import ALPHA
@@ -54,16 +54,25 @@ class Declaration:
     def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
         """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
         seed with it has none."""
-        found: dict[str, dict[str, float]] = {label: {} for label in variants}
+        results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
         for run in runs:  # newest first, so that runs of older code do not replace newer ones
-            accuracy = figures(run.result, self.metric)["accuracy"]
-            found[run.label].setdefault(replicate(run.result.config), accuracy)
+            results[run.label].setdefault(replicate(run.result.config), run.result)
+        found = {
+            label: {
+                seed: metrics_at(result, self.metric, best)["accuracy"]
+                for best in [best_epoch([*by_seed.values()])]
+                for seed, result in by_seed.items()
+            }
+            for label, by_seed in results.items()
+            if by_seed
+        }
         base, *others = variants
+        baseline = found.get(base, {})
         pairs = {
             label: [
-                difference_of(accuracy, found[base][seed])
-                for seed, accuracy in found[label].items()
-                if seed in found[base]
+                difference_of(accuracy, baseline[seed])
+                for seed, accuracy in found.get(label, {}).items()
+                if seed in baseline
             ]
             for label in others
         }

@@ -110,7 +110,7 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
     (held,) = compare(blog())
     assert crossed.interactions
     assert held.agreement
-    declaration = Declaration(metric="peak", margin=0.0025)
+    declaration = Declaration(metric="best", margin=0.0025)
     decisions = decide({"pe": MORE, "late": [0.01]})
     study = Declared(declaration=declaration, baseline="no_pe", decisions=decisions)
     document = json.loads(formats.as_json([crossed, replace(held, declared=[study])]))

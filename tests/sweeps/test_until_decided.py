@@ -79,8 +79,8 @@ def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: 
     assert declared(tmp_path / "mine") == {"fast": (Verdict.helps, 9), "noisy": (None, 11)}
     study = manifest.load(tmp_path / "mine")
     assert study
-    assert study.declaration == Declaration(metric="peak", margin=0.0025, alpha=0.05, g=0.25)
-    assert study.commands[-1].endswith("decided --margin 0.25 --max-seeds 11 --metric peak")
+    assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
+    assert study.commands[-1].endswith("decided --margin 0.25 --max-seeds 11 --metric final")
     with pytest.raises(UserError, match="settings and data, which cannot change under way"):
         run_until_decided(sweep(tmp_path, "model.d_model=8"))
     with pytest.raises(UserError, match=r"--margin 0\.25, variants slow, fast, noisy"):
@@ -115,7 +115,7 @@ def test_a_declaration_of_the_design_with_planned_looks_is_ignored(tmp_path: Pat
     (tmp_path / "mine.yaml").write_text(STUDY)
     run_sweep(plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "seed=0"]))
     file = tmp_path / "mine" / manifest.FILE
-    old = {"design": {"looks": [6, 8]}, "metric": "peak", "runs": {}, "finished_before": 0}
+    old = {"design": {"looks": [6, 8]}, "metric": "final", "runs": {}, "finished_before": 0}
     file.write_text(json.dumps({**json.loads(file.read_text()), "declaration": old}))
     study = manifest.load(tmp_path / "mine")
     assert study
@@ -153,11 +153,11 @@ def test_the_metric_is_a_point_of_the_protocol(tmp_path: Path) -> None:
         assert planned.declaration
         return planned.declaration.metric
 
-    assert metric() == "peak"
-    assert metric(metric="final") == "final"
+    assert metric() == "final"
+    assert metric(metric="best") == "best"
     assert metric("train=holdout") == "chosen"
-    with pytest.raises(UserError, match="--metric peak: choose one of chosen, final"):
-        metric("train=holdout", metric="peak")
+    with pytest.raises(UserError, match="--metric best: choose one of chosen, final"):
+        metric("train=holdout", metric="best")
 
 
 # the command
@@ -174,12 +174,12 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     assert "\nfast: helps: +" in done.stderr
     tables, _, _ = done.stdout.rpartition("\nResults: ")
     assert max(map(len, tables.splitlines())) <= 80
-    assert "fast against slow, peak, declared: helps: " in " ".join(tables.split())
+    assert "fast against slow, final, declared: helps: " in " ".join(tables.split())
     (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)["comparisons"]
     (study,) = comparison["declared"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
-    assert study["declaration"]["metric"] == "peak"
-    assert "cannot change under way" in refused("sweep", *WORDS, "--metric", "final")
+    assert study["declaration"]["metric"] == "final"
+    assert "cannot change under way" in refused("sweep", *WORDS, "--metric", "best")
 
 
 def test_the_live_table_has_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
