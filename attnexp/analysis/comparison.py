@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from attnexp.analysis.chance import FAR, Source, bad_seeds, sources
 from attnexp.analysis.results import Results, results_of_runs
 from attnexp.analysis.summary import (
     PublishedComparison,
@@ -136,6 +137,10 @@ class Comparison:
     """Messages if not all runs were made by the same code, or under the same rounding."""
     diverged: list[str] = field(default_factory=list)
     """A message for each variant with runs whose loss diverged."""
+    sources: list[Source] = field(default_factory=list)
+    """Sources of chance that a variant's seeds vary one at a time."""
+    bad_seeds: list[str] = field(default_factory=list)
+    """A message for each variant with seeds far below the others after its first or last epoch."""
     damaged: list[str] = field(default_factory=list)
     """A message for each run whose predictions cannot be read: it has no McNemar test."""
 
@@ -215,6 +220,8 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
         mixed=[*_mixed_code(group), *_mixed_rounding(group)],
         diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
         damaged=list(dict.fromkeys(damaged)),
+        sources=sources(results),
+        bad_seeds=[line for one in compared.variants for line in _bad_seeds(one, results)],
     )
 
 
@@ -359,6 +366,16 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
     if names:
         files = ", ".join(code.files(names))
         yield f"{files} changed between these runs; runs of different code are separate variants."
+
+
+def _bad_seeds(variant: Variant, results: Results) -> Iterator[str]:
+    for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
+        by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
+        if bad := bad_seeds(by_seed):
+            yield (
+                f"{variant.label}: {len(bad)} of {len(by_seed)} seeds ({', '.join(bad)}) are more "
+                f"than {FAR:g} robust sd below the median after epoch {epoch}."
+            )
 
 
 def _diverged(label: str, runs: list[Run]) -> list[str]:

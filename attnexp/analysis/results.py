@@ -100,10 +100,17 @@ class Results:
         return own if other in self.seedless else [s for s in own if s in self.seeds(other)]
 
     def paired_with(self, other: str, variant: str, at: At) -> dict[str, dict[str, float]]:
-        """Values of a variant as in `metrics`; if it is seedless, under every seed of the other."""
+        """Values of a variant as in `metrics`, but of the runs that are also the other's; if it is
+        seedless, under every seed of the other."""
         found = self.metrics(variant, at)
+        ids = {run.result.run_id for run in self.runs.get(other, ())}
+        same = {replicate(run.result.config) for run in self.runs.get(variant, ())
+                if run.result.run_id in ids}  # fmt: skip
         if variant not in self.seedless:
-            return found
+            return {
+                name: {seed: value for seed, value in by_seed.items() if seed not in same}
+                for name, by_seed in found.items()
+            }
         seeds = self.seeds(other)
         return {name: dict.fromkeys(seeds, *by_seed.values()) for name, by_seed in found.items()}
 

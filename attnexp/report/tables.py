@@ -64,6 +64,7 @@ def tables(comparison: Comparison) -> list[Table]:
         *other_metrics(comparison),
         *statistics(comparison),
         *interactions(comparison),
+        *variance(comparison),
     ]
 
 
@@ -248,7 +249,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             cells = [format_spread(pair, unit) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
-    notes += [*comparison.diverged, *comparison.damaged]
+    notes += [*comparison.diverged, *comparison.damaged, *comparison.bad_seeds]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
@@ -378,6 +379,32 @@ def _statistics(
             *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
         ],
     )
+
+
+def variance(comparison: Comparison) -> list[Table]:
+    """Spread of accuracy by each source of chance: one table, or none."""
+    rows = [
+        [
+            source.variant,
+            f"seeds.{source.name}",
+            f"{source.num_points} × {source.num_values}",
+            *(
+                f"{POINTS.plain(found.sd)} [{POINTS.plain(found.low)}, {POINTS.plain(found.high)}]"
+                for found in source.spreads.values()
+            ),
+        ]
+        for source in comparison.sources
+    ]
+    table = Table(
+        title=f"Spread of accuracy by one source of chance on {where_measured(comparison)}",
+        columns=["variant", "source", "points × values", *comparison.points],
+        rows=rows,
+        notes=[
+            "Standard deviation in points with its 95 % interval, all other sources fixed. points: "
+            "what they were fixed at, each crossed with all values of the source.",
+        ],
+    )
+    return [table] if rows else []
 
 
 def across_table(found: Across) -> Table:
