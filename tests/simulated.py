@@ -4,7 +4,6 @@
 tests check the rates with fewer studies.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -128,12 +127,14 @@ def published_bits() -> dict[str, Array]:
     runs = load_runs([PAGE.parent.parent / "outputs" / "published" / "blog"])
     results = results_of_runs(runs, print)
     found: dict[str, list[Array]] = {}
-    for seed in results.seeds("pe"):
+    seeds = results.shared_seeds("pe", "no_pe")
+    for seed in seeds:
         baseline = results.right("no_pe", seed)
         for point, right in results.right("pe", seed).items():
-            d = right.astype(np.float64) - baseline[point]
-            found.setdefault(point, []).append(d)
-    return {point: np.array(rows) for point, rows in found.items()}
+            if point in baseline:
+                d = right.astype(np.float64) - baseline[point]
+                found.setdefault(point, []).append(d)
+    return {point: np.array(rows) for point, rows in found.items() if len(rows) == len(seeds)}
 
 
 def coverage_of_bits(d: Array, num_seeds: int, *, studies: int = STUDIES) -> float:
@@ -217,11 +218,14 @@ def _percent(share: float) -> str:
 
 def write() -> None:
     """Put the tables into docs/statistics.md."""
-    start, end = "<!-- by tests/simulated.py -->", "<!-- until here -->"
-    made = f"{start}\n{tables()}\n{end}"
-    page, found = re.subn(f"{start}.*{end}", lambda _: made, PAGE.read_text(), flags=re.DOTALL)
-    assert found == 1
-    PAGE.write_text(page)
+    for start, make in (
+        ("<!-- by tests/simulated.py: texts -->", crossed_table),
+        ("<!-- by tests/simulated.py -->", tables),
+    ):
+        before, found, rest = PAGE.read_text().partition(f"{start}\n")
+        assert found
+        _, end, after = rest.partition("<!-- until here -->")
+        PAGE.write_text(f"{before}{start}\n{make()}\n{end}{after}")
 
 
 if __name__ == "__main__":
