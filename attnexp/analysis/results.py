@@ -7,6 +7,7 @@ Our runs (`results_of_runs`), the published run (`published.py`) and other train
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from attnexp.analysis import published
 from attnexp.analysis.variants import by_variant
 from attnexp.base.errors import UserError
-from attnexp.runs import points, predictions
+from attnexp.runs import manifest, points, predictions, store
 from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run, RunResult
+from attnexp.statistics.paired import difference_of
 from attnexp.training.metrics import most_probable
 
 EPOCH_METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
@@ -61,6 +63,12 @@ class Results:
     """Variants in which nothing is random: their one run is compared with every seed."""
     best_epochs: dict[str, int] = field(default_factory=dict)
     """Epoch of the endpoint `best` of each variant; empty under other protocols."""
+    num_texts: dict[str, int] = field(default_factory=dict)
+    """Number of texts that accuracy is measured on, by endpoint; empty if unknown."""
+    chance: float | None = None
+    """Accuracy of always guessing the largest class; None if unknown."""
+    planned: dict[str, list[str]] = field(default_factory=dict)
+    """Seeds that studies planned, by variant, also of variants without any finished run."""
 
     @cached_property
     def variants(self) -> list[str]:
@@ -86,6 +94,21 @@ class Results:
         """Values of the published run, by metric."""
         cells = self._cells.get((variant, at), {}).items()
         return {metric: cell[PUBLISHED] for metric, cell in cells if PUBLISHED in cell}
+
+    def step(self, metric: str, point: str) -> float:
+        """Smallest step of a metric: 1/n of an accuracy on n texts. For other trainers' results it
+        is the smallest difference seen between two values."""
+        if self.runs:
+            return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
+        values = sorted({row.value for row in self.rows if row.metric == metric})
+        steps = [difference_of(b, a) for a, b in pairwise(values)]
+        return min((step for step in steps if step > 0), default=abs(values[0]))
+
+    def num_planned(self, *variants: str) -> int | None:
+        """Number of seeds planned for all of these variants; None if unknown."""
+        if not all(variant in self.planned for variant in variants):
+            return None
+        return len(set.intersection(*(set(self.planned[variant]) for variant in variants)))
 
     def seeds(self, variant: str) -> list[str]:
         """Seeds that a variant has at its evaluation points."""
@@ -154,6 +177,12 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
         same_texts=_same_texts(group),
         seedless=[label for label, of in variants.items() if _is_seedless(of)],
         best_epochs=best if "best" in points.POINTS[protocol] else {},
+        num_texts={
+            point: first.data["n_test" if point == "chosen" else "n_val"]
+            for point in points.POINTS[protocol]
+        },
+        chance=first.data.get("largest_class"),
+        planned=_planned(group, variants),
     )
 
 
@@ -169,6 +198,23 @@ def _same_texts(group: Sequence[Run]) -> list[str]:
 def _is_seedless(runs: Sequence[Run]) -> bool:
     """Whether nothing is random in a variant's one run."""
     return len(runs) == 1 and not runs[0].result.config["seeds"].keys() - {"resample"}
+
+
+def _planned(group: Sequence[Run], variants: Mapping[str, object]) -> dict[str, list[str]]:
+    """Seeds by variant, from the studies that these runs belong to."""
+    planned: dict[str, dict[str, None]] = {}
+    for folder in dict.fromkeys(folder for run in group for folder in run.studies):
+        study = manifest.load(folder)
+        entries = study.runs if study else []
+        finished = {
+            entry.variant
+            for entry in entries
+            if store.has_finished(store.run_dir(folder.parent, entry.run_id))
+        }
+        for entry in entries:
+            if entry.variant in variants or entry.variant not in finished:
+                planned.setdefault(entry.variant, {})[entry.seed] = None
+    return {label: [*seeds] for label, seeds in planned.items()}
 
 
 def _measured(run: Run, best: int) -> Iterator[tuple[At, str, float]]:

@@ -20,7 +20,7 @@ from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.runs.points import best_epoch
 from attnexp.runs.result import Run, RunResult
-from attnexp.statistics.paired import MARGIN, Paired, holm, paired
+from attnexp.statistics.paired import MARGIN, Paired, max_t, paired
 from attnexp.statistics.verdict import ALPHA, POINTS
 
 CLOSE = 0.25
@@ -145,7 +145,7 @@ def c26(results: Path) -> Finding:
     """Attention joined with CNN or RNN combines both strengths.
 
     The joint model beats attention and its partner alone at the best epoch of each: four
-    differences, whose p-values are corrected by Holm.
+    differences, whose p-values are corrected by step-down maxT.
     """
     names = ("attention", "cnn", "cnn_attention", "lstm", "lstm_attention")
     found = _variants(results, "baselines", *names)
@@ -159,7 +159,7 @@ def c26(results: Path) -> Finding:
         for partner in ("cnn", "lstm")
         for part in ("attention", partner)
     }
-    ps = holm([pair.p for pair in pairs.values()])
+    ps = max_t([pair.by_seed for pair in pairs.values()])
     return _finding(
         [
             (f"{name} (p = {p:.3f})", pair, _above(pair) if p <= ALPHA else Conclusion.inconclusive)

@@ -120,8 +120,10 @@ def report(
         emit(formats.TEXTS[as_text](compared).rstrip("\n"))
     else:
         formats.print_comparisons(compared, console())
-    if left_out:
-        stop("\n".join(["Some results could not be read and were left out:", *left_out]), code=1)
+    lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
+    lines += [line for comparison in compared for line in tables.missing_seeds(comparison)]
+    if lines:
+        stop("\n".join(lines), code=1)
 
 
 @app.command()

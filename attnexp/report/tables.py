@@ -129,6 +129,17 @@ def without_pairs(comparison: Comparison) -> list[str]:
     ]
 
 
+def missing_seeds(comparison: Comparison) -> list[str]:
+    """A line for every variant of which not all planned seeds have finished."""
+    num_finished = {variant.label: len(variant.seeds) for variant in comparison.variants}
+    return [
+        f"{label}: {finished} of {finished + len(seeds)} planned seeds finished; missing: "
+        f"{', '.join(seeds)}."
+        for label, seeds in comparison.missing.items()
+        for finished in [num_finished.get(label, 0)]
+    ]
+
+
 def where_measured(comparison: Comparison) -> str:
     """The data set, and what validation was done on."""
     validated = {"blog": ", validated on test", "": ""}
@@ -234,7 +245,10 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     rows, published_rows = list[list[str]](), list[int]()
     for variant in comparison.variants:
         values = [format_mean(variant.means[point][metric], unit) for point in points]
-        rows.append([variant.label, str(len(variant.seeds)), *values])
+        lacking = len(comparison.missing.get(variant.label, ()))
+        n = str(len(variant.seeds))
+        n += f" of {len(variant.seeds) + lacking}" if lacking else ""
+        rows.append([variant.label, n, *values])
         if unequal:
             assert variant.parameters is not None
             assert variant.flops_per_example is not None
@@ -249,7 +263,14 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             cells = [format_spread(pair, unit) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
-    notes += [*comparison.diverged, *comparison.damaged, *comparison.bad_seeds]
+    notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
+    notes += comparison.bad_seeds
+    if metric == "accuracy":
+        notes += [
+            f"{point}: no variant is above chance level, {100 * chance:.1f} % (always guessing the "
+            f"largest class)."
+            for point, chance in comparison.at_chance.items()
+        ]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:

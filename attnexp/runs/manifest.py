@@ -4,7 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from attnexp.runs.identity import replicate
 from attnexp.runs.points import best_epoch, metrics_at
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics import anytime
-from attnexp.statistics.paired import MARGIN, difference_of
+from attnexp.statistics.paired import MARGIN, paired
 from attnexp.statistics.verdict import ALPHA
 
 FILE = "study.json"
@@ -57,27 +57,24 @@ class Declaration:
         results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
         for run in runs:  # newest first, so that runs of older code do not replace newer ones
             results[run.label].setdefault(replicate(run.result.config), run.result)
-        found = {
-            label: {
-                seed: metrics_at(result, self.metric, best)["accuracy"]
-                for best in [best_epoch([*by_seed.values()])]
-                for seed, result in by_seed.items()
-            }
-            for label, by_seed in results.items()
-            if by_seed
-        }
+        found = {label: self._accuracies(by_seed) for label, by_seed in results.items()}
         base, *others = variants
-        baseline = found.get(base, {})
+        num_texts = [result.data["n_test"] for by in results.values() for result in by.values()]
+        step = 1 / min(num_texts, default=1)
         pairs = {
-            label: [
-                difference_of(accuracy, baseline[seed])
-                for seed, accuracy in found.get(label, {}).items()
-                if seed in baseline
-            ]
+            label: paired(found[label], found[base], margin=self.margin, step=step)
             for label in others
         }
-        pairs = {label: d for label, d in pairs.items() if d}
-        return anytime.decide(pairs, margin=self.margin, alpha=self.alpha, g=self.g)
+        shared = {label: pair for label, pair in pairs.items() if pair is not None}
+        return anytime.decide(shared, alpha=self.alpha, g=self.g)
+
+    def _accuracies(self, by_seed: Mapping[str, RunResult]) -> dict[str, float]:
+        """Accuracy of each seed of a variant at the declared endpoint."""
+        best = best_epoch([*by_seed.values()]) if by_seed else 0
+        return {
+            seed: metrics_at(result, self.metric, best)["accuracy"]
+            for seed, result in by_seed.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,18 +4,20 @@ import csv
 import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from samples import but, only, printed, result
+from conftest import ROOT
+from samples import but, exit_code, only, printed, result
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
 from attnexp.report import formats, tables
-from attnexp.runs import predictions, store
+from attnexp.runs import manifest, predictions, store
 from attnexp.runs.points import METRICS
 from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
@@ -57,6 +59,79 @@ def test_the_best_epoch_is_the_same_for_all_seeds_of_a_variant() -> None:
     assert by_seed == pytest.approx({"0": 0.6 - 0.79, "1": 0.6 - 0.82})
     assert "best: one epoch for all seeds of a variant, the best on average" in printed(runs)
     assert "a 2, b 1." in " ".join(printed(runs).split())
+
+
+def planned_study(folder: Path, num_finished: int) -> list[Run]:
+    """Runs of a study of ten seeds, of which b finished only some and c none."""
+    finished = [("a", seed) for seed in range(10)] + [("b", seed) for seed in range(num_finished)]
+    runs = [
+        replace(
+            result(label, seed, [0.8 + 0.02 * (label == "b") + seed / 5000], *words),
+            studies=(folder,),
+        )
+        for label, seed in finished
+        for words in [["model.heads=4"] if label == "b" else []]
+    ]
+    entries = [
+        manifest.Entry(variant=label, seed=str(seed), run_id=f"{label}{seed}")
+        for label in "abc"
+        for seed in range(10)
+    ]
+    variants: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c": {}}
+    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=entries)
+    manifest.record(folder, made)
+    return runs
+
+
+def test_missing_seeds_stand_in_the_table_and_beside_the_verdict(tmp_path: Path) -> None:
+    few = only(planned_study(tmp_path / "few", 3))
+    assert few.missing == {"b": [*"3456789"], "c": [*"0123456789"]}
+    judgement = few.differences["b"]["final"].judgements["accuracy"]
+    assert judgement.verdict is Verdict.inconclusive
+    assert judgement.line.endswith("3 of 10 seeds finished, too few for a verdict")
+    text = printed(planned_study(tmp_path / "few", 3))
+    assert re.search(r"^b +3 of 10 ", text, flags=re.MULTILINE)
+    assert "c: 0 of 10 planned seeds finished; missing: 0, 1," in text
+    most = only(planned_study(tmp_path / "most", 8))
+    judgement = most.differences["b"]["final"].judgements["accuracy"]
+    assert (judgement.verdict, judgement.size_known) == (Verdict.helps, True)
+    assert judgement.line.endswith("; 8 of 10 seeds finished")
+
+
+def test_a_report_of_a_study_with_missing_runs_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published_runs = ROOT / "outputs" / "published"
+    study = shutil.copytree(published_runs / "contrast", tmp_path / "contrast")
+    found = manifest.load(study)
+    assert found
+    *some, last = found.runs
+    for entry in some:
+        name = Path(store.RUNS, entry.run_id)
+        shutil.copytree(published_runs / name, tmp_path / name)
+    assert exit_code("report", study) == 1
+    text = " ".join(capsys.readouterr().err.split())
+    assert f"{last.variant}: 5 of 6 planned seeds finished; missing: {last.seed}." in text
+
+
+@pytest.mark.parametrize(("accuracies", "at_chance"), [((0.5002, 0.5171), True),
+                                                       ((0.5002, 0.4831), True),
+                                                       ((0.5, 0.54), False)])  # fmt: skip
+def test_a_comparison_at_chance_level_says_so(
+    accuracies: tuple[float, float], at_chance: bool
+) -> None:
+    """The sampling error on 1,000 texts is 1.6 points, so 3.1 at 95 %."""
+    runs = [
+        but(run, data={**run.result.data, "n_val": 1000, "largest_class": 0.5})
+        for seed in range(6)
+        for i, accuracy in enumerate(accuracies)
+        for run in [result("ab"[i], seed, [accuracy], f"model.heads={2**i}")]
+    ]
+    comparison = only(runs)
+    assert comparison.at_chance == ({"final": 0.5, "best": 0.5} if at_chance else {})
+    judgement = comparison.differences["b"]["final"].judgements["accuracy"]
+    assert judgement.line.endswith("no variant is above chance level, 50.0 %") == at_chance
+    assert ("final: no variant is above chance level, 50.0 %" in printed(runs)) == at_chance
 
 
 def test_points_are_declared_by_protocol() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Refused
 from rich.console import Console
-from samples import fail_with, finished, only
+from samples import fail_with, finished, of, only
 
 from attnexp.analysis.comparison import compare
 from attnexp.base import progress
@@ -171,10 +171,12 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     )
     done = attnexp("sweep", *WORDS)
     assert done.returncode == 0, done.stderr
-    assert "\nfast: helps: +" in done.stderr
+    assert "\nfast: helps by at least 0.25 points: +" in done.stderr
     tables, _, _ = done.stdout.rpartition("\nResults: ")
     assert max(map(len, tables.splitlines())) <= 80
-    assert "fast against slow, final, declared: helps: " in " ".join(tables.split())
+    assert "fast against slow, final, declared: helps by at least 0.25 points: " in " ".join(
+        tables.split()
+    )
     (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)["comparisons"]
     (study,) = comparison["declared"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
@@ -187,10 +189,11 @@ def test_the_live_table_has_what_is_open(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(progress, "console", console)
     view = Watch()
     for n in (8, 8, 9):
-        view.look(decide({"open": [0.01, -0.004] * 4 + [0.01] * (n - 8), "clear": [0.01] * 8}))
+        d = {"open": [0.01, -0.004] * 4 + [0.01] * (n - 8), "clear": [0.01] * 8}
+        view.look(decide({name: of(each) for name, each in d.items()}))
     console.print(view.table([]))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.split()[0] for line in lines] == ["open:", "clear:", "open:", "0", "open:"]
-    assert lines[1].startswith("clear: helps: +1.00 points [")
+    assert lines[1].startswith("clear: helps by at least 0.25 points: +1.00 points [")
     assert sum(line.startswith("clear") for line in lines) == 1
     assert lines[-1].startswith("open: open: +0.38 points [")
