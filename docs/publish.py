@@ -4,10 +4,12 @@
 
 Of every run its `result.json` and, a bit a text, what it had right: 10 kB a run on IMDB, from which
 `attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
-them of what is published. A study that was published before is replaced, and runs that no study
-names any more are removed.
+them of what is published. Absolute paths are cut to their last name. A study that was published
+before is replaced, and runs that no study names any more are removed.
 """
 
+import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -18,7 +20,7 @@ from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.points import best_epoch
-from attnexp.runs.result import Run
+from attnexp.runs.result import Run, RunResult
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
 
@@ -56,7 +58,8 @@ def publish(folder: Path) -> str:
             for run in variant:
                 copy(run, best, store.run_dir(PUBLISHED, run.result.run_id))
     shutil.rmtree(PUBLISHED / folder.name, ignore_errors=True)
-    manifest.record(PUBLISHED / folder.name, replace(study, runs=done))
+    commands = [without_folders(command) for command in study.commands]
+    manifest.record(PUBLISHED / folder.name, replace(study, runs=done, commands=commands))
     return f"{folder}: {len(done)} of {len(study.runs)} runs"
 
 
@@ -75,7 +78,14 @@ def copy(run: Run, best: int, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     predictions.save(target, packed)
-    store.save(target, replace(run.result, files=store.digests(target)), indent=0)
+    result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
+    store.save(target, replace(result, files=store.digests(target)), indent=0)
+
+
+def without_folders(text: str) -> str:
+    """Text whose absolute paths are cut to their last name: `data.path=/home/me/imdb` becomes
+    `data.path=imdb`."""
+    return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])", "", text)
 
 
 if __name__ == "__main__":

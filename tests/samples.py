@@ -80,7 +80,7 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
         best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0, peak_rss_bytes=1,
-        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["/bin/attnexp", "sweep"],
+        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["attnexp", "sweep"],
                     "started": "2026-01-01T00:00:00+00:00"}, files={},
     )  # fmt: skip
     return Run(path=Path("nowhere"), result=result, label=label)

@@ -246,7 +246,7 @@ def _forest(comparison: Comparison, metric: str) -> Figure:
         caption=(
             f"Mean difference of {metric} from {comparison.variants[0].label} with its 95 % "
             f"interval (thin: for other seeds and texts). Shaded: ± "
-            f"{how.unit.margin(how.margin)}{how.unit.name}, declared not to matter."
+            f"{how.unit.margin(how.margin)}{how.unit.name}, the margin."
         ),
     )
 

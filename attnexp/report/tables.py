@@ -80,7 +80,8 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]
             for point, difference in found.items():
                 where = f"{label} against {baseline}, {heading(comparison, metric, point)}"
                 judgement = difference.judgements[metric]
-                yield where, judgement.verdict, judgement.line
+                alone = without_a_pair(comparison, label)
+                yield where, judgement.verdict, judgement.line + alone
     for interaction in comparison.interactions:
         for point, difference in interaction.points.items():
             verdict = difference.judgements["accuracy"].verdict
@@ -89,6 +90,20 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]
         for label, decision in study.decisions.items():
             where = f"{label} against {study.baseline}, {study.declaration.metric}, declared"
             yield where, decision.verdict, decision.line
+
+
+def without_a_pair(comparison: Comparison, label: str) -> str:
+    """What a verdict leaves out, such as "; without a pair: seed 3 of pe, seed 4 of none"."""
+    seeds = {variant.label: variant.seeds for variant in comparison.variants}
+    both = (label, comparison.variants[0].label)
+    alone = [
+        f"seed {seed} of {one}"
+        for one, other in (both, both[::-1])
+        for seed in seeds[one]
+        if seed not in seeds[other]
+    ]
+    shown = [*alone[:5], *([f"{len(alone) - 5:,} more"] if alone[5:] else [])]
+    return f"; without a pair: {', '.join(shown)}" if alone else ""
 
 
 def heading(comparison: Comparison, metric: str, point: str) -> str:

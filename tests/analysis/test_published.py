@@ -1,5 +1,6 @@
 """What is published of a study gives the tables of the whole, and all that is published is well."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
     there = {path.name for path in (root / store.RUNS).iterdir()}
     assert len(there) == 3 + 4
     assert there == named(root)
+
+
+def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
+    path = f"data.path={tmp_path}/reviews"
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1", path)).returncode == 0
+    (run, *_) = manifest.load_runs([tmp_path / "outputs/published/mine"])
+    assert run.result.config["data"]["path"] == "reviews"
+    for root in (PUBLISHED, tmp_path / "outputs/published"):
+        texts = {file: file.read_text() for file in root.rglob("*.json")}
+        assert [file for file, text in texts.items() if re.search(r'[\s"=]/\w+/', text)] == []
 
 
 def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:
