@@ -7,10 +7,13 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.runs.identity import replicate
 from attnexp.runs.probed import ATTENTION, Results, load
 from attnexp.runs.result import Run
+from attnexp.statistics.crossed import Crossed, Sums, crossed
 from attnexp.statistics.paired import Mean, Paired, paired
 
 
@@ -21,6 +24,8 @@ class Effect:
     num_texts: int
     accuracy: Paired
     """Under the intervention minus intact."""
+    texts: Crossed | None
+    """The same difference with its interval for other seeds and texts; None below two seeds."""
     flips: float
     """Share of answers that change."""
 
@@ -82,14 +87,18 @@ def _summarise(data: str, label: str, by_name: dict[str, Results]) -> Probed:
 
 
 def _effect(by_seed: Results) -> Effect:
-    intact, changed = dict[str, float](), dict[str, float]()
+    intact, changed, sums = dict[str, float](), dict[str, float](), Sums()
+    num_texts = _extent(by_seed)[1]
     for seed, result in by_seed.items():
+        won, lost = (np.isin(np.arange(num_texts), result[key]) for key in ("won", "lost"))
+        sums.add(won, lost)
         intact[seed] = result["accuracy"]
-        changed[seed] = intact[seed] + (len(result["won"]) - len(result["lost"])) / result["n"]
+        changed[seed] = intact[seed] + (len(result["won"]) - len(result["lost"])) / num_texts
     pair = paired(changed, intact)
     assert pair is not None
     flips = fmean(result["flips"] for result in by_seed.values())
-    return Effect(num_texts=_extent(by_seed)[1], accuracy=pair, flips=flips)
+    texts = crossed(sums.by_seed, sums.by_text, sums.squares)
+    return Effect(num_texts=num_texts, accuracy=pair, texts=texts, flips=flips)
 
 
 def _measures(read: Sequence[dict[str, Any]]) -> dict[str, Mean]:

@@ -98,6 +98,7 @@ def probe(
     found = summarise(runs, [*ids])
     if format == "table" and not as_json:
         for table in probed.tables(found):
+            console().print()
             formats.print_table(table, console())
     else:
         emit(probed.TEXTS["json" if as_json else format](found).rstrip("\n"))

@@ -28,17 +28,21 @@ def _effects(one: Probed) -> Table:
             name,
             str(effect.accuracy.difference.n),
             POINTS.signed(effect.accuracy.difference.mean),
-            POINTS.interval(effect.accuracy.low, effect.accuracy.high).strip() or "–",
+            *(
+                (found and POINTS.interval(found.low, found.high).strip()) or "–"
+                for found in (effect.accuracy, effect.texts)
+            ),
             f"{100 * effect.flips:.2f}",
         ]
         for name, effect in one.effects.items()
     ]
     return Table(
         title=f"{one.variant} under interventions, {' or '.join(texts)} texts of {one.data}",
-        columns=["intervention", "n", "points", "95 %, seeds", "flips, %"],
+        columns=["intervention", "n", "points", "95 %, seeds", "seeds and texts", "flips, %"],
         rows=rows,
         notes=[
             "points: accuracy under the intervention minus accuracy of the same model without it.",
+            "95 % intervals for other seeds on these texts, and for other seeds and texts.",
             "flips: answers that change, right or wrong.",
             *(f"{name} cannot be done: {reason}." for name, reason in one.impossible.items()),
         ],
