@@ -26,9 +26,10 @@ from typing import Any
 from attnexp.analysis.comparison import Comparison, Difference, compare
 from attnexp.base.errors import UserError
 from attnexp.config import schema
+from attnexp.config.checks import format_bounds
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
-from attnexp.config.pieces import Piece, format_bounds
+from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, walk
 from attnexp.report import tables
 from attnexp.report.cells import format_mean, format_size

@@ -12,8 +12,7 @@ import numpy as np
 
 from attnexp.analysis.comparison import Comparison, Metric, compare_results
 from attnexp.analysis.results import Bits, Results, Row
-from attnexp.base.errors import UserError
-from attnexp.base.names import check_name
+from attnexp.base.errors import UserError, check_name
 from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.statistics.paired import MARGIN

@@ -203,7 +203,7 @@ def _does_nothing(node: Any) -> bool:
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """What a module of this package imports, by a statement or by a call with a literal name."""
+    """Imports of a module of this package, by a statement or by a call with a literal name."""
     nodes = list(_nodes_that_run(tree))
     functions = {"import_module", "__import__"} | {
         alias.asname

@@ -1,4 +1,4 @@
-"""What there is to choose: the YAML files of `conf/`, by the place that each is chosen for."""
+"""Options of each group: the YAML files of `conf/`."""
 
 import re
 import textwrap
@@ -18,7 +18,7 @@ def conf_dir() -> Path:
 
 @lru_cache
 def groups() -> dict[str, list[str]]:
-    """Every place for a choice, such as `position` or `model.pooling`, with its options."""
+    """Every group, such as `position` or `model.pooling`, with the names of its options."""
     found: dict[str, list[str]] = {}
     for path in sorted(conf_dir().glob("*/**/*.yaml")):
         found.setdefault(".".join(path.parent.relative_to(conf_dir()).parts), []).append(path.stem)
@@ -26,17 +26,17 @@ def groups() -> dict[str, list[str]]:
 
 
 def file(group: str, option: str) -> Path:
-    """Where an option is described."""
+    """YAML file of an option."""
     return conf_dir().joinpath(*group.split("."), f"{option}.yaml")
 
 
 def is_file(option: str) -> bool:
-    """Whether an option is a file of the user's, rather than one of ours."""
+    """Whether an option is a file of the user."""
     return option.endswith((".yaml", ".yml"))
 
 
 def read(group: str, option: str) -> Any:
-    """What the file of an option holds, as plain text. Raises `UserError` without such a file."""
+    """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
     from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
     from omegaconf.errors import OmegaConfBaseException
     from yaml import MarkedYAMLError, YAMLError
@@ -55,7 +55,7 @@ def read(group: str, option: str) -> Any:
 
 
 def describe() -> dict[str, dict[str, str]]:
-    """Every group's options with the first sentence of what their files say of them."""
+    """Every group's options, with the first sentence of the comment in their files."""
     found: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
         for option in options:
@@ -68,7 +68,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 
 def format_groups(described: dict[str, dict[str, str]]) -> str:
-    """What `describe` gave, wrapped to 80 columns."""
+    """Text of `describe`, wrapped to 80 columns."""
     lines = []
     for group, options in described.items():
         lines.append(group)
@@ -82,7 +82,7 @@ def format_groups(described: dict[str, dict[str, str]]) -> str:
 
 @cache
 def name_of(kind: str | None) -> str:
-    """How a piece is chosen: the option that is this class and little else, or its name."""
+    """Name of a piece: the option with this class and fewest settings, else the class name."""
     if kind is None:
         return "none"
     named = [

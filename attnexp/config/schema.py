@@ -43,15 +43,15 @@ TOKENIZERS = {
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Where a setting acts; elsewhere it is neither shown nor taken."""
+    """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
 
     description: str
     holds: Callable[[Any], Any]
-    """Asked of the whole config that has the setting."""
+    """Test of the whole config."""
 
 
 class OnError(StrEnum):
-    """What a failed run of a sweep means for the others: they go on, or no more are started."""
+    """Effect of a failed run on the others of a sweep: they go on, or no more are started."""
 
     proceed = "continue"
     stop = "stop"
@@ -137,7 +137,7 @@ class DataConfig:
 
     @property
     def title(self) -> str:
-        """What reports call the data: imdb, or the name of a file, folder or hub data set."""
+        """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name is DataName.files:
             return os.path.basename(self.path or "")
         return self.path or "" if self.name is DataName.hub else str(self.name)
@@ -150,7 +150,7 @@ def _restore(values: dict[str, Any], folder: str) -> DataConfig:
 
 @dataclass(kw_only=True)
 class ModelConfig(Piece):
-    """What every network has besides its own settings."""
+    """Settings that every network has besides its own."""
 
     d_model: int = setting(128, ">= 1")
     """Width of the embeddings."""
@@ -171,7 +171,7 @@ class ModelConfig(Piece):
 
 @dataclass(kw_only=True)
 class PositionConfig(Piece):
-    """What every kind of position has besides its own settings."""
+    """Settings that every kind of position has besides its own."""
 
     shuffled: bool = False
     """The control "right norms, wrong places": positions that depend on the bag of words alone."""
@@ -179,7 +179,7 @@ class PositionConfig(Piece):
 
 @dataclass(kw_only=True)
 class JoinedPositionConfig(PositionConfig):
-    """What every position that joins the embeddings has besides its own settings."""
+    """Settings that every position that joins the embeddings has besides its own."""
 
     dropout: float = setting(0.0, ">= 0", "< 1")
     """On embeddings and positions together."""
@@ -187,7 +187,7 @@ class JoinedPositionConfig(PositionConfig):
 
 @dataclass(kw_only=True)
 class MaskConfig(Piece):
-    """What hides a key besides the pattern, which is the piece."""
+    """Settings of masks besides the pattern, which is the piece."""
 
     padding: bool = False
     """No query sees padding."""
@@ -284,18 +284,18 @@ class RunConfig:
 
     @property
     def is_network(self) -> bool:
-        """Whether there are layers to train, rather than a baseline to fit."""
+        """Whether the model is a network, rather than a baseline that is fitted."""
         return isinstance(self.model, ModelConfig)
 
     @property
     def vectors(self) -> tuple[str, int] | None:
-        """The file of pretrained embeddings that is asked for, and how wide they must be."""
+        """File of pretrained embeddings and their width; None without."""
         path: str | None = getattr(self.model, "vectors", None)  # a baseline takes none
         return None if path is None else (path, self.model.d_model)
 
     @property
     def num_epochs(self) -> int:
-        """How often training goes over its texts; a baseline is fitted in one go."""
+        """Number of epochs; 1 for a baseline, which is fitted in one go."""
         return self.train.epochs if self.is_network else 1
 
     def seed_of(self, source: str) -> int:
@@ -306,7 +306,7 @@ class RunConfig:
 
 @dataclass(kw_only=True, slots=True)
 class ExecutorConfig:
-    """Where the runs of a sweep take place. It changes no result beyond rounding."""
+    """Executor of a sweep: the place of its runs. It changes no result beyond rounding."""
 
     kind: ExecutorKind = ExecutorKind.local
     workers: int | None = setting(None, ">= 1")
@@ -326,7 +326,7 @@ class ExecutorConfig:
 
 @dataclass(kw_only=True, slots=True)
 class SweepConfig:
-    """What belongs to a sweep as a whole."""
+    """Settings of a sweep as a whole."""
 
     executor: ExecutorConfig = setting(ExecutorConfig)
 
@@ -341,7 +341,7 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """What acts in a config, as plain containers and scalars, fit for JSON and YAML."""
+    """Settings of a config that have an effect, as plain containers and scalars."""
 
     def plain(value: Any) -> Any:
         if is_dataclass(value):

@@ -7,7 +7,7 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import IO, cast
 
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import SPLITS, Corpus, corpus
@@ -19,7 +19,7 @@ REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_\d+\.txt")
 
 
 def is_acl_imdb(folder: Path) -> bool:
-    """Whether there is any of the four folders of labelled reviews."""
+    """Whether a folder has any of the four folders of labelled reviews."""
     return any((folder / name).is_dir() for name in FOLDERS)
 
 
@@ -50,33 +50,15 @@ def read_archive(path: Path) -> Corpus:
 
     def files() -> Iterator[tuple[str, bytes]]:
         # tarfile's own gzip stream takes a truncated file for the end of the archive; GzipFile
-        # raises, and checks the sum at the end, which the last read reaches.
-        with (
-            gzip.open(path) as stream,
-            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive,
-        ):
+        # checks the sum at its end, which the last read reaches
+        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 if member.isfile() and REVIEW.fullmatch(member.name):
                     yield member.name, cast(IO[bytes], archive.extractfile(member)).read()
-            rest = cast(IO[bytes], archive.fileobj)
-            while follows := rest.read(1 << 20):
-                if follows.strip(b"\0"):
-                    raise tarfile.ReadError("files follow the mark of its end")
+            while stream.read(1 << 20):
+                pass
 
     return _from_review_files(files(), path)
-
-
-class _Member(tarfile.TarInfo):
-    """A header that, where it is damaged, is not taken for the end of the archive."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:
-            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-                raise  # the mark of its end
-            raise tarfile.ReadError(f"a file's header: {error}") from None
 
 
 def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpus:

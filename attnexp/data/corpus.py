@@ -1,4 +1,4 @@
-"""A data set as it is read, and what every form of it must hold."""
+"""Corpus: a data set as it is read, and the checks that every source must pass."""
 
 import re
 import reprlib
@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """A data set."""
+    """Data set with two splits."""
 
     train: Split
     test: Split
@@ -57,7 +57,7 @@ def corpus(
     counts: Mapping[str, int] | None = None,
     test_share: float | None = None,
 ) -> Corpus:
-    """Both splits, checked, from (texts, labels) by name. Raises `UserError` where they fail.
+    """Corpus from (texts, labels) of each split, checked. Raises `UserError` if it is not usable.
 
     counts: problems found in reading, by the names of `quality`. test_share: how much of train
     is drawn for test, where that is not among the halves.
@@ -123,7 +123,7 @@ def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
 def _classes(
     halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
 ) -> tuple[tuple[str, ...], dict[str, Split]]:
-    """The names of all classes in their order, and the splits labelled by it."""
+    """Names of all classes, in order, and the splits labelled by their position in it."""
     values = set(chain(*(labels for _, labels in halves.values())))
     is_whole = all(WHOLE.fullmatch(str(value)) for value in values)  # True and False are not
     meant: Callable[[Any], Any] = int if is_whole else str
@@ -143,7 +143,7 @@ def _classes(
 
 
 def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
-    """Which rows are test, the same every time: (n,).
+    """Rows to draw for test, (n,); the same every time.
 
     Of every class its share, as nearly as can be where rows of one text stay on one side (the side
     of its first label) and some of every class remain to train on. labels: (n,) of 0 to C - 1.
@@ -163,7 +163,7 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
 
 
 def _some(values: Iterable[object]) -> str:
-    """The first five."""
+    """First five values, as text."""
     shown = [*map(str, values)]
     return ", ".join(shown[:5]) + (", ..." if shown[5:] else "")
 
@@ -176,7 +176,7 @@ def in_rows(rows: Sequence[int]) -> str:
 
 @contextmanager
 def as_user_error(what: Path | str) -> Iterator[None]:
-    """Turn what an unreadable or damaged file raises into a `UserError`."""
+    """Turn exceptions of reading an unreadable or damaged file into a `UserError`."""
     try:
         yield
     except UserError:

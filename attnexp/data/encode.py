@@ -31,7 +31,7 @@ Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
-    """One split as the model takes it."""
+    """Split of a data set as the model takes it."""
 
     ids: NDArray[np.int32]  # (n, max_len)
     labels: NDArray[np.integer]  # (n,), 0 to C - 1
@@ -42,7 +42,7 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
-    """Both splits, the vocabulary, and where it all came from."""
+    """Encoded data set: both splits, the vocabulary and the source."""
 
     train: Encoded
     test: Encoded
@@ -59,7 +59,7 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """A whole corpus as ranks: what the cache holds."""
+    """Whole corpus as word ranks, as the cache holds it."""
 
     texts: Pair
     """Train, then test."""

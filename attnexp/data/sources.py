@@ -1,4 +1,4 @@
-"""Where texts come from: files on disk, the Hugging Face cache, the Hugging Face hub.
+"""Sources of texts: files on disk, the Hugging Face cache, the Hugging Face hub.
 
 `find` says where a data set is and what its bytes are; `Source.read` reads it.
 """
@@ -42,10 +42,10 @@ WAYS_TO_OTHERS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a data set was found; reading waits until it is asked for."""
+    """Source of a data set, found but not read yet."""
 
     description: str
-    """For people and result.json, such as "parquet files in /data/imdb"."""
+    """Description for people and result.json, as "parquet files in /data/imdb"."""
     key: str
     """SHA-256, in hex, of what identifies the bytes: it changes when the data change."""
     read: Callable[[], Corpus]
@@ -170,7 +170,7 @@ def _in_file(path: Path, data: DataConfig) -> Source:
 def _as_published(
     kind: str, path: Path, key: str, read: Callable[[Path], Corpus], data: DataConfig
 ) -> Source:
-    """IMDB in a form that leaves nothing to choose."""
+    """Source of IMDB in a published form, which has no columns or splits to choose."""
     for name in ("text", "label", "train_split", "test_split"):
         if (given := getattr(data, name)) not in (None, "train"):
             raise UserError(

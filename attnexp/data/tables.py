@@ -36,7 +36,7 @@ QUOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """n texts and their labels."""
+    """Texts and their labels, n each."""
 
     texts: list[str]
     labels: list[Any]
@@ -97,8 +97,7 @@ def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
 
 
 def labelled(table: "pa.Table", where: str, text: str | None, label: str | None) -> Labelled:
-    """The two columns of a table. Raises `UserError` where they are not to be had."""
-
+    """Text and label columns of a table. Raises `UserError` if they cannot be found."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
 
     def values(name: str) -> list[Any]:
@@ -152,7 +151,7 @@ def _found(common: Sequence[str], names: Iterable[str]) -> str | None:
 
 
 def _content(file: Path) -> bytes:
-    """Uncompressed, and UTF-8."""
+    """Content of a file, uncompressed. Raises `UserError` if it is not UTF-8."""
     import pyarrow as pa
 
     packed = pa.py_buffer(file.read_bytes())
@@ -174,8 +173,7 @@ def _read_parquet(file: Path) -> "pa.Table":
 
 
 def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
-    """The header, and the rows below it. A csv may have semicolons instead of commas, as where
-    numbers are written with a comma: its header tells."""
+    """Header and rows. A csv whose header has semicolons and no commas is separated by them."""
     csv.field_size_limit(2**31 - 1)  # else a long text is refused
     content = _content(file).decode()
     names = content.partition("\n")[0]
@@ -200,7 +198,7 @@ def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _read_json(file: Path) -> list[dict[str, Any]]:
-    """An object a line, or one list of them."""
+    """Objects of a JSON file: one a line, or a list."""
     content = _content(file)
     if content.lstrip().startswith(b"["):
         rows: list[Any] = json.loads(content)
@@ -215,7 +213,7 @@ def _read_json(file: Path) -> list[dict[str, Any]]:
 
 
 def _object(line: bytes) -> Any:
-    """None for what is none, and for halves of a character, which no UTF-8 can hold."""
+    """Parsed JSON; None if it is invalid, or holds half a character, which UTF-8 cannot."""
     try:
         found = json.loads(line)
         if b"\\u" in line:

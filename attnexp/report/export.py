@@ -62,11 +62,11 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
         )
     records = _records(found)
     into.mkdir(parents=True, exist_ok=True)
-    tracker = TRACKERS[target]
+    open_run, command = TRACKERS[target]
     try:
         with redirect_stdout(StringIO()):  # stdout is for results
             for record in progress.track(records, total=len(records), label="exporting"):
-                with tracker.open(record, into.resolve()) as log:
+                with open_run(record, into.resolve()) as log:
                     for epoch, metrics in record.steps.items():
                         log(metrics, epoch)
     except OSError:
@@ -76,7 +76,7 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             f"{target} failed to write these runs ({type(error).__name__}: {error}). Try another "
             f"folder, with --into, or another tracker."
         ) from error
-    return tracker.command.format(into=into)
+    return command.format(into=into)
 
 
 def _records(found: Sequence[Run]) -> list[Record]:
@@ -175,16 +175,9 @@ def _wandb(record: Record, into: Path) -> Iterator[Log]:
         yield run.log
 
 
-@dataclass(frozen=True, slots=True)
-class Tracker:
-    """How to write a run into a tracker's folder, and the command that shows the folder."""
-
-    open: Callable[[Record, Path], AbstractContextManager[Log]]
-    command: str
-
-
-TRACKERS = {
-    "tensorboard": Tracker(_tensorboard, "tensorboard --logdir {into}"),
-    "mlflow": Tracker(_mlflow, "mlflow ui --backend-store-uri sqlite:///{into}/mlflow.db"),
-    "wandb": Tracker(_wandb, "wandb sync {into}/wandb/offline-run-*"),
+TRACKERS: dict[str, tuple[Callable[[Record, Path], AbstractContextManager[Log]], str]] = {
+    "tensorboard": (_tensorboard, "tensorboard --logdir {into}"),
+    "mlflow": (_mlflow, "mlflow ui --backend-store-uri sqlite:///{into}/mlflow.db"),
+    "wandb": (_wandb, "wandb sync {into}/wandb/offline-run-*"),
 }
+"""How to write a run into a tracker's folder, and the command that shows the folder."""

@@ -1,4 +1,4 @@
-"""What a study, or any sweep, is made of: `OUT/STUDY/study.json` says which runs are which variant.
+"""Manifest of a study or sweep: `OUT/STUDY/study.json` says which runs are which variant.
 
 The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
@@ -13,7 +13,6 @@ from filelock import FileLock
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
-from attnexp.base.names import check_name
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
 from attnexp.runs.points import figures
@@ -28,22 +27,22 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A run that was planned."""
+    """Planned run."""
 
     variant: str
     seed: str
-    """Its name, as `identity.replicate` gives it."""
+    """Name of the seed, as `identity.replicate` gives it."""
     run_id: str
 
     @property
     def place(self) -> tuple[str, str]:
-        """What a later run replaces: the same variant, settings and data, of other code."""
+        """Key of runs that replace each other: same variant, settings and data, other code."""
         return self.variant, self.run_id.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration:
-    """What is declared before the first run of a study that adds seeds until it is decided."""
+    """Declaration made before the first run of a study that adds seeds until it is decided."""
 
     metric: str
     """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
@@ -76,13 +75,13 @@ class Manifest:
     """Everything that `study.json` holds, besides its schema."""
 
     variants: dict[str, dict[str, str]]
-    """By label, the baseline first: its level of each of two crossed factors, or nothing."""
+    """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     commands: list[str] = field(default_factory=list)
-    """What planned these runs."""
+    """Commands that planned these runs."""
     runs: list[Entry] = field(default_factory=list)
-    """In the order of the variants."""
+    """Planned runs, in the order of the variants."""
     declaration: Declaration | None = None
-    """Of a study whose seeds are added until it is decided."""
+    """Endpoint of a study whose seeds are added until it is decided."""
 
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
@@ -99,7 +98,7 @@ class Manifest:
 
 
 def record(folder: Path, planned: Manifest) -> None:
-    """Write down what is planned, together with what was planned in this folder before.
+    """Add planned runs to the manifest of a folder.
 
     Where the two differ in a variant, the new plan counts; what was declared stays. Raises
     `UserError` without a place, and where something else was declared before.
@@ -123,7 +122,7 @@ def record(folder: Path, planned: Manifest) -> None:
 
 
 def load(folder: Path) -> Manifest | None:
-    """What `record` wrote, None where it wrote nothing. `UserError` for what cannot be read."""
+    """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     try:
         tree = json.loads(file.read_text())
@@ -137,7 +136,8 @@ def load(folder: Path) -> Manifest | None:
                 "declaration": Declaration(**declared) if "g" in declared else None,
             }
         )
-        _check(found)
+        if unknown := {run.variant for run in found.runs} - found.variants.keys():
+            raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
         return found
     except FileNotFoundError:
         return None
@@ -147,19 +147,6 @@ def load(folder: Path) -> Manifest | None:
         ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
-
-
-def _check(found: Manifest) -> None:
-    """Raise where it is not what `record` writes."""
-    levels = [level for variant in found.variants.values() for level in variant.values()]
-    texts = [*found.variants, *levels, *found.commands]
-    texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
-    if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
-        raise TypeError("it lacks runs, commands or their names")
-    for label in found.variants:
-        check_name(label, "a variant")
-    if unknown := {run.variant for run in found.runs} - found.variants.keys():
-        raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
 
 
 def load_runs(

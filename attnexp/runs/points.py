@@ -1,4 +1,4 @@
-"""The moments of training at which variants are compared, and the figures of a run there."""
+"""Evaluation points, at which variants are compared, and the metrics of a run there."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ from attnexp.runs import predictions
 from attnexp.runs.result import RunResult
 
 FIGURES = ("accuracy", "loss", "brier", "ece", "gap")
-"""Of a point. loss is the negative log-likelihood; gap is accuracy on train, measured after the
-epoch, minus accuracy: over-fitting in K's sense (C22)."""
+"""Metrics of an evaluation point. loss is the negative log-likelihood; gap is accuracy on train,
+measured after the epoch, minus accuracy: over-fitting in K's sense (C22)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,11 +42,11 @@ POINTS = {
         ),
     ),
 }
-"""By protocol, the one that decides first."""
+"""Evaluation points, keyed by protocol; the point that decides comes first."""
 
 
 def figures(result: RunResult, point: str) -> dict[str, float]:
-    """The figures of one run at a point; no `gap` where train was not measured again."""
+    """Metrics of a run at an evaluation point; without `gap` if train was not measured again."""
     row = result.final if point == "final" else result.best
     measured, prefix = (result.test, "") if point == "chosen" else (row, "val_")
     found = {name: getattr(measured, prefix + name) for name in FIGURES if name != "gap"}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, compose_executor, expand, overlay
+from attnexp.config.compose import compose, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.words import expand
 from attnexp.sweeps.plan import plan
 
 

@@ -140,7 +140,7 @@ def test_a_report_of_nothing_that_can_be_read_is_an_error(
     assert told(capsys)[1].count("is damaged") == 2
 
 
-@pytest.mark.parametrize("key", ["variants", "commands", "runs"])
+@pytest.mark.parametrize("key", ["variants", "runs"])
 @pytest.mark.parametrize("value", [None, [None]])
 def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
