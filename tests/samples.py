@@ -528,9 +528,9 @@ def interrupted(
     return process.exitcode, files[1].read_text()
 
 
-def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN) -> Paired:
+def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN, step: float = 0.0) -> Paired:
     """The comparison with these differences."""
     variant = {str(seed): float(value) for seed, value in enumerate(d)}
-    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin)
+    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin, step=step)
     assert pair is not None
     return pair

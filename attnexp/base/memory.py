@@ -28,5 +28,5 @@ def check(needed: int, what: str, *, available: int | None = None) -> None:
     if needed > available:
         raise UserError(
             f"{what} would take {needed / 1e9:,.1f} GB of memory or more, and there are "
-            f"{available / 1e9:,.1f} GB. Give smaller numbers, or a larger machine."
+            f"{available / 1e9:,.1f} GB. Give less, or a larger machine."
         )

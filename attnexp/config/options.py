@@ -3,10 +3,14 @@
 import re
 import textwrap
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError
+
+MAX_NODES = 100_000
+"""Values in a file of options, with its aliases unfolded."""
 
 
 def conf_dir() -> Path:
@@ -39,10 +43,13 @@ def read(group: str, option: str) -> Any:
     """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
     from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import MarkedYAMLError, YAMLError
+    from yaml import MarkedYAMLError, SafeLoader, YAMLError, compose
 
     path = Path(option).expanduser() if is_file(option) else file(group, option)
     try:
+        if is_file(option) and _unfolded(compose(path.read_text(), SafeLoader), {}) > MAX_NODES:
+            many = f"more than {MAX_NODES:,} values where its aliases are unfolded"
+            raise UserError(f"{group}={option} has {many}. Write a smaller file.")
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except OSError as error:
         raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
@@ -50,8 +57,18 @@ def read(group: str, option: str) -> Any:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         said = f"{error.problem}, in line {line}"
         raise UserError(f"{group}={option} is no YAML: {said}.") from error
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{group}={option} is no YAML: {str(error).splitlines()[0]}.") from error
+
+
+def _unfolded(node: Any, sizes: dict[int, int]) -> int:
+    """Number of nodes of a YAML tree, aliases unfolded. sizes: those known, by node's id."""
+    if id(node) not in sizes:
+        sizes[id(node)] = MAX_NODES  # while it is open: a node within itself has no end
+        parts = [] if node is None or isinstance(node.value, str) else node.value
+        inner = chain.from_iterable(part if isinstance(part, tuple) else [part] for part in parts)
+        sizes[id(node)] = 1 + sum(_unfolded(one, sizes) for one in inner)
+    return sizes[id(node)]
 
 
 def describe() -> dict[str, dict[str, str]]:

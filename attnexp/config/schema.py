@@ -99,10 +99,10 @@ WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
 class DataConfig:
-    """Which texts, and how a text becomes `max_len` token ids."""
+    """Settings of the texts, and of how a text becomes `max_len` token ids."""
 
     name: DataName = DataName.imdb
-    """Chosen as data=NAME."""
+    """Name of the data set, chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
     """A folder or file to read instead of downloading. data=hub: a data set's name."""
     hub: str | None = setting(None, when=FROM_PRESET)
@@ -110,30 +110,30 @@ class DataConfig:
     config: str | None = setting(None, when=FROM_HUB)
     """The configuration of a data set that has several."""
     text: str | None = setting(None, when=FROM_OWN)
-    """Column of the texts; found where its name is common, such as text."""
+    """Column of the texts; null finds one with a common name, such as text."""
     label: str | None = setting(None, when=FROM_OWN)
-    """Column of the classes, likewise."""
+    """Column of the classes; null finds one with a common name, such as label."""
     train_split: str = setting("train", when=FROM_OWN)
     """Split to train on; of files, their name (train.csv) or folder within data.path."""
     test_split: str | None = setting(None, when=FROM_OWN)
     """Split to test on; null for test, or, where there is none, a share of train."""
     test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
-    """That share: stratified by class, the same every time, equal texts on one side."""
+    """Share of train drawn as test: by class, the same every time, equal texts on one side."""
     max_len: int = setting(80, ">= 1")
-    """Tokens of a text."""
+    """Number of tokens of a text."""
     vocab_size: int = setting(20_000, ">= 4")
     """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
     truncate: Side = Side.pre
-    """Where a longer text is cut: pre keeps its end."""
+    """Side on which a longer text is cut: pre keeps its end."""
     pad: Side = Side.pre
-    """Where a shorter one is filled up."""
+    """Side on which a shorter text is padded."""
     tokenizer: str = setting("keras", options=tuple(TOKENIZERS))
     """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or a function of
     yours as module:function."""
     limit_train: int | None = setting(None, ">= 1")
     """Train on this many texts, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
-    """Test on this many, likewise."""
+    """Test on this many texts, drawn in the same way."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
     """Share of texts whose label depends on word order alone."""
 
@@ -171,7 +171,7 @@ class ModelConfig(Piece):
     """A mixer between position and the rest."""
     pooling: Piece = setting(Piece, seam="Pooling", option="mean")
     dropout: float = setting(0.5, ">= 0", "< 1")
-    """On the pooled vector."""
+    """Dropout of the pooled vector."""
     hidden: int | None = setting(None, ">= 1")
     """Width of a ReLU layer between pooling and logit."""
 
@@ -189,7 +189,7 @@ class JoinedPositionConfig(PositionConfig):
     """Settings that every position that joins the embeddings has besides its own."""
 
     dropout: float = setting(0.0, ">= 0", "< 1")
-    """On embeddings and positions together."""
+    """Dropout of embeddings and positions together."""
 
 
 @dataclass(kw_only=True)
@@ -197,7 +197,7 @@ class MaskConfig(Piece):
     """Settings of masks besides the pattern, which is the piece."""
 
     padding: bool = False
-    """No query sees padding."""
+    """Hide padding from every query."""
     mode: MaskMode = setting(MaskMode.add, when=WHERE_HIDDEN)
     """add: a large negative number before softmax. mul: zero after it, not renormalised."""
     query: bool = setting(False, when=WHERE_READ)
@@ -224,16 +224,16 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
 
 @dataclass(kw_only=True, slots=True)
 class TrainConfig:
-    """The training loop."""
+    """Settings of the training loop."""
 
     protocol: Protocol = Protocol.blog
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
-    """How often training goes over its texts."""
+    """Number of passes over the training texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
-    """Texts of a step."""
+    """Number of texts in a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
     """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
@@ -265,11 +265,11 @@ class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """Weights at the start."""
+    """Seed of the weights at the start."""
     order: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """What happens while training: order of the texts, dropout."""
+    """Seed of the order of the texts and of dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
-    """Which part of train is held out."""
+    """Seed of the part of train that is held out."""
     resample: int | None = setting(None, ">= 0")
     """Train and test drawn anew from their union by this seed; null leaves them as they are."""
 

@@ -4,7 +4,7 @@ import re
 import reprlib
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, compress
@@ -24,7 +24,7 @@ SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
-WHOLE, FRACTION = re.compile(r"-?\d+"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
+WHOLE, FRACTION = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +45,8 @@ class Corpus:
     test: Split
     classes: tuple[str, ...] = SENTIMENTS
     """C names, in the order of their labels."""
+    written: tuple[str, ...] = SENTIMENTS
+    """The same C as the files write them, such as 0 and 1."""
     is_drawn: bool = False
     """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
@@ -69,7 +71,8 @@ def corpus(
         for row in [row for row, text in enumerate(texts) if text.startswith("\ufeff")]:
             texts[row] = texts[row].removeprefix("\ufeff")  # it would be part of a word
             marks += 1
-    classes, splits = _classes(halves, where)
+    written, splits = _classes(halves, where)
+    classes = SENTIMENTS if written in SYNONYMS else written
     if is_drawn := "test" not in splits:
         train = splits["train"]
         assert test_share is not None
@@ -93,6 +96,7 @@ def corpus(
         train=splits["train"],
         test=splits["test"],
         classes=classes,
+        written=written,
         is_drawn=is_drawn,
         quality=found({**(counts or {}), BYTE_ORDER_MARKS: marks}),
     )
@@ -123,22 +127,23 @@ def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
 def _classes(
     halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
 ) -> tuple[tuple[str, ...], dict[str, Split]]:
-    """Names of all classes, in order, and the splits labelled by their position in it."""
-    values = set(chain(*(labels for _, labels in halves.values())))
-    is_whole = all(WHOLE.fullmatch(str(value)) for value in values)  # True and False are not
-    meant: Callable[[Any], Any] = int if is_whole else str
-    order = sorted({meant(value) for value in values})
+    """The labels that differ, as they are written, in their order; and the splits labelled by it.
+
+    Labels are in the order of numbers if each is written as Python writes it; else they are names.
+    """
+    written = {split: [*map(str, labels)] for split, (_, labels) in halves.items()}
+    values = set(chain(*written.values()))
+    order = sorted(values, key=int if all(map(WHOLE.fullmatch, values)) else str)
     if len(order) > MAX_CLASSES:
         raise UserError(
             f"{where}: {len(order):,} labels differ, such as {_some(order)}; at most "
             f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
         )
-    names = tuple(map(str, order))
-    label_of = {value: order.index(meant(value)) for value in values}
+    label_of = {value: label for label, value in enumerate(order)}
     dtype = np.min_scalar_type(-len(order))
-    return SENTIMENTS if names in SYNONYMS else names, {
-        split: Split(texts=texts, labels=np.array([label_of[one] for one in labels], dtype))
-        for split, (texts, labels) in halves.items()
+    return tuple(order), {
+        split: Split(texts=texts, labels=np.array([*map(label_of.get, written[split])], dtype))
+        for split, (texts, _) in halves.items()
     }
 
 

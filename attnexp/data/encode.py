@@ -203,12 +203,13 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             "Word ranks have no words (Keras's imdb.npz), so a model and data from different "
             "places do not fit. Use text on both sides."
         )
-    if unknown := [name for name in corpus.classes if name not in classes]:
+    names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
+    if unknown := [name for name in names if name not in classes]:
         raise UserError(
             f"{config.path} has labels that the run has not: {', '.join(unknown[:5])}. The run has "
             f"{', '.join(classes[:5])}. Recode them, or name their column: data.label=COLUMN."
         )
-    label_of = np.array([classes.index(name) for name in corpus.classes])
+    label_of = np.array([classes.index(name) for name in names])
     labels = label_of[np.concatenate([split.labels for split in splits])]
     tracked = progress.track(texts, total=len(texts), label="encoding test")
     ranks = text.rank_with(words, tracked, tokenizer_of(config))

@@ -103,19 +103,18 @@ def _on_hub(data: DataConfig) -> Source:
     folder = cached(data) or hub.download(name, remedy=remedy)
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",
-        key=_key(f"{name}@{folder.name}", data),
+        key=_key(_digest_of_folder(folder), data),
         read=lambda: _of_tables(folder, data),
     )
 
 
 def _in_folder(path: Path, data: DataConfig) -> Source:
     for folder in (path, path / "aclImdb"):
-        if acl_imdb.is_acl_imdb(folder):
+        if any((folder / name).is_dir() for name in acl_imdb.FOLDERS):
             key = acl_imdb.key_of_folder(folder)
             return _as_published("aclImdb folder", folder, key, acl_imdb.read_folder, data)
     if hub.is_saved(path):
-        held = sorted(file for file in path.rglob("*") if file.is_file())
-        key = _key(_digest(*held), data)
+        key = _key(_digest_of_folder(path), data)
         return _source("saved data set in", path, key, lambda folder: _of_tables(folder, data))
     files = sorted(
         file
@@ -247,6 +246,11 @@ def _digest(*files: Path) -> str:
         with path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return ",".join(digests)
+
+
+def _digest_of_folder(folder: Path) -> str:
+    held = sorted(file for file in folder.rglob("*") if file.is_file())
+    return json.dumps({str(file.relative_to(folder)): _digest(file) for file in held})
 
 
 def _read_keras(path: Path) -> Corpus:

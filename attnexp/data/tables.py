@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import as_user_error, in_rows
 
@@ -21,6 +22,8 @@ TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz
 """The name of a file that holds a table."""
 ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
 """Names of files that libraries write beside tables."""
+CHUNK, BYTES_OF_A_CELL = 1 << 24, 60
+"""Bytes that are uncompressed at once; bytes of memory that a short text in a row takes."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Compression by file ending, as pyarrow names it."""
 
@@ -158,8 +161,14 @@ def _content(file: Path) -> bytes:
     import pyarrow as pa
 
     packed = pa.py_buffer(file.read_bytes())
+    chunks, needed = list[bytes](), 0
     with pa.input_stream(packed, compression=CODECS.get(file.suffix.lower())) as stream:
-        content: bytes = stream.read()
+        while chunk := stream.read(CHUNK):
+            chunks.append(chunk)
+            cells = sum(chunk.count(sign) for sign in (b",", b";", b"\t", b"\n"))
+            needed += 6 * len(chunk) + BYTES_OF_A_CELL * cells  # bytes, text twice, rows
+            memory.check(needed, f"The table in {file}")
+    content = b"".join(chunks)
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -172,6 +181,8 @@ def _read_parquet(file: Path) -> "pa.Table":
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as opened:
+        cells = opened.metadata.num_rows * opened.metadata.num_columns
+        memory.check(BYTES_OF_A_CELL * cells, f"The table in {file}")
         return opened.read()
 
 

@@ -8,6 +8,7 @@ there are no duplicates. Nothing leaves the machine. Trackers are imported only 
 import hashlib
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any
 from attnexp.analysis.variants import by_variant
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.base.files import writing
 from attnexp.config.schema import flatten
 from attnexp.report import card
 from attnexp.runs.identity import replicate
@@ -61,15 +63,19 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             f"pip install 'attnexp[{target}]'."
         )
     records = _records(found)
-    into.mkdir(parents=True, exist_ok=True)
     open_run, command = TRACKERS[target]
     try:
-        with redirect_stdout(StringIO()):  # stdout is for results
+        with (
+            writing(into, "--into DIR"),
+            _errors_of_threads(),
+            redirect_stdout(StringIO()),  # stdout is for results
+        ):
+            into.mkdir(parents=True, exist_ok=True)
             for record in progress.track(records, total=len(records), label="exporting"):
                 with open_run(record, into.resolve()) as log:
                     for epoch, metrics in record.steps.items():
                         log(metrics, epoch)
-    except OSError:
+    except UserError:
         raise
     except Exception as error:  # each tracker has its own
         raise UserError(
@@ -77,6 +83,19 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             f"folder, with --into, or another tracker."
         ) from error
     return command.format(into=into)
+
+
+@contextmanager
+def _errors_of_threads() -> Iterator[None]:
+    """Raise the first error of a tracker's threads here, instead of printing it."""
+    errors: list[BaseException | None] = []
+    before, threading.excepthook = threading.excepthook, lambda args: errors.append(args.exc_value)
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+    for error in filter(None, errors):
+        raise error
 
 
 def _records(found: Sequence[Run]) -> list[Record]:

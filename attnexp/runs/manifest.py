@@ -4,21 +4,21 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.errors import UserError, check_name
+from attnexp.base.files import atomic_write, find_files, writing
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
-from attnexp.runs.points import figures
-from attnexp.runs.result import Run
+from attnexp.runs.points import best_epoch, metrics_at
+from attnexp.runs.result import Run, RunResult
 from attnexp.statistics import anytime
-from attnexp.statistics.paired import MARGIN, difference_of
+from attnexp.statistics.paired import MARGIN, paired
 from attnexp.statistics.verdict import ALPHA
 
 FILE = "study.json"
@@ -53,21 +53,27 @@ class Declaration:
     def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
         """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
         seed with it has none."""
-        found: dict[str, dict[str, float]] = {label: {} for label in variants}
+        results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
         for run in runs:  # newest first, so that runs of older code do not replace newer ones
-            accuracy = figures(run.result, self.metric)["accuracy"]
-            found[run.label].setdefault(replicate(run.result.config), accuracy)
+            results[run.label].setdefault(replicate(run.result.config), run.result)
+        found = {label: self._accuracies(by_seed) for label, by_seed in results.items()}
         base, *others = variants
+        num_texts = [result.data["n_test"] for by in results.values() for result in by.values()]
+        step = 1 / min(num_texts, default=1)
         pairs = {
-            label: [
-                difference_of(accuracy, found[base][seed])
-                for seed, accuracy in found[label].items()
-                if seed in found[base]
-            ]
+            label: paired(found[label], found[base], margin=self.margin, step=step)
             for label in others
         }
-        pairs = {label: d for label, d in pairs.items() if d}
-        return anytime.decide(pairs, margin=self.margin, alpha=self.alpha, g=self.g)
+        shared = {label: pair for label, pair in pairs.items() if pair is not None}
+        return anytime.decide(shared, alpha=self.alpha, g=self.g)
+
+    def _accuracies(self, by_seed: Mapping[str, RunResult]) -> dict[str, float]:
+        """Accuracy of each seed of a variant at the declared endpoint."""
+        best = best_epoch([*by_seed.values()]) if by_seed else 0
+        return {
+            seed: metrics_at(result, self.metric, best)["accuracy"]
+            for seed, result in by_seed.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,17 +124,20 @@ def record(folder: Path, planned: Manifest) -> None:
                 declaration=old.declaration or planned.declaration,
             )
             with atomic_write(folder / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, **asdict(both)}, indent=1).encode())
+                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
 
 
 def load(folder: Path) -> Manifest | None:
     """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     try:
-        tree = json.loads(file.read_text())
+        content = file.read_bytes()
+        tree = json.loads(content)
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration") or {}
+        if "sha256" in tree or "g" in declared:  # the first study.json had neither
+            store.check_seal(content, tree)
         found = Manifest(
             **{
                 **tree,
@@ -138,6 +147,8 @@ def load(folder: Path) -> Manifest | None:
         )
         if unknown := {run.variant for run in found.runs} - found.variants.keys():
             raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
+        for label in found.variants:
+            check_name(label, "a variant")
         return found
     except FileNotFoundError:
         return None
@@ -189,7 +200,7 @@ def load_runs(
 def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+        return [(file.parent, "") for file in find_files(folder, store.RESULT)]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):

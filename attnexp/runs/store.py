@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -29,7 +30,7 @@ from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
 CONFIG, OVERRIDES, VOCABULARY = "config.yaml", "overrides.yaml", "vocabulary.txt"
 OWN_DIGEST = ',\n "sha256": "'
-"""Text in `result.json` between its content and the digest of that content."""
+"""Text in a sealed document between its content and the digest of that content."""
 NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 """Exceptions that reading a damaged document raises."""
 RUNS = "runs"
@@ -199,9 +200,22 @@ def digests(part: Path) -> dict[str, str]:
 
 def save(path: Path, result: RunResult, indent: int = 1) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
-    text = json.dumps(result.to_json(), indent=indent)
     with writing(path), atomic_write(path / RESULT) as file:
-        file.write(f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode())
+        file.write(seal(result.to_json(), indent))
+
+
+def seal(tree: dict[str, Any], indent: int = 1) -> bytes:
+    """A JSON document that ends with its own SHA-256."""
+    text = json.dumps(tree, indent=indent)
+    return f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode()
+
+
+def check_seal(content: bytes, tree: dict[str, Any]) -> None:
+    """Raise `ValueError` unless `seal` wrote this content. tree: the same, parsed; its digest is
+    removed."""
+    text = content.rpartition(OWN_DIGEST.encode())[0] + b"\n}"
+    if digest(text) != tree.pop("sha256", None):
+        raise ValueError("it is not what attnexp wrote, by its checksum")
 
 
 def load(path: Path) -> RunResult:
@@ -214,9 +228,7 @@ def load(path: Path) -> RunResult:
             raise UserError(
                 f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
             )
-        figures = content.rpartition(OWN_DIGEST.encode())[0] + b"\n}"
-        if digest(figures) != tree.pop("sha256"):
-            raise ValueError("it is not what the run wrote, by its checksum")
+        check_seal(content, tree)
         return RunResult.from_json(tree)
     except FileNotFoundError:
         why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"

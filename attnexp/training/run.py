@@ -322,6 +322,9 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
             "n_val": len(run.val),
             "n_test": len(run.test),
             "classes": list(dataset.classes),
+            "largest_class": float(
+                np.unique(run.test.truth, return_counts=True)[1].max() / len(run.test)
+            ),
             "quality": dataset.quality,
             "vocab_size": config.data.vocab_size,
             "vectors_coverage": vectors.coverage if vectors else None,

@@ -89,6 +89,24 @@ def test_what_is_published_gives_the_same_tables(
             run.read(WEIGHTS)
 
 
+def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path) -> None:
+    """The last of the ones that a run stored; older copies count where their epoch is that one."""
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
+    run = manifest.load_runs([tmp_path / "outputs" / "published" / "mine"])[0]
+    names = {f"{predictions.CORRECT}{epoch}" for epoch in (1, 2)}
+    assert predictions.load(run).keys() == names
+    right = correct(run, 1)
+    old = {"peak": right["best"], "final": right["final"]}
+    predictions.save(
+        run.path, {predictions.CORRECT + name: predictions.pack(bits) for name, bits in old.items()}
+    )
+    run = but(run, files=store.digests(run.path))
+    assert {point: bits.sum() for point, bits in correct(run, 1).items()} == {
+        point: bits.sum() for point, bits in right.items()
+    }
+    assert correct(run, 3).keys() == {"final"}
+
+
 def test_what_another_version_published_is_told(tmp_path: Path) -> None:
     assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
     root = tmp_path / "outputs" / "published"
@@ -99,7 +117,7 @@ def test_what_another_version_published_is_told(tmp_path: Path) -> None:
         )
         store.save(run.path, replace(run.result, files=store.digests(run.path)))
     with pytest.raises(UserError, match="Publish it again"):
-        correct(manifest.load_runs([root / "mine"])[0])
+        correct(manifest.load_runs([root / "mine"])[0], 1)
 
 
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_config_of_the_baseline_and_what_differs() -> None:
 
 def test_synthetic_data_and_optimistic_peaks_are_named() -> None:
     text = Parsed(page(blog())).text
-    assert "validated on test: the peak is optimistic" in text.lower()
+    assert "validated on the test set, so `best` is optimistic" in text.lower()
     text = Parsed(page(blog("data=contrast", "train=holdout"))).text
     assert "contrast (synthetic)" in text
     assert "optimistic" not in text

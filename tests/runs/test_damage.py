@@ -155,6 +155,19 @@ def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     assert f"{file} cannot be used" in err
 
 
+def test_an_edited_study_is_refused_but_an_old_one_without_checksum_is_read(tmp_path: Path) -> None:
+    manifest.record(tmp_path, study := planned(("a", "1-a"), ("b", "2-b")))
+    file = tmp_path / manifest.FILE
+    written = file.read_text()
+    file.write_text(written.replace("1-a", "3-a"))
+    with pytest.raises(UserError, match="it is not what attnexp wrote, by its checksum"):
+        manifest.load(tmp_path)
+    tree = json.loads(written)
+    del tree["sha256"]
+    file.write_text(json.dumps(tree))
+    assert manifest.load(tmp_path) == study
+
+
 def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
