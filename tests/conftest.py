@@ -35,7 +35,8 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
-    monkeypatch.delenv("ATTNEXP_IMDB", raising=False)
+    for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -21,8 +21,11 @@ from attnexp.config.options import groups, read
 from attnexp.config.pieces import Piece, add_to_path, root, setting
 
 # fmt: off
-PRESETS = "trec subj cr mpqa sst2 mr ag_news yelp_polarity emotion irony".split()
-DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub", *PRESETS])
+DataName = StrEnum(
+    "DataName",
+    ["imdb", "contrast", "files", "hub",
+     "trec", "subj", "cr", "mpqa", "sst2", "mr", "ag_news", "yelp_polarity", "emotion", "irony"],
+)
 Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
@@ -32,6 +35,9 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
+
+PRESETS = [*DataName][4:]
+"""Data sets that have a YAML of their own in `conf/data/`, besides IMDB and contrast."""
 
 TOKENIZERS = {
     "keras": "attnexp.data.text:keras_words",

@@ -197,7 +197,7 @@ def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
     comma = ";" if ";" in names and "," not in names else ","
     delimiter = "\t" if kind == "tsv" else comma
     lines = io.StringIO(content, newline="")
-    quoting = csv.QUOTE_MINIMAL if kind == "csv" or _is_quoted(content) else csv.QUOTE_NONE
+    quoting: Any = csv.QUOTE_MINIMAL if kind == "csv" or _is_quoted(content) else csv.QUOTE_NONE
     reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
     try:
         rows = [row for row in reader if row]

@@ -20,6 +20,7 @@ from pyarrow import parquet
 from samples import HALVES, write_archive, write_folder, write_parquet
 
 from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import sources
 from attnexp.data.corpus import Corpus
@@ -299,6 +300,20 @@ def test_results_name_the_environment_and_not_its_folder(
     archive = write_archive(tmp_path / "a.tar.gz")
     monkeypatch.setenv("ATTNEXP_IMDB", str(archive))
     assert find(DataConfig()).description.endswith(" $ATTNEXP_IMDB")
+
+
+def test_a_preset_is_a_folder_of_this_name_or_the_hubs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cr").mkdir()
+    rows = [f"good {i},1\nbad {i},0\n" for i in range(10)]
+    (tmp_path / "cr/all.csv").write_text("".join(["sentence,polarity\n", *rows]))
+    monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
+    found = find(compose(["data=cr"]).data)
+    assert found.description == "csv files in $ATTNEXP_DATA/cr"
+    assert found.read().classes == ("negative", "positive")
+    with pytest.raises(UserError, match=r"SetFit/subj at .*\n.*ATTNEXP_DATA=FOLDER"):
+        find(compose(["data=subj"]).data)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
