@@ -104,14 +104,17 @@ def shown(command: str) -> str:
 
 def answers() -> Iterator[str]:
     """What positional encoding gives, by how one looks."""
-    yield "| positional encoding, against none | n | accuracy, points | verdict |"
-    yield "|---|---:|---:|---|"
+    yield "| positional encoding, against none | n | points | seeds and texts | verdict |"
+    yield "|---|---:|---:|---:|---|"
     for study, point, words in ANSWERS:
         compared = _compared(study)
         n, rest = _format_difference(study, compared, "pe", point)
+        size, verdict = rest.split(" | ")
+        texts = compared.differences["pe"][point].texts
+        wide = POINTS.interval(texts.low, texts.high).strip() if texts else "–"
         if point == "best":
             words += f": {', '.join(f'{v.label} {v.best_epoch}' for v in compared.variants)}"
-        yield f"| {words} | {n} | {rest} |"
+        yield f"| {words} | {n} | {size} | {wide} | {verdict} |"
 
 
 def differences(study: str) -> Iterator[str]:

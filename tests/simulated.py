@@ -1,18 +1,22 @@
 """Error rates and power of `attnexp.statistics`, by simulation.
 
 `python tests/simulated.py` writes the tables in docs/statistics.md (some minutes of one core), or
-only those named: `fixed`, `anytime`. Slow tests check the rates with fewer studies.
+only those named: `fixed`, `anytime`, `texts`. Slow tests check the rates with fewer studies.
 """
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.analysis.results import results_of_runs
+from attnexp.runs.manifest import load_runs
 from attnexp.statistics.anytime import fewest_seeds, interval, p_no_difference
+from attnexp.statistics.crossed import crossed
 from attnexp.statistics.paired import max_t
 from attnexp.statistics.verdict import ALPHA, holm
 
@@ -20,6 +24,8 @@ STUDIES = 4_000
 """A rate of 5 % has a standard error of 0.3 points, one of 50 % of 0.8."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "statistics.md"
+SHARES_OF_SEEDS = (0.0, 0.1, 0.3, 0.6, 0.9, 1.0)
+"""Shares of the variance of the mean that seeds make, where texts make the rest."""
 EFFECTS = (0.0, 0.3, 0.5, 0.8, 1.2)
 
 Array = NDArray[np.float64]
@@ -96,6 +102,73 @@ def t_test_at_every_seed(max_seeds: int = 64, studies: int = STUDIES) -> float:
         t = d[:, :n].mean(axis=1) / d[:, :n].std(axis=1, ddof=1) * np.sqrt(n)
         found |= np.abs(t) > stdtrit(n - 1, 0.975)
     return float(found.mean())
+
+
+def coverage_of_effects(
+    num_seeds: int, share: float, *, num_texts: int = 400, studies: int = STUDIES
+) -> float:
+    """Share of intervals for other seeds and texts that hold the mean of crossed normal effects.
+
+    share: of the variance of the mean that is due to seeds; texts have the rest, and effects of
+    both together half as much as both.
+    """
+    rng = np.random.default_rng([num_seeds, round(100 * share)])
+    held = 0
+    for _ in range(studies):
+        d = rng.normal(size=(num_seeds, num_texts)) * np.sqrt(num_seeds * num_texts / 2)
+        d += rng.normal(size=(num_seeds, 1)) * np.sqrt(share * num_seeds)
+        d += rng.normal(size=(1, num_texts)) * np.sqrt((1 - share) * num_texts)
+        found = crossed(d.sum(1), d.sum(0), float((d**2).sum()))
+        held += found is not None and found.low <= 0 <= found.high
+    return held / studies
+
+
+@cache
+def published_bits() -> dict[str, Array]:
+    """D[seed, text] of the published `study=blog`, PE minus none, by endpoint."""
+    runs = load_runs([PAGE.parent.parent / "outputs" / "published" / "blog"])
+    results = results_of_runs(runs, print)
+    found: dict[str, list[Array]] = {}
+    seeds = results.shared_seeds("pe", "no_pe")
+    for seed in seeds:
+        baseline = results.right("no_pe", seed)
+        for point, right in results.right("pe", seed).items():
+            if point in baseline:
+                d = right.astype(np.float64) - baseline[point]
+                found.setdefault(point, []).append(d)
+    return {point: np.array(rows) for point, rows in found.items() if len(rows) == len(seeds)}
+
+
+def coverage_of_bits(d: Array, num_seeds: int, *, studies: int = STUDIES) -> float:
+    """Share of intervals for other seeds and texts that hold the mean of D, when its rows and its
+    columns are drawn from it with replacement."""
+    rng = np.random.default_rng(num_seeds)
+    s, e = d.shape
+    held = 0
+    for _ in range(studies):
+        rows, columns = rng.integers(s, size=num_seeds), rng.integers(e, size=e)
+        times_row, times_column = np.bincount(rows, minlength=s), np.bincount(columns, minlength=e)
+        squares = float(times_row @ (d**2 @ times_column))
+        found = crossed((d @ times_column)[rows], (times_row @ d)[columns], squares)
+        held += found is not None and found.low <= d.mean() <= found.high
+    return held / studies
+
+
+def crossed_table() -> str:
+    """Coverage of the interval for other seeds and texts, in Markdown."""
+    columns = [10, 30]
+    lines = [
+        "| the 95 % interval for other seeds and texts holds the mean, % of simulated studies "
+        f"| {' | '.join(f'n = {n}' for n in columns)} |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for share in SHARES_OF_SEEDS:
+        held = [_percent(coverage_of_effects(n, share)) for n in columns]
+        lines.append(f"| normal effects, {100 * share:.0f} % by seeds | {' | '.join(held)} |")
+    for point, d in published_bits().items():
+        held = [_percent(coverage_of_bits(d, n)) for n in columns]
+        lines.append(f"| bits of `study=blog` resampled, {point} | {' | '.join(held)} |")
+    return "\n".join(lines)
 
 
 def several(
@@ -180,7 +253,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-PARTS = {"fixed": fixed_table, "anytime": anytime_tables}
+PARTS = {"fixed": fixed_table, "anytime": anytime_tables, "texts": crossed_table}
 
 
 def write(names: list[str]) -> None:

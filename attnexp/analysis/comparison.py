@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from attnexp.analysis.chance import FAR, Source, bad_seeds, sources
 from attnexp.analysis.results import Results, results_of_runs
 from attnexp.analysis.summary import (
     PublishedComparison,
@@ -24,6 +25,7 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics import anytime
 from attnexp.statistics.anytime import Decision
+from attnexp.statistics.crossed import Crossed, Sums, crossed
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
@@ -79,6 +81,9 @@ class Difference:
     """Anytime-valid verdicts on the same metrics, with Holm over the variants."""
     mcnemar: dict[str, McNemar]
     """McNemar's test of accuracy, by seed, where the answers of both are known."""
+    texts: Crossed | None = None
+    """Interval of accuracy's difference for other seeds and texts. None unless it is known, for all
+    seeds that both share, which texts of one test set each has right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,6 +138,10 @@ class Comparison:
     """Messages if not all runs were made by the same code, or under the same rounding."""
     diverged: list[str] = field(default_factory=list)
     """A message for each variant with runs whose loss diverged."""
+    sources: list[Source] = field(default_factory=list)
+    """Sources of chance that a variant's seeds vary one at a time."""
+    bad_seeds: list[str] = field(default_factory=list)
+    """A message for each variant with seeds far below the others after its first or last epoch."""
     damaged: list[str] = field(default_factory=list)
     """A message for each run whose predictions cannot be read: it has no McNemar test."""
     missing: dict[str, list[str]] = field(default_factory=dict)
@@ -173,19 +182,27 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     """Compare the variants of a results table; the first is the baseline."""
     baseline, *others = results.variants
     variants = [summarise_variant(label, results) for label in results.variants]
-    answers, at_chance = _mcnemar(results), dict(_at_chance(variants, results))
+    (answers, sums), at_chance = _by_text(results), dict(_at_chance(variants, results))
     planned = {label: results.num_planned(label, baseline) for label in others}
     differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
     for point in results.points:
-        first = results.metrics(baseline, point)
         steps = {name: results.step(name, point) for name in metrics}
         pairs = {
-            label: _differences(results.metrics(label, point), first, metrics, steps)
+            label: _differences(
+                results.paired_with(baseline, label, point),
+                results.paired_with(label, baseline, point),
+                metrics,
+                steps,
+            )
             for label in others
         }
         tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
         chance = at_chance.get(point)
         for label, difference in _judged(pairs, metrics, tests, planned, chance).items():
+            if (of_texts := sums[label].get(point)) and "accuracy" in difference.metrics:
+                complete = len(of_texts.by_seed) == difference.metrics["accuracy"].difference.n
+                found = crossed(of_texts.by_seed, of_texts.by_text, of_texts.squares)
+                difference = replace(difference, texts=found if complete else None)
             differences[label][point] = difference
     return Comparison(
         data=results.rows[0].data,
@@ -232,6 +249,8 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
         mixed=[*_mixed_code(group), *_mixed_rounding(group)],
         diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
         damaged=list(dict.fromkeys(damaged)),
+        sources=sources(results),
+        bad_seeds=[line for one in compared.variants for line in _bad_seeds(one, results)],
     )
 
 
@@ -291,22 +310,27 @@ def _judged(
     }
 
 
-def _mcnemar(results: Results) -> dict[str, dict[str, dict[str, McNemar]]]:
-    """McNemar's tests by variant, point and seed, where both have answered the same examples.
+def _by_text(
+    results: Results,
+) -> tuple[dict[str, dict[str, dict[str, McNemar]]], dict[str, dict[str, Sums]]]:
+    """By variant and point, where both have answered the same examples: McNemar's tests by seed,
+    and sums over seeds and texts.
 
     Works seed by seed, so that every file is read once and few are held in memory.
     """
     baseline, *others = results.variants
-    seeds = {label: set(results.seeds(label)) for label in others}
-    found: dict[str, dict[str, dict[str, McNemar]]] = {label: {} for label in others}
-    for seed in results.seeds(baseline):
-        paired_with = [label for label in others if seed in seeds[label]]
-        right = results.right(baseline, seed) if paired_with else {}
-        for label in paired_with if right else []:
-            for point, bits in results.right(label, seed).items():
-                if len(bits) == len(right[point]):
-                    found[label].setdefault(point, {})[seed] = mcnemar(bits, right[point])
-    return found
+    tests: dict[str, dict[str, dict[str, McNemar]]] = {label: {} for label in others}
+    sums: dict[str, dict[str, Sums]] = {label: {} for label in others}
+    shared = {label: results.shared_seeds(label, baseline) for label in others}
+    for seed in dict.fromkeys(seed for seeds in shared.values() for seed in seeds):
+        right = results.right(baseline, seed)
+        for label in others if right else []:
+            for point, bits in results.right(label, seed).items() if seed in shared[label] else ():
+                if point in right and len(bits) == len(right[point]):
+                    tests[label].setdefault(point, {})[seed] = mcnemar(bits, right[point])
+                    if point in results.same_texts:
+                        sums[label].setdefault(point, Sums()).add(bits, right[point])
+    return tests, sums
 
 
 def _interactions(results: Results, metrics: Mapping[str, Metric]) -> list[Interaction]:
@@ -388,6 +412,16 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
     if names:
         files = ", ".join(code.files(names))
         yield f"{files} changed between these runs; runs of different code are separate variants."
+
+
+def _bad_seeds(variant: Variant, results: Results) -> Iterator[str]:
+    for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
+        by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
+        if bad := bad_seeds(by_seed):
+            yield (
+                f"{variant.label}: {len(bad)} of {len(by_seed)} seeds ({', '.join(bad)}) are more "
+                f"than {FAR:g} robust sd below the median after epoch {epoch}."
+            )
 
 
 def _diverged(label: str, runs: list[Run]) -> list[str]:

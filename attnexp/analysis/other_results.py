@@ -104,6 +104,7 @@ def _results(
     where: str,
     values: Mapping[tuple[str, str], Mapping[str, float]],
     right: Mapping[tuple[str, str], Bits],
+    same_texts: Sequence[str] = (),
 ) -> Results:
     """values: metrics by variant and seed. Results of a data frame are called `results`."""
     name = "results" if where == FRAME else Path(where).name.partition(".")[0]
@@ -117,6 +118,7 @@ def _results(
         right=lambda variant, seed: (
             {RESULT: right[variant, seed]} if (variant, seed) in right else {}
         ),
+        same_texts=same_texts,
     )
 
 
@@ -153,10 +155,12 @@ def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
     answers = {
         (variant, seed): found for variant, runs in right.items() for seed, found in runs.items()
     }
+    same_texts = len({frozenset(found) for found in answers.values()}) == 1
     return _results(
         where,
         {run: {"accuracy": fmean(found.values())} for run, found in answers.items()},
         {run: np.array([found[name] for name in sorted(found)]) for run, found in answers.items()},
+        [RESULT] if same_texts else [],
     )
 
 

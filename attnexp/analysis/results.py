@@ -4,7 +4,7 @@ Our runs (`results_of_runs`), the published run (`published.py`) and other train
 (`other_results.py`) write rows; comparisons, tables and pictures read them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -57,6 +57,10 @@ class Results:
     """For a variant and seed, by point: which examples it has right (n,). Empty if unknown."""
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """The runs of each variant; empty for results of other trainers."""
+    same_texts: Collection[str] = ()
+    """Points at which every seed answers the same texts."""
+    seedless: Collection[str] = ()
+    """Variants in which nothing is random: their one run is compared with every seed."""
     best_epochs: dict[str, int] = field(default_factory=dict)
     """Epoch of the endpoint `best` of each variant; empty under other protocols."""
     num_texts: dict[str, int] = field(default_factory=dict)
@@ -111,6 +115,28 @@ class Results:
         cells = (self.metrics(variant, at).values() for at in self.points)
         return list(dict.fromkeys(seed for found in cells for cell in found for seed in cell))
 
+    def shared_seeds(self, variant: str, other: str) -> list[str]:
+        """Seeds that two variants share: all of the other's where one of them has none."""
+        if variant in self.seedless:
+            return self.seeds(other)
+        own = self.seeds(variant)
+        return own if other in self.seedless else [s for s in own if s in self.seeds(other)]
+
+    def paired_with(self, other: str, variant: str, at: At) -> dict[str, dict[str, float]]:
+        """Values of a variant as in `metrics`, but of the runs that are also the other's; if it is
+        seedless, under every seed of the other."""
+        found = self.metrics(variant, at)
+        ids = {run.result.run_id for run in self.runs.get(other, ())}
+        same = {replicate(run.result.config) for run in self.runs.get(variant, ())
+                if run.result.run_id in ids}  # fmt: skip
+        if variant not in self.seedless:
+            return {
+                name: {seed: value for seed, value in by_seed.items() if seed not in same}
+                for name, by_seed in found.items()
+            }
+        seeds = self.seeds(other)
+        return {name: dict.fromkeys(seeds, *by_seed.values()) for name, by_seed in found.items()}
+
 
 def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> Results:
     """The table of runs that may be compared, with the published run where it is of their kind.
@@ -126,7 +152,7 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
     }
 
     def right(variant: str, seed: str) -> dict[str, Bits]:
-        run = by_name[variant, seed]
+        run = by_name.get((variant, seed), variants[variant][0])  # of a seedless one, the only
         if not (run.path / predictions.FILE).exists():
             return {}
         try:
@@ -148,6 +174,8 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
         points=points.POINTS[protocol],
         right=right,
         runs=variants,
+        same_texts=_same_texts(group),
+        seedless=[label for label, of in variants.items() if _is_seedless(of)],
         best_epochs=best if "best" in points.POINTS[protocol] else {},
         num_texts={
             point: first.data["n_test" if point == "chosen" else "n_val"]
@@ -156,6 +184,20 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
         chance=first.data.get("largest_class"),
         planned=_planned(group, variants),
     )
+
+
+def _same_texts(group: Sequence[Run]) -> list[str]:
+    """Points at which all runs answer the same texts: those of the test set, unless that was drawn
+    anew by each seed."""
+    configs = [run.result.config for run in group]
+    if len({config["seeds"].get("resample") for config in configs}) > 1:
+        return []
+    return ["chosen"] if configs[0]["train"]["protocol"] == "holdout" else ["final", "best"]
+
+
+def _is_seedless(runs: Sequence[Run]) -> bool:
+    """Whether nothing is random in a variant's one run."""
+    return len(runs) == 1 and not runs[0].result.config["seeds"].keys() - {"resample"}
 
 
 def _planned(group: Sequence[Run], variants: Mapping[str, object]) -> dict[str, list[str]]:

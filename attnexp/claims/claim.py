@@ -1,6 +1,6 @@
 """A claim of the sources, the result of checking it, and the list of all claims."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,15 @@ class Finding:
     def exact(cls, holds: bool, measured: str) -> "Finding":
         """Finding on a claim that is either true or false."""
         return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
+
+
+def concluded(parts: Sequence[Conclusion]) -> Conclusion:
+    """Supported when all parts are, not supported when any part is not, else inconclusive."""
+    if all(part is Conclusion.supported for part in parts):
+        return Conclusion.supported
+    return (
+        Conclusion.not_supported if Conclusion.not_supported in parts else Conclusion.inconclusive
+    )
 
 
 @dataclass(frozen=True, slots=True)

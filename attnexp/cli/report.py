@@ -26,6 +26,10 @@ def report(
         Literal["curves", "forest", "attention", "positions"] | None,
         typer.Option(help="Content of --figure (default: curves, the accuracy by epoch)."),
     ] = None,
+    across: Annotated[
+        Literal["data"] | None,
+        typer.Option(help="Combine studies on several data sets: mean and prediction interval."),
+    ] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(
@@ -50,12 +54,14 @@ def report(
     Example: attnexp report outputs/blog --figure forest.svg --show forest
 
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
+
+    Example: attnexp report outputs/imdb outputs/sst2 outputs/subj --across data
     """
+    from attnexp.analysis.across import across_data
     from attnexp.analysis.comparison import compare
     from attnexp.base.progress import note
     from attnexp.inspect import insight, predict
-    from attnexp.report import formats, pictures
-    from attnexp.report.tables import missing_seeds
+    from attnexp.report import formats, pictures, tables
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
@@ -77,13 +83,28 @@ def report(
     )
     if figure is None and show is not None:
         raise UserError(f"--show {show} is the content of a figure. It needs --figure FILE.")
+    if across and (html is not None or format == "csv" or show not in (None, "forest")):
+        raise UserError(
+            "--across data prints a table, or draws a forest plot with --figure FILE. It knows no "
+            "--html, --format csv or other --show."
+        )
     if figure is not None:
         pictures.kind_of(figure)  # before anything is read
     left_out: list[str] = []
     found = load_runs(folders, left_out.append)
     compared = compare(found, margin=margin)
     left_out += [reason for comparison in compared for reason in comparison.damaged]
-    if html is not None or figure is not None:
+    as_text = "json" if as_json else format
+    if across is not None:
+        combined = across_data(compared)
+        if figure is not None:
+            pictures.write_across(figure, combined, margin)
+            note(f"Figure: {figure}")
+        elif as_text in formats.ACROSS:
+            emit(formats.ACROSS[as_text](combined))
+        else:
+            formats.print_tables(map(tables.across_table, combined), console())
+    elif html is not None or figure is not None:
         from attnexp.report.html import write
         from attnexp.runs.result import Run
 
@@ -95,12 +116,12 @@ def report(
         if figure is not None:
             pictures.write(figure, show or "curves", found, compared[0], **shown)
             note(f"Figure: {figure}")
-    elif format == "table" and not as_json:
-        formats.print_comparisons(compared, console())
+    elif as_text in formats.TEXTS:
+        emit(formats.TEXTS[as_text](compared).rstrip("\n"))
     else:
-        emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
+        formats.print_comparisons(compared, console())
     lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
-    lines += [line for comparison in compared for line in missing_seeds(comparison)]
+    lines += [line for comparison in compared for line in tables.missing_seeds(comparison)]
     if lines:
         stop("\n".join(lines), code=1)
 

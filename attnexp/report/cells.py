@@ -5,11 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from attnexp.statistics.anytime import Decision, fewest_seeds
+from attnexp.statistics.crossed import Crossed
 from attnexp.statistics.paired import McNemar, Mean, Paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, p_value
 
 MAX_SEEDS_SHOWN = 50
 """Maximum number of seeds whose differences are listed and drawn one by one."""
+
+OTHER_TEXTS = "95 %, seeds and texts"
+"""Name of the row with the interval for other seeds and texts."""
 
 
 def format_mean(mean: Mean, unit: Unit) -> str:
@@ -63,19 +67,22 @@ def statistics_rows(
     judgements: Mapping[str, Judgement],
     decisions: Mapping[str, Decision],
     tests: Mapping[str, Mapping[str, McNemar]],
+    texts: Mapping[str, Crossed | None],
     *,
     num_judged: int,
     unit: Unit,
 ) -> list[list[str]]:
     """The statistics behind verdicts: a row each, with a column for each of `pairs`.
 
-    tests: McNemar's test by column, then by seed. num_judged: variants that were judged together.
+    tests: McNemar's test by column, then by seed. texts: the interval for other seeds and texts.
+    num_judged: variants that were judged together.
     """
     margin = unit.margin(next(iter(pairs.values())).margin)
     rows = [
         [f"difference,{unit.name}" if unit.name else "difference"],
-        ["95 % interval"],
-        ["95 % interval, anytime"],
+        ["95 %, other seeds"],
+        [OTHER_TEXTS],
+        ["95 %, anytime"],
         ["p, sign-flip"],
         [f"p, maxT over {num_judged}"],
         ["P(better)"],
@@ -89,6 +96,7 @@ def statistics_rows(
         cells = [
             format_spread(pair, unit),
             _format_interval(pair, unit),
+            _format_texts(texts[name], unit),
             _format_anytime(decisions[name], unit),
             f"{_format_p(pair.p)} (least {_format_p(pair.p_smallest)})",
             _format_p(judgement.p_adjusted),
@@ -101,6 +109,7 @@ def statistics_rows(
         for row, cell in zip(rows, cells, strict=True):
             row.append(cell)
     left_out = {"p, maxT over 1"} | ({"McNemar p < 0.05"} if not any(tests.values()) else set())
+    left_out |= {OTHER_TEXTS} if not any(texts.values()) else set()
     return [row for row in rows if row[0] not in left_out]
 
 
@@ -108,6 +117,10 @@ def _format_interval(pair: Paired, unit: Unit) -> str:
     if pair.low is None or pair.high is None:
         return "–"
     return f"{unit.signed(pair.low)} to {unit.signed(pair.high)}"
+
+
+def _format_texts(texts: Crossed | None, unit: Unit) -> str:
+    return "–" if texts is None else f"{unit.signed(texts.low)} to {unit.signed(texts.high)}"
 
 
 def _format_anytime(decision: Decision, unit: Unit) -> str:

@@ -6,15 +6,16 @@ Shapes: H heads, T tokens, D width.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.across import Across
+from attnexp.analysis.comparison import Comparison, Difference
 from attnexp.analysis.summary import Variant
 from attnexp.report.canvas import K_DASHES, MARKERS, WIDTH, Colours, Picture, printable
-from attnexp.report.cells import MAX_SEEDS_SHOWN, format_size
+from attnexp.report.cells import MAX_SEEDS_SHOWN
 from attnexp.report.plots import shorten
 from attnexp.statistics.paired import Paired
 from attnexp.statistics.verdict import POINTS, Unit
@@ -157,53 +158,88 @@ def _dots(axes: "Axes", pairs: Sequence[Paired], seeds: Sequence[str], colours: 
 
 def forest(comparison: Comparison, metric: str = "accuracy") -> Picture:
     """Every variant's difference from the baseline, at every point."""
-    unit = comparison.metrics[metric].unit
+    unit, margin = comparison.metrics[metric].unit, comparison.metrics[metric].margin
     baseline = comparison.variants[0].label
     groups = {
         point if comparison.protocol else f"minus {baseline}": {
-            label: by_point[point].metrics[metric]
+            label: Bar.of(by_point[point], metric)
             for label, by_point in comparison.differences.items()
             if point in by_point
         }
         for point in comparison.points
     }
     axis = f"difference in {metric}" + unit.name.replace(" ", ", ", 1)
-    return intervals(groups, axis, unit)
+    return intervals(groups, axis, margin, unit)
+
+
+def across(found: Sequence[Across], margin: float) -> Picture:
+    """Every data set's difference, the mean over them and the next one's prediction interval."""
+    groups = {
+        f"{one.variant} minus {one.baseline}, {one.point}": {
+            **{data: Bar.of(difference) for data, difference in one.differences.items()},
+            "mean; thin: next data set": Bar(
+                one.mean.mean, one.mean.low, one.mean.high,
+                one.mean.predicted_low, one.mean.predicted_high,
+            ),
+        }
+        for one in found
+    }  # fmt: skip
+    return intervals(groups, "difference in accuracy, points", margin)
+
+
+class Bar(NamedTuple):
+    """A mean difference with its interval, and a wider one, drawn thinner."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    wide_low: float | None = None
+    wide_high: float | None = None
+
+    @classmethod
+    def of(cls, difference: Difference, metric: str = "accuracy") -> "Bar":
+        """A difference with the interval for other seeds; thinner, for other seeds and texts."""
+        pair, texts = difference.metrics[metric], difference.texts
+        wide = (texts.low, texts.high) if texts and metric == "accuracy" else ()
+        return cls(pair.difference.mean, pair.low, pair.high, *wide)
 
 
 def intervals(
-    groups: Mapping[str, Mapping[str, Paired]], axis: str, unit: Unit = POINTS
+    groups: Mapping[str, Mapping[str, Bar]], axis: str, margin: float, unit: Unit = POINTS
 ) -> Picture:
-    """Mean differences with their 95 % intervals under headings, the margin shaded: one for all."""
-    rows: list[tuple[str, Paired | None]] = []
+    """Mean differences with their 95 % intervals under headings, the margin shaded."""
+    rows: list[tuple[str, Bar | None]] = []
     for heading, found in groups.items():
         rows += [(heading, None), *found.items()]
-    pairs = [pair for _, pair in rows if pair is not None]
-    heights = [38 if pair else 24 for _, pair in rows]
+    heights = [38 if bar else 24 for _, bar in rows]
     top, bottom, side = 4, 40, 10
     tall = sum(heights)
 
     def paint(figure: "FigureBase", colours: Colours) -> None:
         height = top + tall + bottom
         axes = figure.add_axes((side / WIDTH, bottom / height, 1 - 2 * side / WIDTH, tall / height))
-        margin = unit.scale * pairs[0].margin
-        axes.axvspan(-margin, margin, color=colours.muted, alpha=0.13, linewidth=0)
+        ends = [unit.scale * margin, -unit.scale * margin]
+        axes.axvspan(*ends, color=colours.muted, alpha=0.13, linewidth=0)
         axes.axvline(0, color=colours.muted, linewidth=1)
-        ends = [margin, -margin]
         y = 0
-        for (label, pair), height in zip(rows, heights, strict=True):
-            if pair is None:
+        for (label, bar), height in zip(rows, heights, strict=True):
+            if bar is None:
                 _text(axes, 0, y + height - 9, label, color=colours.muted, fontstyle="italic")
             else:
-                mean = unit.scale * pair.difference.mean
+                mean = unit.scale * bar.mean
+                size = unit.signed(bar.mean) + unit.interval(bar.low, bar.high)
                 _text(axes, 0, y + 15, shorten(label, 30), fontweight="bold")
-                _text(axes, 1, y + 15, format_size(pair, unit).replace("-", "−"), ha="right")
+                _text(axes, 1, y + 15, size.replace("-", "−"), ha="right")
                 ends.append(mean)
-                if pair.low is not None and pair.high is not None:
-                    interval = [unit.scale * pair.low, unit.scale * pair.high]
-                    ends += interval
-                    axes.plot(interval, [y + 26] * 2, color=colours.ink, solid_capstyle="butt")
-                face = colours.paper if pair.low is None else colours.ink
+                for low, high, width in ((bar.low, bar.high, 2), (bar.wide_low, bar.wide_high, 1)):
+                    if low is not None and high is not None:
+                        interval = [unit.scale * low, unit.scale * high]
+                        ends += interval
+                        axes.plot(
+                            interval, [y + 26] * 2, color=colours.ink, linewidth=width,
+                            solid_capstyle="butt",
+                        )  # fmt: skip
+                face = colours.paper if bar.low is None else colours.ink
                 axes.plot(mean, y + 26, "o", color=colours.ink, markerfacecolor=face, markersize=6)
             y += height
         room = 0.06 * (max(ends) - min(ends))
@@ -214,7 +250,6 @@ def intervals(
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(axis)
 
-    assert pairs
     return Picture(paint=paint, height=top + tall + bottom, fit=False)
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -12,15 +12,17 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnexp.analysis import across
+from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import SCHEMA, Comparison, Difference
 from attnexp.analysis.summary import Variant
 from attnexp.report import plots
-from attnexp.report.tables import VERDICT_STYLES, Table, tables, verdicts
+from attnexp.report.tables import VERDICT_STYLES, Table, across_table, tables, verdicts
 from attnexp.statistics.verdict import Verdict
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
-    *("mean", "sd", "n", "low", "high", "p", "p_adjusted", "verdict"),
+    *("mean", "sd", "n", "low", "high", "texts_low", "texts_high", "p", "p_adjusted", "verdict"),
     *("k", "k_low", "k_high", "k_distance"),
 )
 
@@ -28,9 +30,7 @@ CSV_COLUMNS = (
 def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
     """Print tables and plots to a terminal or a pipe, the verdicts last, next to the prompt."""
     for comparison in comparisons:
-        for table in tables(comparison):
-            console.print()
-            print_table(table, console)
+        print_tables(tables(comparison), console)
         plots.print_plots(comparison, console)
     for comparison in comparisons:
         console.print()
@@ -72,33 +72,39 @@ def latex(comparisons: Sequence[Comparison]) -> str:
     r"""Tables for `\usepackage{booktabs}`, one `table` environment each."""
     blocks = ["% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."]
     for comparison in comparisons:
-        for table in tables(comparison):
-            lines = [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
-                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-                r"\toprule",
-                _latex_row(table.columns),
-                r"\midrule",
-                *(_latex_row(row) for row in table.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-            blocks.append("\n".join(lines))
+        blocks += [latex_table(table) for table in tables(comparison)]
         found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
         if found:
             blocks.append("\n\n".join(found))
     return "\n\n".join(blocks) + "\n"
 
 
+def latex_table(table: Table) -> str:
+    """A `table` environment, with title and notes as its caption."""
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"\toprule",
+            _latex_row(table.columns),
+            r"\midrule",
+            *(_latex_row(row) for row in table.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
 def as_csv(comparisons: Sequence[Comparison]) -> str:
     """One line for each value, in long form for a data frame.
 
-    A line with a `baseline` is a paired difference; its low and high are the 95 % interval. For an
-    interaction both are differences themselves. k_low and k_high are the 95 % prediction interval
-    of one more seed, k_distance is that of k from the mean in standard deviations.
+    A line with a `baseline` is a paired difference; its low and high are the 95 % interval for
+    other seeds, texts_low and texts_high that for other seeds and texts. For an interaction both
+    are differences themselves. k_low and k_high are the 95 % prediction interval of one more seed,
+    k_distance is that of k from the mean in standard deviations.
     """
     file = io.StringIO()
     writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
@@ -126,6 +132,18 @@ def as_json(comparisons: Sequence[Comparison]) -> str:
     found = [comparison.to_json() for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
 
+
+def across_as_json(found: Sequence[Across]) -> str:
+    """One document with every number at full precision."""
+    return json.dumps({"schema": across.SCHEMA, "across": [one.to_json() for one in found]})
+
+
+ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
+    "markdown": lambda found: "\n\n".join(markdown_table(across_table(one)) for one in found),
+    "latex": lambda found: "\n\n".join(latex_table(across_table(one)) for one in found),
+    "json": across_as_json,
+}
+"""Functions that write differences over data sets in each format, by its name."""
 
 TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
@@ -156,6 +174,8 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, pair in difference.metrics.items():
         row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
+        if name == "accuracy" and difference.texts is not None:
+            row |= {"texts_low": difference.texts.low, "texts_high": difference.texts.high}
         if name in difference.judgements:
             judgement = difference.judgements[name]
             row |= {
@@ -188,6 +208,13 @@ def _latex(text: str) -> str:
 
 def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(_latex(cell) for cell in cells) + r" \\"
+
+
+def print_tables(found: Iterable[Table], console: Console) -> None:
+    """Print tables with a line before each."""
+    for table in found:
+        console.print()
+        print_table(table, console)
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -245,7 +245,8 @@ def _forest(comparison: Comparison, metric: str) -> Figure:
         alt="Forest plot of the differences. " + ". ".join(lines),
         caption=(
             f"Mean difference of {metric} from {comparison.variants[0].label} with its 95 % "
-            f"interval. Shaded: ± {how.unit.margin(how.margin)}{how.unit.name}, the margin."
+            f"interval (thin: for other seeds and texts). Shaded: ± "
+            f"{how.unit.margin(how.margin)}{how.unit.name}, the margin."
         ),
     )
 

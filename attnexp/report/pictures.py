@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import Comparison
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
@@ -54,6 +55,14 @@ def write(
         file.write(drawn)
 
 
+def write_across(path: Path, found: Sequence[Across], margin: float) -> None:
+    """Write the differences over data sets as a forest plot. Raises `UserError` if it cannot."""
+    title = ["Differences of accuracy over data sets", "95 % intervals (thin: other texts too)"]
+    drawn = canvas.stand_alone([figures.across(found, margin)], kind_of(path), title=title)
+    with writing(path, "--figure FILE"), atomic_write(path) as file:
+        file.write(drawn)
+
+
 Look = Callable[[Run], insight.Insight]
 """Loads a run's model and lets it read the sentence."""
 
@@ -80,7 +89,7 @@ def _forest(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn
             f"--show curves draws what there is."
         )
     return [figures.forest(comparison)], [
-        f"Accuracy minus {baseline}'s, with its 95 % interval",
+        f"Accuracy minus {baseline}'s, with its 95 % interval (thin: other seeds and texts)",
         where_measured(comparison),
         f"Shaded: ± {POINTS.margin(margin)} points, the margin.",
     ]

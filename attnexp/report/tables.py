@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from attnexp.analysis import published
+from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import Comparison, Difference, Interaction
 from attnexp.analysis.results import EPOCH_METRICS
 from attnexp.analysis.summary import Variant
@@ -17,7 +18,7 @@ from attnexp.report.cells import (
     format_spread,
     statistics_rows,
 )
-from attnexp.statistics.verdict import Verdict
+from attnexp.statistics.verdict import POINTS, Verdict
 
 HEADINGS = {
     "train_loss": "loss",
@@ -63,6 +64,7 @@ def tables(comparison: Comparison) -> list[Table]:
         *other_metrics(comparison),
         *statistics(comparison),
         *interactions(comparison),
+        *variance(comparison),
     ]
 
 
@@ -277,6 +279,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
     notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
+    notes += comparison.bad_seeds
     if metric == "accuracy":
         notes += [
             f"{point}: no variant is above chance level, {100 * chance:.1f} % (always guessing the "
@@ -392,6 +395,7 @@ def _statistics(
         {name: found[point].judgements[metric] for point, name in names.items()},
         {name: found[point].anytime[metric] for point, name in names.items()},
         {name: found[point].mcnemar if is_accuracy else {} for point, name in names.items()},
+        {name: found[point].texts if is_accuracy else None for point, name in names.items()},
         num_judged=num_judged,
         unit=unit,
     )
@@ -405,8 +409,65 @@ def _statistics(
         columns=[f"n = {next(iter(pairs.values())).difference.n}", *names.values()],
         rows=rows,
         notes=[
+            "95 %: confidence interval of the difference, for other seeds on this test set, or for "
+            "other seeds and texts.",
             "anytime: valid whenever you look, also where seeds were added because of the results.",
             *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
+        ],
+    )
+
+
+def variance(comparison: Comparison) -> list[Table]:
+    """Spread of accuracy by each source of chance: one table, or none."""
+    rows = [
+        [
+            source.variant,
+            f"seeds.{source.name}",
+            f"{source.num_points} × {source.num_values}",
+            *(
+                f"{POINTS.plain(found.sd)} [{POINTS.plain(found.low)}, {POINTS.plain(found.high)}]"
+                for found in source.spreads.values()
+            ),
+        ]
+        for source in comparison.sources
+    ]
+    table = Table(
+        title=f"Spread of accuracy by one source of chance on {where_measured(comparison)}",
+        columns=["variant", "source", "points × values", *comparison.points],
+        rows=rows,
+        notes=[
+            "Standard deviation in points with its 95 % interval, all other sources fixed. points: "
+            "what they were fixed at, each crossed with all values of the source.",
+        ],
+    )
+    return [table] if rows else []
+
+
+def across_table(found: Across) -> Table:
+    """Each data set's difference with both intervals, the mean over them, and the next one's."""
+    rows = []
+    for data, difference in found.differences.items():
+        pair, texts = difference.metrics["accuracy"], difference.texts
+        wide = POINTS.interval(texts.low, texts.high) if texts else "–"
+        seeds = [str(pair.difference.n), POINTS.signed(pair.difference.mean)]
+        rows.append([data, *seeds, POINTS.interval(pair.low, pair.high).strip(), wide.strip()])
+    over, column = found.mean, -1 if found.with_texts else -2
+    for name, cells, interval in (
+        ("mean", [POINTS.signed(over.mean)], POINTS.interval(over.low, over.high)),
+        ("next data set", [""], POINTS.interval(over.predicted_low, over.predicted_high) or "–"),
+    ):
+        row = [name, "", *cells, "", ""]
+        row[column] = interval.strip()
+        rows.append(row)
+    return Table(
+        title=f"{found.variant} − {found.baseline}, {found.point}, over {over.num_data} data sets",
+        columns=["data", "n", "points", "95 %, other seeds", "95 %, seeds and texts"],
+        rows=rows,
+        notes=[
+            "mean: of random effects, with the 95 % interval of Hartung, Knapp, Sidik and Jonkman.",
+            "next data set: 95 % prediction interval of its true difference.",
+            f"I² = {100 * over.share:.0f} % of the spread is between data sets, whose true "
+            f"differences have a standard deviation of {POINTS.plain(over.tau)}{POINTS.name}.",
         ],
     )
 

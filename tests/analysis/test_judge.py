@@ -184,7 +184,7 @@ def test_until_decided_exits_with_0_or_says_what_to_run_next(
 
     def asked(*found: dict[str, Any]) -> tuple[int, str]:
         done = attnexp("judge", str(write_table(tmp_path / "a.csv", [*found])), *until)
-        assert "95 % interval, anytime" in done.stdout
+        assert "95 %, anytime" in done.stdout
         return done.returncode, done.stderr.splitlines()[-1]
 
     longer = {label: [*values, *values] for label, values in ACCURACIES.items()}

@@ -53,7 +53,9 @@ def test_it_holds_in_a_line_and_at_once(claim: Claim) -> None:
     started = time.process_time()
     finding = claim.check()
     assert time.process_time() - started < 2
-    assert finding.conclusion is Conclusion.holds
+    # of C12 all is so but that the gradient's norm is smaller at every width
+    expected = Conclusion.not_supported if claim.id == "C12" else Conclusion.holds
+    assert finding.conclusion is expected
     assert finding.n is None
     assert len(finding.measured) <= 110
     assert "\n" not in finding.measured

@@ -10,15 +10,19 @@ import pytest
 from conftest import ROOT
 from samples import MORE, answers, blog, crossed_runs, exit_code, of, write_table
 
+from attnexp.analysis.chance import Source
 from attnexp.analysis.comparison import Declared, compare
 from attnexp.config.compose import compose
 from attnexp.report import formats
 from attnexp.runs import store
 from attnexp.runs.manifest import Declaration
 from attnexp.statistics.anytime import decide
+from attnexp.statistics.crossed import spread
 from attnexp.training.run import train_run
 
 COMPARED = "attnexp sweep, attnexp report, attnexp judge"
+ACROSS = "attnexp report --across data"
+PUBLISHED = ROOT / "outputs" / "published"
 PAGE = (ROOT / "docs" / "json.md").read_text()
 PLAIN = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
          "object": (dict,), "list": (list,)}  # fmt: skip
@@ -97,6 +101,7 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
+        (["report", PUBLISHED / "subj", PUBLISHED / "trec", "--across", "data"], ACROSS),
         (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)
@@ -110,7 +115,10 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
     declaration = Declaration(metric="best", margin=0.0025)
     decisions = decide({"pe": of(MORE), "late": of([0.01])})
     study = Declared(declaration=declaration, baseline="no_pe", decisions=decisions)
-    document = json.loads(formats.as_json([crossed, replace(held, declared=[study])]))
+    order = Source(variant="pe", name="order", num_points=2, num_values=2,
+                   spreads={"final": spread([[1.0, 2.0], [2.0, 4.0]])})  # fmt: skip
+    held = replace(held, declared=[study], sources=[order])
+    document = json.loads(formats.as_json([crossed, held]))
     documented(document, COMPARED)
 
 

@@ -70,7 +70,7 @@ def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: 
     assert declared(tmp_path / "mine") == decided
     runs = manifest.load_runs([tmp_path / "mine"])
     for text in (formats.markdown(compare(runs)), page(runs, compare(runs))):
-        assert "95 % interval, anytime" in text
+        assert "95 %, anytime" in text
         assert told[-1]["noisy"].line in text
 
     more = sweep(tmp_path, max_seeds=11)

@@ -1,0 +1,89 @@
+"""One difference on several data sets: the mean over them, and what to expect of the next."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from attnexp.analysis.comparison import Comparison, Difference
+from attnexp.base.errors import UserError
+from attnexp.statistics.meta import Meta, meta
+
+SCHEMA = 1
+"""Version of the JSON document of differences over data sets."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Across:
+    """Accuracy of a variant minus the baseline's at one endpoint, on every data set."""
+
+    variant: str
+    baseline: str
+    protocol: str
+    point: str
+    differences: dict[str, Difference]
+    """By data set."""
+    with_texts: bool
+    """Whether errors are those of other seeds and texts; else of other seeds alone."""
+    mean: Meta
+
+    def to_json(self) -> dict[str, object]:
+        """Plain containers, with every number at full precision."""
+        return asdict(self)
+
+
+def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
+    """Combine what several data sets say of variants with one name, the baseline's name being one
+    too, under one protocol.
+
+    A data set counts where the difference has an interval. Raises `UserError` where no variant has
+    two such data sets.
+    """
+    found: dict[tuple[str, str, str, str], dict[str, Difference]] = {}
+    for comparison in comparisons:
+        baseline = comparison.variants[0].label
+        for label, by_point in comparison.differences.items():
+            for point, difference in by_point.items():
+                if difference.metrics["accuracy"].low is not None:
+                    of = found.setdefault((label, baseline, comparison.protocol, point), {})
+                    of[_unlike(comparison.title, of)] = difference
+    combined = [
+        _combine(*names, differences)
+        for names, differences in found.items()
+        if len(differences) > 1
+    ]
+    if not combined:
+        seen = "; ".join(
+            f"{comparison.title} ({comparison.protocol}): "
+            f"{', '.join(variant.label for variant in comparison.variants)}"
+            for comparison in comparisons
+        )
+        raise UserError(
+            f"--across data combines differences of variants that have the same names, the "
+            f"baseline's too, and two seeds or more on two data sets or more. Here are {seen}."
+        )
+    return combined
+
+
+def _unlike(title: str, taken: dict[str, Difference]) -> str:
+    """The title, numbered where another data set has it."""
+    n = sum(name.partition(" #")[0] == title for name in taken)
+    return f"{title} #{n + 1}" if n else title
+
+
+def _combine(
+    variant: str, baseline: str, protocol: str, point: str, differences: dict[str, Difference]
+) -> Across:
+    pairs = [difference.metrics["accuracy"].difference for difference in differences.values()]
+    texts = [difference.texts for difference in differences.values() if difference.texts]
+    with_texts = len(texts) == len(pairs)
+    errors = [one.se for one in texts] if with_texts else [(p.sd or 0) / p.n**0.5 for p in pairs]
+    mean = meta([pair.mean for pair in pairs], errors)
+    assert mean is not None  # there are two data sets
+    return Across(
+        variant=variant,
+        baseline=baseline,
+        protocol=protocol,
+        point=point,
+        differences=differences,
+        with_texts=with_texts,
+        mean=mean,
+    )
