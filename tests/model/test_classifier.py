@@ -164,53 +164,6 @@ def test_a_review_of_padding_alone_gives_finite_logits_and_gradients(
         assert parameter.grad.isfinite().all(), name
 
 
-def weights(*words: str) -> dict[str, Tensor]:
-    return build(*words).state_dict()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "position=sinusoidal",
-        "mask=padding_causal",
-        "model.pooling=masked_mean model.score=uniform",
-        "model.output_projection=true model.layers=2",
-    ],
-)
-def test_variants_with_one_seed_start_from_the_same_weights(words: str) -> None:
-    """What two variants share they share to the bit, so that a comparison is paired."""
-    one, other = weights(), weights(words)
-    assert one.keys() <= other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
-
-
-def test_another_piece_before_the_rest_leaves_the_rest_alone() -> None:
-    """A wider first layer draws other numbers, and the embedding and the output do not."""
-    one, other = weights(), weights("position=sinusoidal position.combine=concat")
-    assert torch.equal(one["embedding.weight"], other["embedding.weight"])
-    assert torch.equal(one["output.weight"], other["output.weight"])
-    name = next(name for name in one if name.endswith("q_proj.weight"))
-    assert one[name].shape != other[name].shape
-
-
-def test_the_global_generator_has_no_say_in_the_weights() -> None:
-    torch.manual_seed(1)
-    one = weights()
-    torch.manual_seed(2)
-    assert all(torch.equal(value, one[name]) for name, value in weights().items())
-
-
-def test_another_seed_and_another_matrix_draw_other_weights() -> None:
-    one, other = weights("seed=0"), weights("seed=1")
-    for name in one:
-        assert torch.equal(one[name], other[name]) == (name == "output.bias"), name
-    matrices = [value for name, value in one.items() if name.endswith("_proj.weight")]
-    assert len(matrices) == 3
-    for first, second in itertools.combinations(matrices, 2):
-        assert not torch.equal(first, second)
-
-
 @pytest.mark.parametrize("word", ["model.output_projection=true", "model.score=additive"])
 def test_weights_start_as_keras_starts_them(word: str) -> None:
     """Embedding uniform within 0.05, matrices Glorot uniform, those of a head each by itself, bias

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -180,10 +180,3 @@ def test_the_first_piece_that_gives_no_number_is_named(own: str) -> None:
         model.get_parameter("layers.1.attention.q_proj.weight").fill_(math.nan)
     said = "layers.1.attention.score (attnexp.model.scores:DotProduct)"
     assert first_not_finite(model, IDS) == said
-
-
-def test_layers_of_ones_own_need_none_of_the_settings_of_ours(own: str, tmp_path: Path) -> None:
-    model = built(own, "model=own:Works mask=window mask.radius=2 position=relative")
-    assert take_fast_path(model) == "reference"
-    logits: Tensor = model(IDS)
-    assert logits.shape == (3,)
