@@ -1,5 +1,6 @@
 """What every test shares: a cache of its own, and the installed command."""
 
+import gc
 import json
 import os
 import shutil
@@ -27,6 +28,11 @@ needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB besid
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
 Json = Callable[..., Any]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what the imports made out of every later collection of garbage; each run makes one."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 What only a start by the shell can show is asked of the installed program, `PROGRAM`.
 """
 
+import gc
 import os
 import signal
 import subprocess
@@ -60,6 +61,7 @@ def _act(
 ) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    gc.freeze()  # a collection of garbage would copy every page that the fork shares
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)

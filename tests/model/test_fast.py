@@ -1,5 +1,6 @@
 """The fast path is the reference up to rounding, wherever it is taken."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from samples import BLOCK, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig
 from attnexp.data.encode import load
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Attention, Block
@@ -68,9 +70,14 @@ ALL = [(path, words) for path, given in PATHS.items() for words in given]
 SMALL = "data=contrast data.max_len=9 train.device=cpu".split()
 
 
+@cache
+def config_of(words: str) -> RunConfig:
+    return compose([*SMALL, *words.split()])
+
+
 def built(words: str) -> tuple[nn.Module, nn.Module, str]:
     """The reference, the same model on its fast path, and which that is."""
-    config = compose([*SMALL, *words.split()])
+    config = config_of(words)
     reference, fast = build_model(config), build_model(config)
     return reference, fast, take_fast_path(fast)
 
@@ -155,7 +162,7 @@ OWN = (OwnLayers, *map(doubled, BASES))
 )
 def test_what_has_another_forward_is_not_replaced(own: type[nn.Module], words: str) -> None:
     """Each subclass in turn stands wherever its base stood."""
-    config = compose([*SMALL, "model.heads=2", "model.d_head=4", "model.d_model=8", *words.split()])
+    config = config_of(f"model.heads=2 model.d_head=4 model.d_model=8 {words}")
     models = [build_classifier(config).double().eval() for _ in range(2)]
     for model in models:
         for seed, parameter in enumerate(model.parameters()):

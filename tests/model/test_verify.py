@@ -1,6 +1,7 @@
 """What a piece gives is held to its seam, and an error names the piece."""
 
 import math
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
+from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.model.verify import check_pieces, explain, first_not_finite
 
@@ -95,7 +97,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def built(own: str, words: str) -> nn.Module:
-    return build_model(compose([*SMALL, *words.replace("own:", f"{own}:").split()]))
+    return build_model(composed_once(*SMALL, *words.replace("own:", f"{own}:").split()))
+
+
+@cache
+def composed_once(*words: str) -> RunConfig:
+    return compose(words)
 
 
 WRONG = {
