@@ -282,21 +282,8 @@ def test_files_of_a_run(finished: Path, tmp_path: Path, name: str) -> None:
     print(f"\n{name}: {counts.total()} trials, {dict(counts)}")
 
 
-SCRAPS: list[Any] = [
-    None,
-    [],
-    {},
-    "",
-    "x",
-    -1,
-    0,
-    1.5,
-    10**30,
-    float("nan"),
-    True,
-    [[[]]],
-    {"a": 1},
-]
+SCRAPS: list[Any] = [None, [], {}, "", "x", -1, 0, 1.5, 10**30, float("nan"), True, [[[]]],
+                     {"a": 1}]  # fmt: skip
 
 
 def test_values_of_a_result(finished: Path, tmp_path: Path) -> None:

@@ -10,16 +10,14 @@ from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
-from attnexp.data.encode import load
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Attention, Block
 from attnexp.model.classifier import Classifier, build_classifier, build_model, take_fast_path
 from attnexp.model.masks import Window
 from attnexp.model.pooling import Last, Mean
 from attnexp.model.scores import DotProduct
-from attnexp.training.evaluate import evaluate_run, examples_of
-from attnexp.training.loop import start
-from attnexp.training.run import fit, train_run
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import train_run
 
 PATHS = {
     "pooled": [
@@ -182,31 +180,6 @@ def test_another_window_is_no_window() -> None:
         model.pattern = OwnWindow(radius=2)
     assert take_fast_path(models[1]) == "pooled"
     torch.testing.assert_close(models[1](padded_reviews(30)), models[0](padded_reviews(30)))
-
-
-@pytest.mark.parametrize(
-    "words", ["position=sinusoidal", "position=none model.score.scale=false train.eps=1e-8"]
-)
-def test_fifty_steps_of_training_lose_the_same(words: str) -> None:
-    # Of the size of K's run. 50 epochs of one batch each: every loss is seen.
-    config = compose(
-        f"data=contrast data.limit_train=32 data.limit_test=2 train.epochs=50 train.device=cpu "
-        f"train.batch_size=32 {words}".split()
-    )
-    data = load(config.data)
-    device = torch.device("cpu")
-    train, test = examples_of(data.train, device), examples_of(data.test, device)
-    losses = []
-    for fast in (False, True):
-        torch.manual_seed(0)
-        model = build_model(config)
-        if fast:
-            assert take_fast_path(model) == "pooled"
-        state = start(model, train, config.train, torch.Generator().manual_seed(0))
-        rows = fit(state, train, test, config.train)
-        losses.append([row.train_loss for row, _ in rows])
-    assert len(losses[0]) == 50
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5, abs=0)
 
 
 def test_a_run_says_which_path_it_took_and_is_one_run_on_either(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_every_key_is_either_in_the_id_or_harmless() -> None:
         (None, "is not a run's folder"),
         ("", "damaged"),
         ("[]", "damaged"),
+        ("[" * 100_000, "damaged"),
+        ("\x00", "damaged"),
         (json.dumps({"schema": 0}), "schema 0"),
         (json.dumps({"schema": result.SCHEMA}), "damaged"),
     ],

@@ -102,7 +102,7 @@ def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: 
 
 
 def test_the_seeds_to_add_may_be_named(tmp_path: Path) -> None:
-    words = ("seed=range(100,109)",)
+    words = ("seed=range(100,108)",)
     entries = run_until_decided(sweep(tmp_path, *words, max_seeds=None, study=TWO))
     assert seeds(entries)["fast"] == [*range(100, 108)]
     with pytest.raises(UserError, match="leave out --max-seeds"):
