@@ -222,6 +222,7 @@ def test_reviews_in_files(tmp_path: Path, form: str) -> None:
     outcomes.check(form, trials)
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_the_cache_heals(tmp_path: Path) -> None:
     random = Random(2)
     path = write_parquet(tmp_path / "imdb")

@@ -20,6 +20,8 @@ from attnexp.data.cache import cache_dir
 from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
 
+pytestmark = pytest.mark.usefixtures("_own_cache")
+
 REVIEWS = [f"review number {i} is {'bad' if i % 2 else 'good'}" for i in range(20)]
 
 

@@ -11,6 +11,8 @@ from attnexp.base.errors import UserError
 from attnexp.data.cache import cache_dir
 from attnexp.data.vectors import load_vectors
 
+pytestmark = pytest.mark.usefixtures("_own_cache")
+
 GLOVE = "the 0.5 -1 2e-1\ngood 1 2 3\nno\u00a0one 4 5 6\n"
 WORDS = ["good", "unheard", "the"]
 EXPECTED = torch.tensor([[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2]])

@@ -1,18 +1,15 @@
 """Every format as it was, of one set of runs that has all there is to say.
 
-After a change that is meant, `python tests/report/test_formats.py` writes the files in `golden/`
-anew: look at the difference.
+After a change that is meant, `PYTHONPATH=tests python tests/report/test_formats.py` writes the
+files in `golden/` anew: look at the difference.
 """
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where this is run as a script
 from samples import (
     MORE,
     SD,

@@ -87,8 +87,8 @@ GOLDEN = Path(__file__).parent / "plots.txt"
 def test_plots_are_as_they_were() -> None:
     """Letters at their epoch and accuracy, K's as capitals; intervals on their axis, with numbers.
 
-    After a change that is meant, `python tests/report/test_plots.py` writes them anew: look at the
-    difference.
+    After a change that is meant, `PYTHONPATH=tests python tests/report/test_plots.py` writes them
+    anew: look at the difference.
     """
     assert every_case() == GOLDEN.read_text()
 
