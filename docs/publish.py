@@ -4,19 +4,23 @@
 
 Of every run its `result.json` and, a bit a text, what it had right: 10 kB a run on IMDB, from which
 `attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
-them of what is published. A study that was published before is replaced, and runs that no study
-names any more are removed.
+them of what is published. Absolute paths are cut to their last name. A study that was published
+before is replaced, and runs that no study names any more are removed.
 """
 
+import json
+import re
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from attnexp.analysis.results import correct
+from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, predictions, store
-from attnexp.runs.result import Run
+from attnexp.runs.points import best_epoch
+from attnexp.runs.result import Run, RunResult
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
 
@@ -42,25 +46,46 @@ def publish(folder: Path) -> str:
     study = manifest.load(folder)
     if study is None:
         raise UserError(f"{folder} holds no study.")
-    done = []
+    done, runs = [], []
     for entry in study.runs:
         path = store.run_dir(folder.parent, entry.run_id)
         if store.has_finished(path):
             done.append(entry)
-            copy(Run(path=path, result=store.load(path)), store.run_dir(PUBLISHED, entry.run_id))
+            runs.append(Run(path=path, result=store.load(path), label=entry.variant))
+    for group in comparison_groups(runs):
+        for variant in by_variant(group).values():
+            best = best_epoch([run.result for run in variant])
+            for run in variant:
+                copy(run, best, store.run_dir(PUBLISHED, run.result.run_id))
     shutil.rmtree(PUBLISHED / folder.name, ignore_errors=True)
-    manifest.record(PUBLISHED / folder.name, replace(study, runs=done))
+    commands = [without_folders(command) for command in study.commands]
+    manifest.record(PUBLISHED / folder.name, replace(study, runs=done, commands=commands))
     return f"{folder}: {len(done)} of {len(study.runs)} runs"
 
 
-def copy(run: Run, target: Path) -> None:
-    """Write what is published of a run, in place of anything there."""
-    right = correct(run)
+def copy(run: Run, best: int, target: Path) -> None:
+    """Write what is published of a run, with the epochs that another study has published of it.
+
+    best: the `best_epoch` of its variant.
+    """
+    names = {"best": str(best), "final": str(run.result.final.epoch)}  # by the number of the epoch
+    packed = {
+        predictions.CORRECT + names.get(point, point): predictions.pack(bits)
+        for point, bits in correct(run, best).items()
+    }
+    if store.has_finished(target):
+        packed = predictions.load(Run(path=target, result=store.load(target))) | packed
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    packed = {predictions.CORRECT + point: predictions.pack(bits) for point, bits in right.items()}
     predictions.save(target, packed)
-    store.save(target, replace(run.result, files=store.digests(target)), indent=0)
+    result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
+    store.save(target, replace(result, files=store.digests(target)), indent=0)
+
+
+def without_folders(text: str) -> str:
+    """Text whose absolute paths are cut to their last name: `data.path=/home/me/imdb` becomes
+    `data.path=imdb`."""
+    return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])", "", text)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
         best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0, peak_rss_bytes=1,
-        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["/bin/attnexp", "sweep"],
+        provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["attnexp", "sweep"],
                     "started": "2026-01-01T00:00:00+00:00"}, files={},
     )  # fmt: skip
     return Run(path=Path("nowhere"), result=result, label=label)
@@ -528,9 +528,9 @@ def interrupted(
     return process.exitcode, files[1].read_text()
 
 
-def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN) -> Paired:
+def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN, step: float = 0.0) -> Paired:
     """The comparison with these differences."""
     variant = {str(seed): float(value) for seed, value in enumerate(d)}
-    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin)
+    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin, step=step)
     assert pair is not None
     return pair

@@ -1,10 +1,10 @@
-"""Error rates of `attnexp.statistics.anytime`, by simulation.
+"""Error rates and power of `attnexp.statistics`, by simulation.
 
-`python tests/simulated.py` writes the tables in docs/statistics.md (some minutes of one core); slow
-tests check the rates with fewer studies.
+`python tests/simulated.py` writes the tables in docs/statistics.md (some minutes of one core), or
+only those named: `fixed`, `anytime`. Slow tests check the rates with fewer studies.
 """
 
-import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.statistics.anytime import fewest_seeds, interval, p_no_difference
-from attnexp.statistics.verdict import ALPHA
+from attnexp.statistics.paired import max_t
+from attnexp.statistics.verdict import ALPHA, holm
 
 STUDIES = 4_000
 """A rate of 5 % has a standard error of 0.3 points, one of 50 % of 0.8."""
@@ -97,8 +98,43 @@ def t_test_at_every_seed(max_seeds: int = 64, studies: int = STUDIES) -> float:
     return float(found.mean())
 
 
-def tables() -> str:
-    """The tables of the docs, in Markdown."""
+def several(
+    n: int, num_variants: int, effect: float, law: str, studies: int = STUDIES // 4
+) -> tuple[Array, Array]:
+    """Which variants max_t and Holm's procedure find, of n seeds: (studies, num_variants) each.
+
+    Differences have standard deviation 1 and share their baseline's part of the noise.
+    """
+    rng = np.random.default_rng([n, num_variants, round(10 * effect), *law.encode()])
+    draws = LAWS[law](rng, (studies, num_variants + 1, n))
+    by_max_t, by_holm = np.zeros((2, studies, num_variants))
+    for i, d in enumerate(effect + (draws[:, 1:] - draws[:, :1]) / np.sqrt(2)):
+        named = [{str(seed): float(x) for seed, x in enumerate(variant)} for variant in d]
+        by_max_t[i] = np.array(max_t(named)) <= ALPHA
+        by_holm[i] = np.array(holm([max_t([one])[0] for one in named])) <= ALPHA
+    return by_max_t, by_holm
+
+
+def fixed_table() -> str:
+    """Power and error of several variants at a fixed number of seeds, in Markdown."""
+    lines = [
+        f"{STUDIES // 4:,} simulated studies each; the difference is in standard deviations.",
+        "",
+        "| seeds | variants | found at 1.5 sd, maxT, % | Holm, % | any false finding, maxT, % "
+        "| Holm, % | exponential, maxT, % |",
+        "|---:|" + "---:|" * 6,
+    ]
+    for n, m in ((6, 1), (6, 5), (10, 1), (10, 5)):
+        found = [100 * each.mean() for each in several(n, m, 1.5, "normal")]
+        false = [100 * each.any(1).mean() for each in several(n, m, 0, "normal")]
+        skewed = 100 * several(n, m, 0, "exponential")[0].any(1).mean()
+        cells = [f"{rate:.1f}" for rate in (*found, *false, skewed)]
+        lines.append(f"| {n} | {m} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def anytime_tables() -> str:
+    """Error rates and power of adding seeds until decided, in Markdown."""
     lines = [
         f"{STUDIES:,} simulated studies each, looking after every seed. d/sd: the true difference "
         "in standard deviations.",
@@ -144,14 +180,17 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def write() -> None:
-    """Put the tables into docs/statistics.md."""
-    start, end = "<!-- by tests/simulated.py -->", "<!-- until here -->"
-    made = f"{start}\n{tables()}\n{end}"
-    page, found = re.subn(f"{start}.*{end}", lambda _: made, PAGE.read_text(), flags=re.DOTALL)
-    assert found == 1
-    PAGE.write_text(page)
+PARTS = {"fixed": fixed_table, "anytime": anytime_tables}
+
+
+def write(names: list[str]) -> None:
+    """Put these tables into docs/statistics.md."""
+    for name in names:
+        start, end = f"<!-- {name}, by tests/simulated.py -->", "<!-- until here -->"
+        before, _, rest = PAGE.read_text().partition(start)
+        _, _, after = rest.partition(end)
+        PAGE.write_text(f"{before}{start}\n{PARTS[name]()}\n{end}{after}")
 
 
 if __name__ == "__main__":
-    write()
+    write(sys.argv[1:] or [*PARTS])

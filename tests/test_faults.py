@@ -5,6 +5,7 @@ The counts are in docs/reliability.md.
 
 import os
 import random
+import resource
 import secrets
 import shutil
 import signal
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,7 +25,8 @@ import pytest
 from forked import PROGRAM
 from samples import outcomes, without_clock
 
-from attnexp.runs import checkpoint, predictions, store
+from attnexp.inspect import doctor
+from attnexp.runs import checkpoint, manifest, predictions, store
 from attnexp.runs.arrays import WEIGHTS
 
 pytestmark = pytest.mark.slow
@@ -328,3 +331,44 @@ def of_session(leader: int) -> tuple[float, int]:
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in members)
     files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in members)
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, files
+
+
+def test_a_full_disk_during_an_export_is_told_once(tmp_path: Path) -> None:
+    """No file may grow beyond 100 bytes: as on a full disk, each write is refused."""
+    assert untraced(tmp_path / "outputs").returncode == 0
+    for target in ("hub", "tensorboard"):
+        done = subprocess.run(
+            [PROGRAM, "export", "outputs/runs", "--to", target, "--into", "there"],
+            cwd=tmp_path, capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert "Give another place with --into DIR" in done.stderr
+
+
+def test_a_run_that_is_renamed_meanwhile_stops_no_report(tmp_path: Path) -> None:
+    """It is read or left out, with a message that names it."""
+    for number in range(2):
+        assert attnexp(tmp_path / "outputs", [*RUN, "train.epochs=1", f"seed={number}"]) == 0
+    moving, _ = sorted((tmp_path / "outputs" / store.RUNS).glob("*-*"))
+    ended, counts = threading.Event(), Counter[str]()
+
+    def rename() -> None:
+        while not ended.is_set():
+            moving.rename(moving.with_suffix(".replaced"))
+            moving.with_suffix(".replaced").rename(moving)
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        for _ in range(200):
+            left_out: list[str] = []
+            runs = manifest.load_runs([tmp_path / "outputs" / store.RUNS], left_out.append)
+            counts[f"{len(runs)} read"] += 1
+            assert all(str(moving) in line for line in left_out)
+            doctor.examine(tmp_path / "outputs")
+    finally:
+        ended.set()
+        thread.join()
+    print(dict(counts))

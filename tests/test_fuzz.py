@@ -3,7 +3,6 @@
 What came out of each is printed (`pytest -m slow -s tests/test_fuzz.py`) for docs/reliability.md.
 """
 
-import gzip
 import json
 import shutil
 from collections import Counter
@@ -184,11 +183,6 @@ def rewrite(path: Path, random: Random) -> None:
     path.write_bytes(mutated(path.read_bytes(), random))
 
 
-def mutate_inside_gzip(path: Path, random: Random) -> None:
-    """The archive within the compression, whose checksum is right."""
-    path.write_bytes(gzip.compress(mutated(gzip.decompress(path.read_bytes()), random)))
-
-
 def mutate_a_file(home: Path, random: Random) -> None:
     rewrite(random.choice(sorted(path for path in home.rglob("*") if path.is_file())), random)
 
@@ -196,7 +190,6 @@ def mutate_a_file(home: Path, random: Random) -> None:
 Mutate = Callable[[Path, Random], None]
 FORMATS: dict[str, tuple[int, Callable[[Path], Path], Mutate]] = {
     "tar.gz": (150, lambda tmp: write_archive(tmp / "a.tar.gz"), rewrite),
-    "tar in a gzip": (250, lambda tmp: write_archive(tmp / "a.tar.gz"), mutate_inside_gzip),
     "folder": (150, write_folder, mutate_a_file),
     "parquet": (150, lambda tmp: write_parquet(tmp / "imdb"), mutate_a_file),
     "csv": (250, each("{}.csv", write_csv), mutate_a_file),

@@ -1,8 +1,10 @@
 """What others wrote runs only where the user asks for it, and stays text where it is shown."""
 
 import csv
+import gzip
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,11 @@ from conftest import Command, Refused
 from forked import PROGRAM
 
 from attnexp.analysis.comparison import compare
+from attnexp.analysis.other_results import read_results
+from attnexp.base import memory
+from attnexp.base.errors import UserError
+from attnexp.config.schema import DataConfig, DataName
+from attnexp.data import encode
 from attnexp.report import formats
 from attnexp.runs import store
 
@@ -103,6 +110,81 @@ def test_words_without_end_or_way_out_are_refused(
     study = "baseline: a\nvariants: {a: [position=none], b: [position=alibi]}\n"
     (tmp_path / "...yaml").write_text(study)
     assert told in refused("sweep", "data=contrast", *words.split())
+
+
+BESIDE = """
+try:
+    import flash_attn.ops
+except ImportError:
+    pass
+try:
+    from . import helper
+except ImportError:
+    pass
+from attnexp.model.pooling import Mean
+
+class Pool(Mean):
+    pass
+"""
+
+
+def test_folders_beside_a_piece_stop_no_run(attnexp: Command, tmp_path: Path) -> None:
+    """Those of a package that it tries to import, and of attnexp."""
+    (tmp_path / "own.py").write_text(BESIDE)
+    for name in ("flash_attn", "attnexp"):
+        (tmp_path / name).mkdir()
+    words = ("sweep", *SMOKE, "model.pooling=own:Pool", "seed=0,1", "executor.workers=1")
+    assert "Traceback" not in (done := attnexp(*words)).stderr
+    assert done.returncode == 0, done.stderr
+
+
+ALIASES = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+
+
+@pytest.mark.parametrize("text", ["\n".join(["a0: &a0 [x]", *ALIASES]), "a: &a [*a]", "[" * 9999])
+def test_a_file_that_unfolds_without_end_is_refused(
+    refused: Refused, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    assert "study=mine.yaml" in refused("sweep", "study=mine.yaml", "data=contrast")
+
+
+def test_a_table_larger_than_memory_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 MB in a file of 40 kB, and 200 MB of memory."""
+    (tmp_path / "limit").write_text("200000000")
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "limit")
+    with gzip.open(tmp_path / "bomb.csv.gz", "w") as file:
+        file.write(b"text,label\n" + b"a,1\n" * 10**7)
+    data = DataConfig(name=DataName.files, path=str(tmp_path / "bomb.csv.gz"))
+    with pytest.raises(UserError, match=r"bomb.csv.gz would take"):
+        encode.load(data)
+    with pytest.raises(UserError, match=r"bomb.csv.gz would take"):
+        read_results(tmp_path / "bomb.csv.gz")
+
+
+NOW = """
+import os, signal, sys
+_, module = sys.argv
+class Now:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Now())
+from attnexp.cli import main
+sys.argv[1:] = ["config"]
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "attnexp.cli.inspect", "hydra"])
+def test_ctrl_c_while_attnexp_is_imported_says_one_thing(tmp_path: Path, module: str) -> None:
+    words = [sys.executable, "-c", NOW, module]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("Interrupted: ")
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\x85b"])

@@ -27,7 +27,7 @@ from attnexp.statistics.anytime import Decision
 from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
 from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the JSON documents of comparisons."""
 
 BySeed = Mapping[str, float]
@@ -74,9 +74,9 @@ class Difference:
     metrics: dict[str, Paired]
     """Paired differences, by metric."""
     judgements: dict[str, Judgement]
-    """Verdicts on the metrics that are judged, with Holm over the variants."""
+    """Verdicts on the metrics that are judged, by step-down maxT over the variants."""
     anytime: dict[str, Decision]
-    """The same questions, answered so that it holds whenever one looks, by metric."""
+    """Anytime-valid verdicts on the same metrics, with Holm over the variants."""
     mcnemar: dict[str, McNemar]
     """McNemar's test of accuracy, by seed, where the answers of both are known."""
 
@@ -92,7 +92,8 @@ class Interaction:
     variants: list[str]
     """Names of the four variants: (1 − 2) − (3 − 4)."""
     points: dict[str, Difference]
-    """Differences by point, over the seeds that all four share; Holm over the interactions."""
+    """Differences by point, over the seeds that all four share; judged
+    together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,6 +135,11 @@ class Comparison:
     """A message for each variant with runs whose loss diverged."""
     damaged: list[str] = field(default_factory=list)
     """A message for each run whose predictions cannot be read: it has no McNemar test."""
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    """Planned seeds without a finished run, by variant; variants with all seeds are left out."""
+    at_chance: dict[str, float] = field(default_factory=dict)
+    """Endpoints at which no variant is above always guessing the largest class by more than its
+    sampling error, with the accuracy of that guess."""
 
     @property
     def title(self) -> str:
@@ -166,24 +172,47 @@ def compare(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
 def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     """Compare the variants of a results table; the first is the baseline."""
     baseline, *others = results.variants
-    answers = _mcnemar(results)
+    variants = [summarise_variant(label, results) for label in results.variants]
+    answers, at_chance = _mcnemar(results), dict(_at_chance(variants, results))
+    planned = {label: results.num_planned(label, baseline) for label in others}
     differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
     for point in results.points:
         first = results.metrics(baseline, point)
+        steps = {name: results.step(name, point) for name in metrics}
         pairs = {
-            label: _differences(results.metrics(label, point), first, metrics) for label in others
+            label: _differences(results.metrics(label, point), first, metrics, steps)
+            for label in others
         }
         tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
-        for label, difference in _judged(pairs, metrics, tests).items():
+        chance = at_chance.get(point)
+        for label, difference in _judged(pairs, metrics, tests, planned, chance).items():
             differences[label][point] = difference
     return Comparison(
         data=results.rows[0].data,
         protocol=results.rows[0].protocol,
         points=results.points,
         metrics=metrics,
-        variants=[summarise_variant(label, results) for label in results.variants],
+        variants=variants,
         differences=differences,
+        missing={
+            label: lacking
+            for label, seeds in results.planned.items()
+            if (lacking := [seed for seed in seeds if seed not in results.seeds(label)])
+        },
+        at_chance=at_chance,
     )
+
+
+def _at_chance(variants: Sequence[Variant], results: Results) -> Iterator[tuple[str, float]]:
+    """Endpoints at which no variant is above chance level, with that level. The sampling error of
+    a mean accuracy is that of the texts and of the seeds, at 95 %."""
+    if (chance := results.chance) is None:
+        return
+    for point, n in results.num_texts.items():
+        means = [variant.means[point]["accuracy"] for variant in variants]
+        errors = [math.sqrt(chance * (1 - chance) / n + (m.sd or 0) ** 2 / m.n) for m in means]
+        if all(m.mean <= chance + 1.96 * e for m, e in zip(means, errors, strict=True)):
+            yield point, chance
 
 
 def _compare_runs(group: list[Run], margin: float) -> Comparison:
@@ -207,11 +236,19 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
 
 
 def _differences(
-    variant: Mapping[str, BySeed], baseline: Mapping[str, BySeed], metrics: Mapping[str, Metric]
+    variant: Mapping[str, BySeed],
+    baseline: Mapping[str, BySeed],
+    metrics: Mapping[str, Metric],
+    steps: Mapping[str, float],
 ) -> dict[str, Paired]:
     """Paired differences with their intervals, by metric: the only place where they are made."""
     pairs = {
-        name: paired(variant.get(name, {}), baseline.get(name, {}), margin=metric.margin)
+        name: paired(
+            variant.get(name, {}),
+            baseline.get(name, {}),
+            margin=metric.margin,
+            step=steps[name],
+        )
         for name, metric in metrics.items()
     }
     return {name: pair for name, pair in pairs.items() if pair is not None}
@@ -221,20 +258,28 @@ def _judged(
     pairs: Mapping[str, dict[str, Paired]],
     metrics: Mapping[str, Metric],
     tests: Mapping[str, dict[str, McNemar]],
+    planned: Mapping[str, int | None],
+    chance: float | None = None,
 ) -> dict[str, Difference]:
-    """Differences with verdicts; variants are judged together, each metric by itself."""
+    """Differences with verdicts; variants are judged together, each metric by itself.
+
+    chance: chance level of accuracy, where no variant is above it.
+    """
+    known = {label: number for label, number in planned.items() if number is not None}
     shared = {label: found for label, found in pairs.items() if found}
     judgements: dict[str, dict[str, Judgement]] = {label: {} for label in shared}
     decisions: dict[str, dict[str, Decision]] = {label: {} for label in shared}
     for name, metric in metrics.items():
         if metric.judged:
             family = {label: found[name] for label, found in shared.items() if name in found}
-            for label, judgement in judge(family, unit=metric.unit).items():
-                judgements[label][name] = judgement
-            by_seed = {label: [*pair.by_seed.values()] for label, pair in family.items()}
-            decided = anytime.decide(by_seed, margin=metric.margin, unit=metric.unit)
-            for label, decision in decided.items():
-                decisions[label][name] = decision
+            remark = ""
+            if chance is not None and name == "accuracy":
+                remark = f"; no variant is above chance level, {100 * chance:.1f} %"
+            judged = judge(family, unit=metric.unit, planned=known, remark=remark)
+            decided = anytime.decide(family, unit=metric.unit, planned=known, remark=remark)
+            for label in family:
+                judgements[label][name] = judged[label]
+                decisions[label][name] = decided[label]
     return {
         label: Difference(
             metrics=found,
@@ -280,11 +325,12 @@ def _interactions(results: Results, metrics: Mapping[str, Metric]) -> list[Inter
         if set(corners) <= set(results.variants)
     }
     for point in results.points:
-        pairs = {}
+        pairs, steps = {}, {name: results.step(name, point) for name in metrics}
+        planned = {label: results.num_planned(*each.variants) for label, each in found.items()}
         for label, each in found.items():
             one, two, three, four = (results.metrics(corner, point) for corner in each.variants)
-            pairs[label] = _differences(_minus(one, two), _minus(three, four), metrics)
-        for label, difference in _judged(pairs, metrics, {}).items():
+            pairs[label] = _differences(_minus(one, two), _minus(three, four), metrics, steps)
+        for label, difference in _judged(pairs, metrics, {}, planned).items():
             found[label].points[point] = difference
     return [interaction for interaction in found.values() if interaction.points]
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from attnexp.analysis.comparison import Comparison, Metric, compare_results
 from attnexp.analysis.results import Bits, Results, Row
-from attnexp.base.errors import UserError
-from attnexp.base.names import check_name
+from attnexp.base.errors import UserError, check_name
 from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.statistics.paired import MARGIN
@@ -22,19 +21,25 @@ from attnexp.statistics.verdict import POINTS, Unit
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SHARES_OF_SUCCESS = frozenset(
-    "acc accuracy auc auroc auprc correct dice em exact f1 fscore iou map match mrr ndcg precision "
+SUCCESSES = frozenset(
+    "acc accuracy auc auroc auprc correct dice em f1 fscore iou map match mrr ndcg precision "
     "recall sensitivity specificity success top1 top5 win wins".split()
 )
-OF_FAILURE = frozenset("change drop err error errors gap loss losses std var".split())
-"""Words of a metric's name. With one of the first and none of the second, more is better. For all
-other metrics the user has to say it."""
+OF_A_SUCCESS = frozenset(
+    "average avg balanced best dev eval exact final macro mean micro pr rate roc score test train "
+    "val valid validation weighted".split()
+)
+"""Words of a metric's name. With one of the first and none but of the second, more is better. For
+all other metrics the user has to say it."""
 
 EXAMPLE = "example"
 """Column of files whose rows are examples instead of runs."""
 
 RIGHT, WRONG = ("1", "1.0", "true"), ("0", "0.0", "false")
 """Accepted values in the column `correct`."""
+
+WHOLE = re.compile(r"(0|-?[1-9][0-9]*)\.0*")
+"""A whole number as pandas writes it in a column with a gap."""
 
 FRAME = "The frame"
 """Name of a data frame in messages."""
@@ -116,8 +121,9 @@ def _results(
 
 
 def _is_success(metric: str) -> bool:
-    words = {*re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", metric).lower())}
-    return bool(words & SHARES_OF_SUCCESS) and not words & OF_FAILURE
+    words = re.split(r"[ _./]", re.sub(r"([a-z])([A-Z])", r"\1 \2", metric).lower())
+    successes = [word for word in words if word in SUCCESSES]
+    return len(successes) == 1 and {*words} <= SUCCESSES | OF_A_SUCCESS
 
 
 def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
@@ -156,7 +162,7 @@ def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
 
 def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
     if "correct" not in row:
-        answer, label = (_answer(where, number, row, name) for name in ("prediction", "label"))
+        answer, label = (_name(where, number, row, name) for name in ("prediction", "label"))
         return answer == label
     text = str(row["correct"]).strip().lower()
     if text not in RIGHT + WRONG:
@@ -164,22 +170,15 @@ def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
     return text in RIGHT
 
 
-def _answer(where: str, number: int, row: Mapping[str, Any], column: str) -> str | float:
-    """A class, which as a number may be written `1` or `1.0`."""
-    text = _name(where, number, row, column).strip()
-    value = _number(text)
-    return text if value is None else value
-
-
 def _check_answers(where: str, rows: Sequence[dict[str, Any]]) -> None:
     """Raise `UserError` if no prediction is any example's label."""
     answers, labels = (
-        {_answer(where, number, row, name) for number, row in enumerate(rows, start=1)}
+        {_name(where, number, row, name) for number, row in enumerate(rows, start=1)}
         for name in ("prediction", "label")
     )
     if not answers & labels:
         given = " and ".join(
-            f"{', '.join(sorted(map(str, found))[:3])} under {name}"
+            f"{', '.join(sorted(found)[:3])} under {name}"
             for found, name in ((answers, "prediction"), (labels, "label"))
         )
         raise UserError(
@@ -189,11 +188,14 @@ def _check_answers(where: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _name(where: str, number: int, row: Mapping[str, Any], column: str) -> str:
-    """A cell that must not be empty, as text."""
+    """A cell that must not be empty, as text without spaces around it. A whole number may be
+    written `1.0`, as pandas does in a column with a gap: it is `1`."""
     value = row.get(column)
-    if value in (None, ""):
+    text = "" if value is None else str(value).strip()
+    if not text:
         raise UserError(f"{where}, result {number}: {column} is empty.")
-    return check_name(str(value), f"{where}, result {number}: {column}")
+    whole = WHOLE.fullmatch(text)
+    return check_name(whole[1] if whole else text, f"{where}, result {number}: {column}")
 
 
 def judge_results(
@@ -296,8 +298,10 @@ def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str,
 
 
 def _number(value: object) -> float | None:
-    """A number whose square is finite, else None."""
+    """A number whose square is finite, else None; of a text, its ASCII digits."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str) and not value.isascii():
         return None
     try:
         number = float(value)

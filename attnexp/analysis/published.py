@@ -95,7 +95,7 @@ def measured(runs: Sequence[RunResult]) -> Iterator[tuple[int | str, str, float]
     for epoch, values in enumerate(k[:num_epochs], start=1):
         for metric, value in values.items():
             yield epoch, metric, value
-    yield "peak", "accuracy", max(values["val_accuracy"] for values in k)
+    yield "best", "accuracy", max(values["val_accuracy"] for values in k)
     if num_epochs == len(k):
         yield "final", "accuracy", k[-1]["val_accuracy"]
 

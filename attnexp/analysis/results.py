@@ -7,7 +7,8 @@ Our runs (`results_of_runs`), the published run (`published.py`) and other train
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 from attnexp.analysis import published
 from attnexp.analysis.variants import by_variant
 from attnexp.base.errors import UserError
-from attnexp.runs import points, predictions
+from attnexp.runs import manifest, points, predictions, store
 from attnexp.runs.identity import replicate
-from attnexp.runs.result import Run
+from attnexp.runs.result import Run, RunResult
+from attnexp.statistics.paired import difference_of
 from attnexp.training.metrics import most_probable
 
 EPOCH_METRICS = ("train_loss", "train_accuracy", "train_accuracy_after", "val_loss", "val_accuracy")
-"""Metrics of an epoch; those of an evaluation point are `runs.points.FIGURES`."""
+"""Metrics of an epoch; those of an evaluation point are `runs.points.METRICS`."""
 
 PUBLISHED = "published"
 """Seed of the rows of the published run."""
@@ -50,11 +52,19 @@ class Results:
 
     rows: list[Row]
     points: dict[str, str]
-    """Description of each evaluation point, by name; the one that decides comes first."""
+    """Description of each endpoint, by name; the one that decides comes first."""
     right: Callable[[str, str], Mapping[str, Bits]]
     """For a variant and seed, by point: which examples it has right (n,). Empty if unknown."""
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """The runs of each variant; empty for results of other trainers."""
+    best_epochs: dict[str, int] = field(default_factory=dict)
+    """Epoch of the endpoint `best` of each variant; empty under other protocols."""
+    num_texts: dict[str, int] = field(default_factory=dict)
+    """Number of texts that accuracy is measured on, by endpoint; empty if unknown."""
+    chance: float | None = None
+    """Accuracy of always guessing the largest class; None if unknown."""
+    planned: dict[str, list[str]] = field(default_factory=dict)
+    """Seeds that studies planned, by variant, also of variants without any finished run."""
 
     @cached_property
     def variants(self) -> list[str]:
@@ -81,6 +91,21 @@ class Results:
         cells = self._cells.get((variant, at), {}).items()
         return {metric: cell[PUBLISHED] for metric, cell in cells if PUBLISHED in cell}
 
+    def step(self, metric: str, point: str) -> float:
+        """Smallest step of a metric: 1/n of an accuracy on n texts. For other trainers' results it
+        is the smallest difference seen between two values."""
+        if self.runs:
+            return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
+        values = sorted({row.value for row in self.rows if row.metric == metric})
+        steps = [difference_of(b, a) for a, b in pairwise(values)]
+        return min((step for step in steps if step > 0), default=abs(values[0]))
+
+    def num_planned(self, *variants: str) -> int | None:
+        """Number of seeds planned for all of these variants; None if unknown."""
+        if not all(variant in self.planned for variant in variants):
+            return None
+        return len(set.intersection(*(set(self.planned[variant]) for variant in variants)))
+
     def seeds(self, variant: str) -> list[str]:
         """Seeds that a variant has at its evaluation points."""
         cells = (self.metrics(variant, at).values() for at in self.points)
@@ -94,6 +119,8 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
     """
     variants = by_variant(group)
     first = group[0].result
+    protocol = first.config["train"]["protocol"]
+    best = {label: points.best_epoch([run.result for run in of]) for label, of in variants.items()}
     by_name = {
         (label, replicate(run.result.config)): run for label, of in variants.items() for run in of
     }
@@ -103,52 +130,92 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
         if not (run.path / predictions.FILE).exists():
             return {}
         try:
-            return correct(run)
+            return correct(run, best[variant])
         except UserError as error:
             damaged(str(error))
             return {}
 
     def rows() -> Iterator[Row]:
         for (label, seed), run in by_name.items():
-            for at, metric, value in _measured(run):
+            for at, metric, value in _measured(run, best[label]):
                 yield Row(first.data["name"], protocol, label, seed, at, metric, value)
         for label, of in variants.items():
             for at, metric, value in published.measured([run.result for run in of]):
                 yield Row(first.data["name"], protocol, label, PUBLISHED, at, metric, value)
 
-    protocol = first.config["train"]["protocol"]
     return Results(
         rows=list(rows()),
-        points={point.name: point.about for point in points.POINTS[protocol]},
+        points=points.POINTS[protocol],
         right=right,
         runs=variants,
+        best_epochs=best if "best" in points.POINTS[protocol] else {},
+        num_texts={
+            point: first.data["n_test" if point == "chosen" else "n_val"]
+            for point in points.POINTS[protocol]
+        },
+        chance=first.data.get("largest_class"),
+        planned=_planned(group, variants),
     )
 
 
-def _measured(run: Run) -> Iterator[tuple[At, str, float]]:
+def _planned(group: Sequence[Run], variants: Mapping[str, object]) -> dict[str, list[str]]:
+    """Seeds by variant, from the studies that these runs belong to."""
+    planned: dict[str, dict[str, None]] = {}
+    for folder in dict.fromkeys(folder for run in group for folder in run.studies):
+        study = manifest.load(folder)
+        entries = study.runs if study else []
+        finished = {
+            entry.variant
+            for entry in entries
+            if store.has_finished(store.run_dir(folder.parent, entry.run_id))
+        }
+        for entry in entries:
+            if entry.variant in variants or entry.variant not in finished:
+                planned.setdefault(entry.variant, {})[entry.seed] = None
+    return {label: [*seeds] for label, seeds in planned.items()}
+
+
+def _measured(run: Run, best: int) -> Iterator[tuple[At, str, float]]:
     """Epoch or point, metric and value of everything that a run measured."""
     for row in run.result.epochs:
         for metric in EPOCH_METRICS:
             if (value := getattr(row, metric)) is not None:
                 yield row.epoch, metric, value
     for point in points.POINTS[run.result.config["train"]["protocol"]]:
-        for metric, value in points.figures(run.result, point.name).items():
-            yield point.name, metric, value
+        for metric, value in points.metrics_at(run.result, point, best).items():
+            yield point, metric, value
 
 
-def correct(run: Run) -> dict[str, Bits]:
-    """Which examples a run has right at each evaluation point: (n,).
+def correct(run: Run, best: int) -> dict[str, Bits]:
+    """Which examples a run has right at each endpoint (n,), where that is stored.
 
-    Raises `UserError` if the run does not have its predictions.
+    best: the `best_epoch` of its variant. Raises `UserError` if the run does not have its
+    predictions.
     """
-    stored = predictions.load(run)
-    found = {}
-    for point in points.POINTS[run.result.config["train"]["protocol"]]:
-        on_test = point.prediction == predictions.TEST
-        if (bits := stored.get(predictions.CORRECT + point.name)) is not None:
-            n = run.result.data["n_test" if on_test else "n_val"]
-            found[point.name] = predictions.unpack(bits, n)
+    stored, result = predictions.load(run), run.result
+    epochs = {"best": best, "final": result.final.epoch}
+    found: dict[str, Bits | None] = {}
+    for point in points.POINTS[result.config["train"]["protocol"]]:
+        if point in epochs:
+            found[point] = _right_after(result, epochs[point], stored)
+        elif (packed := stored.get(predictions.CORRECT + point)) is not None:
+            found[point] = predictions.unpack(packed, result.data["n_test"])
         else:
-            labels = stored[predictions.TEST_LABELS if on_test else predictions.VAL_LABELS]
-            found[point.name] = most_probable(stored[point.prediction]) == labels
-    return found
+            labels = stored[predictions.TEST_LABELS]
+            found[point] = most_probable(stored[predictions.TEST]) == labels
+    return {point: bits for point, bits in found.items() if bits is not None}
+
+
+def _right_after(result: RunResult, epoch: int, stored: Mapping[str, NDArray[Any]]) -> Bits | None:
+    """Which examples of the validation set a run has right after an epoch: (n,)."""
+    older = (  # runs from before bits of every epoch were stored
+        ("final", predictions.FINAL, result.final.epoch),
+        ("peak", predictions.BEST, result.best.epoch),
+    )
+    for name, logits, of in ((str(epoch), "", epoch), *older):
+        if of == epoch and predictions.CORRECT + name in stored:
+            return predictions.unpack(stored[predictions.CORRECT + name], result.data["n_val"])
+        if of == epoch and logits in stored:
+            right: Bits = most_probable(stored[logits]) == stored[predictions.VAL_LABELS]
+            return right
+    return None

@@ -24,8 +24,8 @@ class Variant:
     """Whether each published value could be that of one more seed, by epoch and metric."""
     unlike_published: list[str]
     """Settings that differ from the published run's, as `key=value`."""
-    best_epochs: list[int]
-    """Epoch with the best validation accuracy of each run; empty for other trainers' results."""
+    best_epoch: int | None
+    """Epoch of the endpoint `best`, the same for all seeds; None without that endpoint."""
     parameters: int | None
     flops_per_example: int | None
 
@@ -81,7 +81,7 @@ def summarise_variant(label: str, results: Results) -> Variant:
         published=values,
         agreement=_agreement(values, means),
         unlike_published=published.unlike(first) if first and values else [],
-        best_epochs=[run.result.best.epoch for run in runs],
+        best_epoch=results.best_epochs.get(label),
         parameters=first.parameters if first else None,
         flops_per_example=first.flops_per_example if first else None,
     )

@@ -1,1 +1,1 @@
-"""What every other room may use, and what uses none of them."""
+"""Helpers that every other room may use and that import none of them."""

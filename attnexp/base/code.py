@@ -175,6 +175,8 @@ def canonical(node: Any) -> str:
     defaults change between versions. Without `pass`, and without strings that are statements, such
     as docstrings."""
     match node:
+        case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
+            return ""
         case None:  # in a list: the key of {**x}, the default of an argument that has none
             return "absent"
         case ast.Constant():
@@ -191,19 +193,12 @@ def canonical(node: Any) -> str:
             ]
             return f"{type(node).__name__}({', '.join(inside)})"
         case list():
-            return f"[{', '.join(canonical(item) for item in node if not _does_nothing(item))}]"
+            return f"[{', '.join(filter(None, map(canonical, node)))}]"
     return ascii(node)
 
 
-def _does_nothing(node: Any) -> bool:
-    match node:
-        case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
-            return True
-    return False
-
-
 def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """What a module of this package imports, by a statement or by a call with a literal name."""
+    """Imports of a module of this package, by a statement or by a call with a literal name."""
     nodes = list(_nodes_that_run(tree))
     functions = {"import_module", "__import__"} | {
         alias.asname

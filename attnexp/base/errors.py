@@ -1,16 +1,28 @@
-"""The exceptions that are meant for people. The command line prints them without traceback."""
+"""Exceptions that are meant for people; the command line prints them without a traceback."""
+
+import unicodedata
 
 
 class UserError(ValueError):
-    """What the user gave is wrong: exit code 2.
+    """Error in what the user gave: exit code 2.
 
     The message says what is wrong, what was given and what to do.
     """
 
 
 class Busy(UserError):
-    """Another process is at this very run."""
+    """Another process is doing this run."""
 
 
 class RunFailed(RuntimeError):
-    """A run that was asked for rightly and still came to nothing: exit code 1."""
+    """A run that was asked for rightly and failed: exit code 1."""
+
+
+def check_name(name: str, what: str) -> str:
+    """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
+    control character, which would break tables. what: subject of the message."""
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        raise UserError(
+            f"{what} is named {name!a}, with a line break or control character. Rename it."
+        )
+    return name

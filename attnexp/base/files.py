@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and what a disk says that does not take them."""
+"""Atomic writes, and messages for writes that fail."""
 
 import os
 from collections.abc import Iterator
@@ -31,10 +31,17 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def find_files(root: Path, *names: str) -> list[Path]:
+    """Files of these names in and under a folder, sorted. A folder that is renamed or removed
+    meanwhile is passed over."""
+    tree = os.walk(root)
+    return sorted(Path(folder, name) for folder, _, held in tree for name in names if name in held)
+
+
 @contextmanager
 def writing(path: Path, setting: str = "out=DIR") -> Iterator[None]:
-    """Turn what the disk refuses into one message, which names the file, or else `path`,
-    and the setting that gives another place."""
+    """Turn an `OSError` into a `UserError` that names the file, or else `path`, and the setting
+    that gives another place."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The memory of this machine, and refusing what it cannot hold before trying."""
+"""Memory of this machine, and a check before it is used."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from attnexp.base.errors import UserError
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""What a container may use; holds `max` where it may use all."""
+"""File with the memory limit of a container; it holds `max` if there is none."""
 
 
 def of_machine() -> int:
@@ -28,5 +28,5 @@ def check(needed: int, what: str, *, available: int | None = None) -> None:
     if needed > available:
         raise UserError(
             f"{what} would take {needed / 1e9:,.1f} GB of memory or more, and there are "
-            f"{available / 1e9:,.1f} GB. Give smaller numbers, or a larger machine."
+            f"{available / 1e9:,.1f} GB. Give less, or a larger machine."
         )

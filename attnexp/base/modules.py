@@ -12,7 +12,7 @@ from attnexp.base.errors import UserError
 
 @functools.cache
 def find(name: str) -> ModuleSpec | None:
-    """Where a module lies on disk now, whatever this process has imported; None for no module.
+    """Spec of a module as it is on disk now, whatever this process has imported; None for none.
 
     The current folder counts too, after Python's path, on which it need not be. Nothing is
     imported, packages above it included. The spec of a namespace package has neither

@@ -1,4 +1,4 @@
-"""What a waiting user sees: a live bar on a terminal, plain lines elsewhere; always on stderr."""
+"""Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -18,7 +18,7 @@ from rich.text import Text
 T = TypeVar("T")
 
 console = Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
-"""For everything that is not a result. A notebook gets plain lines, as a pipe does."""
+"""Console of everything that is not a result. A notebook gets plain lines, as a pipe does."""
 
 
 def note(line: str) -> None:

@@ -50,6 +50,8 @@ class Commands(TyperGroup):
         except OSError as error:
             where = error.filename or "while writing"
             stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
+        except MemoryError as error:
+            stop(f"There is not enough memory ({error}). Give less, or a larger machine.", code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)
@@ -178,6 +180,8 @@ def main() -> None:
         completion.join_words_of_bash(os.environ)
     try:
         app(prog_name="attnexp")
+    except KeyboardInterrupt:  # while a command is looked up
+        stop("Nothing was begun.", code=130)
     except SystemExit as ending:  # rich and Typer exit with 1 after a closed pipe
         if isinstance(ending.__context__, BrokenPipeError):
             raise SystemExit(0) from None

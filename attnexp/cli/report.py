@@ -55,6 +55,7 @@ def report(
     from attnexp.base.progress import note
     from attnexp.inspect import insight, predict
     from attnexp.report import formats, pictures
+    from attnexp.report.tables import missing_seeds
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
@@ -98,8 +99,10 @@ def report(
         formats.print_comparisons(compared, console())
     else:
         emit(formats.TEXTS["json" if as_json else format](compared).rstrip("\n"))
-    if left_out:
-        stop("\n".join(["Some results could not be read and were left out:", *left_out]), code=1)
+    lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
+    lines += [line for comparison in compared for line in missing_seeds(comparison)]
+    if lines:
+        stop("\n".join(lines), code=1)
 
 
 @app.command()

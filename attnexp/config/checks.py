@@ -1,13 +1,14 @@
-"""Refuse values out of bounds, and values that exclude each other, before data are loaded."""
+"""Checks of a config: bounds of each value, and values that exclude each other."""
 
 import math
+import operator
 import re
 from pathlib import Path
 from typing import Any
 
 from attnexp.base import modules
 from attnexp.base.errors import UserError
-from attnexp.config.pieces import Piece, format_bounds, violated
+from attnexp.config.pieces import Piece
 from attnexp.config.schema import (
     TOKENIZERS,
     DataName,
@@ -88,7 +89,7 @@ def _check_own_tokenizer(name: str) -> None:
 
 
 def _check_surroundings(config: RunConfig, model: ModelConfig) -> None:
-    """What pieces ask of the widths that they are given."""
+    """Raise `UserError` for a width that breaks a bound of a piece's positional arguments."""
     widths: dict[str, tuple[str, Any]] = {"d_model": ("model.d_model", model.d_model)}
     if _has_widths(model):
         key = "model.d_query" if model.d_query else "model.d_head"
@@ -179,3 +180,23 @@ def _check_attention(config: RunConfig) -> None:
             f"model.d_head={model.d_head}, model.d_model={model.d_model}, "
             f"position={position.name}). Make the widths equal."
         )
+
+
+def violated(value: Any, bound: str) -> bool:
+    """Whether a value breaks a bound such as `>= 1` or `even`. None breaks no bound."""
+    if value is None:
+        return False
+    if bound in ("odd", "even"):
+        return bool(value % 2) != (bound == "odd")
+    sign, limit = bound.split()
+    compare = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}[sign]
+    return not compare(value, float(limit))
+
+
+def format_bounds(bounds: tuple[str, ...]) -> str:
+    """`at least 1 and odd`."""
+    words = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
+    return " and ".join(
+        f"{words[sign]} {limit}" if limit else sign
+        for sign, _, limit in (bound.partition(" ") for bound in bounds)
+    )

@@ -4,37 +4,28 @@ Hydra composes plain text: it picks the files of the groups and overlays. `_type
 section the spec of the piece that was chosen (`pieces`), lets OmegaConf check types against it, and
 refuses what no chosen piece has. A stored config goes the same way from there. Nothing in words,
 studies or stored configs is executed: `${...}` stays the text it is.
-
-Hydra's own messages speak of its insides, so what a user can get wrong is looked at here first:
-unknown keys, unknown options, values of the wrong type, sweeps where one run is wanted.
 """
 
 import copy
 import os
 import re
 import shlex
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields, replace
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType, RangeSweep
-from hydra.errors import HydraException, OverrideParseException
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.checks import check, check_bounds
-from attnexp.config.options import conf_dir, groups, is_file, read
+from attnexp.config.options import groups, is_file, read
 from attnexp.config.pieces import CLASS, Piece
 from attnexp.config.schema import (
     PLACES,
@@ -48,22 +39,15 @@ from attnexp.config.schema import (
     owners,
     walk,
 )
-
-OVERLAYS = ("experiment", "study")
-"""Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
+from attnexp.config.signatures import SEAMS
+from attnexp.config.words import check_option, hydra_initialized, options_of, parse
 
 EXECUTOR = "executor"
-"""The group that says where a sweep's runs take place, and belongs to none of them."""
-
-MAX_VALUES = 10_000
-"""Maximum number of values of one axis of a sweep."""
-
-_one_at_a_time = threading.Lock()
-"""Held while Hydra composes, since its state belongs to the whole process."""
+"""Group of the options that say where a sweep's runs take place; it is part of no run."""
 
 
 class NotChosen(UserError):
-    """A key that other choices have."""
+    """Error about a key that belongs to options other than the chosen ones."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -80,20 +64,14 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
     """
     pieces.forget_edited()
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
-    with _hydra():
-        overrides = parse(words)
-        for override in overrides:
-            key, several = str(override.key_or_group), ""
-            if override.is_sweep_override():
-                several = f"{shlex.quote(str(override.input_line))} names several values, and this"
-            elif key == "study":
-                several = "A study is many runs, and this"
-            elif is_executor(key):
-                several = f"{override.input_line} says where many runs take place, and this"
-            if several:
-                raise UserError(
-                    f"{several} is one run. For many runs: attnexp sweep {shlex.join(words)}"
-                )
+    one_run = f"this is one run. For many runs: attnexp sweep {shlex.join(words)}"
+    overrides = parse(words, one_run)
+    for override in overrides:
+        key = str(override.key_or_group)
+        if key == "study":
+            raise UserError(f"A study is many runs, and {one_run}")
+        if is_executor(key):
+            raise UserError(f"{override.input_line} places many runs, and {one_run}")
     return _typed(_composed(overrides), words)
 
 
@@ -115,12 +93,12 @@ def compose_each(runs: Iterable[Sequence[str]]) -> Iterator[RunConfig]:
 
 
 def is_seed(key: str) -> bool:
-    """Whether runs that differ in this key are still of one variant."""
+    """Whether runs that differ in this key belong to the same variant."""
     return key == "seed" or key.startswith("seeds.")
 
 
 def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
-    """Every seed among the words, where all are as plain as a sweep makes them."""
+    """Seeds among the words, by key; None if one is not written as a sweep writes it."""
     pairs = [word.partition("=")[::2] for word in words]
     found = {key: value for key, value in pairs if is_seed(key)}
     plain = all(re.fullmatch("[0-9]+|null", value) for value in found.values())
@@ -130,18 +108,15 @@ def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
-    """Where a sweep's runs take place, from words such as `executor=ray executor.gpu=0.5`."""
-    with _hydra():
-        overrides = parse(words)
-        for override in overrides:
-            if override.is_sweep_override():
-                raise UserError(f"{override.input_line}: a sweep has one executor.")
-            key, keys = str(override.key_or_group), [*flatten(asdict(SweepConfig()))]
-            if key not in (EXECUTOR, *keys):
-                hint = did_you_mean(key, keys)
-                raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
-            if key == EXECUTOR and CLASS.fullmatch(str(override.value())):
-                raise UserError(f"{override.input_line}: an executor is no piece of one's own.")
+    """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
+    overrides = parse(words, "a sweep has one executor.")
+    for override in overrides:
+        key, keys = str(override.key_or_group), [*flatten(asdict(SweepConfig()))]
+        if key not in (EXECUTOR, *keys):
+            hint = did_you_mean(key, keys)
+            raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
+        if key == EXECUTOR and CLASS.fullmatch(str(override.value())):
+            raise UserError(f"{override.input_line}: an executor cannot be a class of your own.")
     config = _filled(OmegaConf.structured(SweepConfig), _composed(overrides, root="sweep"))
     assert isinstance(config, SweepConfig)
     check_bounds(config)
@@ -154,74 +129,23 @@ def is_executor(key: str) -> bool:
     return key == EXECUTOR or key.startswith(f"{EXECUTOR}.")
 
 
-def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """The axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
-
-    `a,b`, `range()`, `choice()` and `glob()` give several pairs, anything else gives one.
-    """
-    with _hydra():
-        axes = []
-        for override, word in zip(parse(words), words, strict=True):
-            key = override.get_key_element()
-            if override.is_sweep_override():
-                values = [f"{key}={value}" for value in _plain(override)]
-                if not values:
-                    raise UserError(f"{word} has no value at all. Give one or more.")
-            else:
-                values = [word]
-            axes.append([(str(override.key_or_group), value) for value in values])
-        return axes
-
-
-def parse(words: Sequence[str]) -> list[Override]:
-    """Hydra's overrides, with options known to exist. Call inside `_hydra()`."""
-    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    overrides = []
-    for word in words:
-        try:
-            (override,) = parser.parse_overrides([word])
-        except (OverrideParseException, HydraException) as error:
-            raise UserError(_unreadable(word)) from error
-        key = str(override.key_or_group)
-        if override.type is not OverrideType.CHANGE or override.package is not None:
-            raise UserError(f"{word}: only key=value is understood here.")
-        if key in groups():
-            for option in _options(override):
-                check_option(key, option)
-        elif override.value() == "" and not override.is_sweep_override():
-            raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
-        overrides.append(override)
-    return overrides
-
-
 def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
-    with _hydra():
-        overrides = parse(words)
-    for override in overrides:
-        if override.is_sweep_override():
-            raise UserError(f"{override.input_line} names several values, and this is one run.")
+    overrides = parse(words, "this is one run.")
     tree = copy.deepcopy(tree)
     _set(tree, overrides)
     return _typed(tree, words)
 
 
-@contextmanager
-def _hydra() -> Iterator[None]:
-    place = str(conf_dir().resolve())
-    with _one_at_a_time, initialize_config_dir(place, job_name="attnexp", version_base="1.3"):
-        yield
-
-
 def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, Any]:
-    """What the chosen files and the words say together, as plain text. root: a file of `conf/`."""
+    """Values of the chosen files and of the words, as plain text. root: a file of `conf/`."""
     files, settings = [], []
     for override in overrides:
         key = str(override.key_or_group)
         if "." in key or key not in groups():
             settings.append(override)
         else:
-            (option,) = _options(override)
+            (option,) = options_of(override)
             files.append(f"{key}={_offer(key, option)}")
     # The file of one's own has one name, whatever it holds.
     merge = _merged.__wrapped__ if "experiment=a_file" in files else _merged
@@ -232,16 +156,16 @@ def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, 
 
 @lru_cache
 def _merged(root: str, files: tuple[str, ...]) -> Any:
-    """The chosen files; kept, for reading them takes longer than all the rest."""
+    """Values of the chosen files; cached, since reading takes longer than all the rest."""
     try:
-        with _hydra():
+        with hydra_initialized():
             return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_cause(error)) from error
 
 
 def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
-    """Put values where their keys say; choices first, then what is within them."""
+    """Put values into the tree by their keys; choices first, then the settings within them."""
     for override in sorted(settings, key=lambda one: str(one.key_or_group).count(".")):
         *sections, name = str(override.key_or_group).split(".")
         branch = tree
@@ -253,7 +177,7 @@ def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
 
 
 def _offer(group: str, option: str) -> str:
-    """Let Hydra know what it has no file of: anyone's class, anyone's experiment."""
+    """Register a user's class or experiment with Hydra; returns the option's name there."""
     if CLASS.fullmatch(option):
         ConfigStore.instance().store(group=group, name=option, node={"kind": option})
     elif group == "experiment" and is_file(option):
@@ -272,7 +196,7 @@ def _offer(group: str, option: str) -> str:
 
 
 def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
-    """A composed tree under the specs of the pieces that it names. words: given by hand."""
+    """Config from a composed tree, typed by the specs of its pieces. words: given by the user."""
     schema = OmegaConf.structured(RunConfig)
     for place, seams in PLACES.items():
         _place(schema, tree, place, seams, option=None)
@@ -287,7 +211,7 @@ def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
 
 
 def _filled(schema: Any, tree: Any) -> Any:
-    """The objects of a schema with the values of a tree. Raises `UserError` where they misfit."""
+    """Config objects of a schema with the values of a tree. Raises `UserError` for wrong types."""
     try:
         merged = OmegaConf.merge(schema, _as_text(tree))
         for key in OmegaConf.missing_keys(merged):
@@ -314,7 +238,7 @@ def _place(
         wanted = " or ".join(pieces.describe(name) for name in seams if name)
         raise UserError(
             f"{key}={given['kind'] or 'none'}: a piece for {key} is a subclass of one of "
-            f"{pieces.SEAMS}: {wanted}."
+            f"{SEAMS}: {wanted}."
         )
     chosen = pieces.spec(given["kind"], seams[seam])
     OmegaConf.update(schema, key, OmegaConf.structured(chosen))
@@ -327,7 +251,7 @@ def _place(
 
 
 def _unknown(key: str, known: Any) -> UserError:
-    """For a key that nothing has which was chosen. known: the tree of what was."""
+    """Error for a key that no chosen option has. known: tree of the keys that exist."""
     section, _, _ = key.rpartition(".")
     having = owners().get(key, [])
     if having:
@@ -357,7 +281,7 @@ def _as_text(tree: Any) -> Any:
 
 
 def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
-    """Check, and bring what means the same into one form, from wherever attnexp is called."""
+    """Check a config, and bring equal settings into one form: absolute paths, default widths."""
     check_bounds(config)
     if config.model.fills("Attention") and hasattr(config.model, "d_head"):
         for width in ("d_query", "d_key", "d_value"):
@@ -374,7 +298,7 @@ def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
 
 
 def _reset_idle(config: Any, words: Sequence[str]) -> None:
-    """Give what does not act its default. Raises `NotChosen` where a word says otherwise."""
+    """Set settings that have no effect to their defaults. Raises `NotChosen` if a word sets one."""
     for key, section, f in walk(config):
         when = f.metadata.get("when")
         if when is not None and not when.holds(config):
@@ -388,56 +312,8 @@ def _reset_idle(config: Any, words: Sequence[str]) -> None:
             setattr(section, f.name, made)
 
 
-def _options(override: Override) -> list[str]:
-    if override.is_sweep_override():
-        return _plain(override)
-    value = override.value()
-    return ["null" if value is None else str(value)]
-
-
-def _plain(override: Override) -> list[str]:
-    """The values of an axis; Hydra escapes the colon of `module:Class`."""
-    swept, word = override.value(), override.input_line
-    try:
-        values = swept.range() if isinstance(swept, RangeSweep) else override.sweep_iterator()
-        count = len([*islice(values, MAX_VALUES + 1)])  # before an endless one is shuffled
-    except (HydraException, ArithmeticError, ValueError) as error:
-        raise UserError(
-            f"{word} cannot be listed. Write values as a,b,c or range(START, STOP, STEP) with "
-            f"finite numbers and a STEP other than 0."
-        ) from error
-    if count > MAX_VALUES:
-        raise UserError(f"{word} has more values than a sweep takes: {MAX_VALUES:,} at most.")
-    return [str(value).replace("\\:", ":") for value in override.sweep_string_iterator()]
-
-
-def check_option(group: str, option: str) -> None:
-    """Raise `UserError` where there is no such choice."""
-    options = groups().get(group, [])
-    yours = is_file(option) if group in OVERLAYS else CLASS.fullmatch(option)
-    if option in options or yours or (option == "null" and group in OVERLAYS):
-        return
-    raise UserError(
-        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose one "
-        f"of: {', '.join(options)}; or give a "
-        f"{'file, as FILE.yaml' if group in OVERLAYS else 'class, as module:Class'}."
-    )
-
-
-def _unreadable(word: str) -> str:
-    key, equals, value = word.partition("=")
-    if not equals:
-        return (
-            f"'{word}' is not understood: settings are written key=value, such as "
-            f"model.heads=4 or position=sinusoidal."
-        )
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    quoted = shlex.quote(f'{key}="{escaped}"')
-    return f"The value in '{word}' is not understood. If it is one text, quote it: {quoted}"
-
-
 def _cause(error: BaseException) -> str:
-    """The innermost message: Hydra wraps OmegaConf's, which names the key and the type."""
+    """Innermost message of an error: Hydra wraps OmegaConf's, which names key and type."""
     while error.__cause__ is not None:
         error = error.__cause__
     key = getattr(error, "full_key", None)

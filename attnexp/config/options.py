@@ -1,12 +1,16 @@
-"""What there is to choose: the YAML files of `conf/`, by the place that each is chosen for."""
+"""Options of each group: the YAML files of `conf/`."""
 
 import re
 import textwrap
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError
+
+MAX_NODES = 100_000
+"""Values in a file of options, with its aliases unfolded."""
 
 
 def conf_dir() -> Path:
@@ -18,7 +22,7 @@ def conf_dir() -> Path:
 
 @lru_cache
 def groups() -> dict[str, list[str]]:
-    """Every place for a choice, such as `position` or `model.pooling`, with its options."""
+    """Every group, such as `position` or `model.pooling`, with the names of its options."""
     found: dict[str, list[str]] = {}
     for path in sorted(conf_dir().glob("*/**/*.yaml")):
         found.setdefault(".".join(path.parent.relative_to(conf_dir()).parts), []).append(path.stem)
@@ -26,23 +30,26 @@ def groups() -> dict[str, list[str]]:
 
 
 def file(group: str, option: str) -> Path:
-    """Where an option is described."""
+    """YAML file of an option."""
     return conf_dir().joinpath(*group.split("."), f"{option}.yaml")
 
 
 def is_file(option: str) -> bool:
-    """Whether an option is a file of the user's, rather than one of ours."""
+    """Whether an option is a file of the user."""
     return option.endswith((".yaml", ".yml"))
 
 
 def read(group: str, option: str) -> Any:
-    """What the file of an option holds, as plain text. Raises `UserError` without such a file."""
+    """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
     from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import MarkedYAMLError, YAMLError
+    from yaml import MarkedYAMLError, SafeLoader, YAMLError, compose
 
     path = Path(option).expanduser() if is_file(option) else file(group, option)
     try:
+        if is_file(option) and _unfolded(compose(path.read_text(), SafeLoader), {}) > MAX_NODES:
+            many = f"more than {MAX_NODES:,} values where its aliases are unfolded"
+            raise UserError(f"{group}={option} has {many}. Write a smaller file.")
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except OSError as error:
         raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
@@ -50,12 +57,22 @@ def read(group: str, option: str) -> Any:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         said = f"{error.problem}, in line {line}"
         raise UserError(f"{group}={option} is no YAML: {said}.") from error
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{group}={option} is no YAML: {str(error).splitlines()[0]}.") from error
 
 
+def _unfolded(node: Any, sizes: dict[int, int]) -> int:
+    """Number of nodes of a YAML tree, aliases unfolded. sizes: those known, by node's id."""
+    if id(node) not in sizes:
+        sizes[id(node)] = MAX_NODES  # while it is open: a node within itself has no end
+        parts = [] if node is None or isinstance(node.value, str) else node.value
+        inner = chain.from_iterable(part if isinstance(part, tuple) else [part] for part in parts)
+        sizes[id(node)] = 1 + sum(_unfolded(one, sizes) for one in inner)
+    return sizes[id(node)]
+
+
 def describe() -> dict[str, dict[str, str]]:
-    """Every group's options with the first sentence of what their files say of them."""
+    """Every group's options, with the first sentence of the comment in their files."""
     found: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
         for option in options:
@@ -68,7 +85,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 
 def format_groups(described: dict[str, dict[str, str]]) -> str:
-    """What `describe` gave, wrapped to 80 columns."""
+    """Text of `describe`, wrapped to 80 columns."""
     lines = []
     for group, options in described.items():
         lines.append(group)
@@ -82,7 +99,7 @@ def format_groups(described: dict[str, dict[str, str]]) -> str:
 
 @cache
 def name_of(kind: str | None) -> str:
-    """How a piece is chosen: the option that is this class and little else, or its name."""
+    """Name of a piece: the option with this class and fewest settings, else the class name."""
     if kind is None:
         return "none"
     named = [

@@ -43,15 +43,15 @@ TOKENIZERS = {
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Where a setting acts; elsewhere it is neither shown nor taken."""
+    """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
 
     description: str
     holds: Callable[[Any], Any]
-    """Asked of the whole config that has the setting."""
+    """Test of the whole config."""
 
 
 class OnError(StrEnum):
-    """What a failed run of a sweep means for the others: they go on, or no more are started."""
+    """Effect of a failed run on the others of a sweep: they go on, or no more are started."""
 
     proceed = "continue"
     stop = "stop"
@@ -94,39 +94,39 @@ WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
 class DataConfig:
-    """Which texts, and how a text becomes `max_len` token ids."""
+    """Settings of the texts, and of how a text becomes `max_len` token ids."""
 
     name: DataName = DataName.imdb
-    """Chosen as data=NAME."""
+    """Name of the data set, chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
     """imdb, files: a folder or file to read instead of downloading. hub: a data set's name."""
     config: str | None = setting(None, when=FROM_HUB)
     """The configuration of a data set that has several."""
     text: str | None = setting(None, when=FROM_OWN)
-    """Column of the texts; found where its name is common, such as text."""
+    """Column of the texts; null finds one with a common name, such as text."""
     label: str | None = setting(None, when=FROM_OWN)
-    """Column of the classes, likewise."""
+    """Column of the classes; null finds one with a common name, such as label."""
     train_split: str = setting("train", when=FROM_OWN)
     """Split to train on; of files, their name (train.csv) or folder within data.path."""
     test_split: str | None = setting(None, when=FROM_OWN)
     """Split to test on; null for test, or, where there is none, a share of train."""
     test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
-    """That share: stratified by class, the same every time, equal texts on one side."""
+    """Share of train drawn as test: by class, the same every time, equal texts on one side."""
     max_len: int = setting(80, ">= 1")
-    """Tokens of a text."""
+    """Number of tokens of a text."""
     vocab_size: int = setting(20_000, ">= 4")
     """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
     truncate: Side = Side.pre
-    """Where a longer text is cut: pre keeps its end."""
+    """Side on which a longer text is cut: pre keeps its end."""
     pad: Side = Side.pre
-    """Where a shorter one is filled up."""
+    """Side on which a shorter text is padded."""
     tokenizer: str = setting("keras", options=tuple(TOKENIZERS))
     """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or a function of
     yours as module:function."""
     limit_train: int | None = setting(None, ">= 1")
     """Train on this many texts, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
-    """Test on this many, likewise."""
+    """Test on this many texts, drawn in the same way."""
     order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
     """Share of texts whose label depends on word order alone."""
 
@@ -137,7 +137,7 @@ class DataConfig:
 
     @property
     def title(self) -> str:
-        """What reports call the data: imdb, or the name of a file, folder or hub data set."""
+        """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name is DataName.files:
             return os.path.basename(self.path or "")
         return self.path or "" if self.name is DataName.hub else str(self.name)
@@ -150,7 +150,7 @@ def _restore(values: dict[str, Any], folder: str) -> DataConfig:
 
 @dataclass(kw_only=True)
 class ModelConfig(Piece):
-    """What every network has besides its own settings."""
+    """Settings that every network has besides its own."""
 
     d_model: int = setting(128, ">= 1")
     """Width of the embeddings."""
@@ -164,14 +164,14 @@ class ModelConfig(Piece):
     """A mixer between position and the rest."""
     pooling: Piece = setting(Piece, seam="Pooling", option="mean")
     dropout: float = setting(0.5, ">= 0", "< 1")
-    """On the pooled vector."""
+    """Dropout of the pooled vector."""
     hidden: int | None = setting(None, ">= 1")
     """Width of a ReLU layer between pooling and logit."""
 
 
 @dataclass(kw_only=True)
 class PositionConfig(Piece):
-    """What every kind of position has besides its own settings."""
+    """Settings that every kind of position has besides its own."""
 
     shuffled: bool = False
     """The control "right norms, wrong places": positions that depend on the bag of words alone."""
@@ -179,18 +179,18 @@ class PositionConfig(Piece):
 
 @dataclass(kw_only=True)
 class JoinedPositionConfig(PositionConfig):
-    """What every position that joins the embeddings has besides its own settings."""
+    """Settings that every position that joins the embeddings has besides its own."""
 
     dropout: float = setting(0.0, ">= 0", "< 1")
-    """On embeddings and positions together."""
+    """Dropout of embeddings and positions together."""
 
 
 @dataclass(kw_only=True)
 class MaskConfig(Piece):
-    """What hides a key besides the pattern, which is the piece."""
+    """Settings of masks besides the pattern, which is the piece."""
 
     padding: bool = False
-    """No query sees padding."""
+    """Hide padding from every query."""
     mode: MaskMode = setting(MaskMode.add, when=WHERE_HIDDEN)
     """add: a large negative number before softmax. mul: zero after it, not renormalised."""
     query: bool = setting(False, when=WHERE_READ)
@@ -217,16 +217,16 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
 
 @dataclass(kw_only=True, slots=True)
 class TrainConfig:
-    """The training loop."""
+    """Settings of the training loop."""
 
     protocol: Protocol = Protocol.blog
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
-    """How often training goes over its texts."""
+    """Number of passes over the training texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
-    """Texts of a step."""
+    """Number of texts in a step."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
     """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
@@ -258,11 +258,11 @@ class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """Weights at the start."""
+    """Seed of the weights at the start."""
     order: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """What happens while training: order of the texts, dropout."""
+    """Seed of the order of the texts and of dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
-    """Which part of train is held out."""
+    """Seed of the part of train that is held out."""
     resample: int | None = setting(None, ">= 0")
     """Train and test drawn anew from their union by this seed; null leaves them as they are."""
 
@@ -284,18 +284,18 @@ class RunConfig:
 
     @property
     def is_network(self) -> bool:
-        """Whether there are layers to train, rather than a baseline to fit."""
+        """Whether the model is a network, rather than a baseline that is fitted."""
         return isinstance(self.model, ModelConfig)
 
     @property
     def vectors(self) -> tuple[str, int] | None:
-        """The file of pretrained embeddings that is asked for, and how wide they must be."""
+        """File of pretrained embeddings and their width; None without."""
         path: str | None = getattr(self.model, "vectors", None)  # a baseline takes none
         return None if path is None else (path, self.model.d_model)
 
     @property
     def num_epochs(self) -> int:
-        """How often training goes over its texts; a baseline is fitted in one go."""
+        """Number of epochs; 1 for a baseline, which is fitted in one go."""
         return self.train.epochs if self.is_network else 1
 
     def seed_of(self, source: str) -> int:
@@ -306,7 +306,7 @@ class RunConfig:
 
 @dataclass(kw_only=True, slots=True)
 class ExecutorConfig:
-    """Where the runs of a sweep take place. It changes no result beyond rounding."""
+    """Executor of a sweep: the place of its runs. It changes no result beyond rounding."""
 
     kind: ExecutorKind = ExecutorKind.local
     workers: int | None = setting(None, ">= 1")
@@ -326,7 +326,7 @@ class ExecutorConfig:
 
 @dataclass(kw_only=True, slots=True)
 class SweepConfig:
-    """What belongs to a sweep as a whole."""
+    """Settings of a sweep as a whole."""
 
     executor: ExecutorConfig = setting(ExecutorConfig)
 
@@ -341,7 +341,7 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """What acts in a config, as plain containers and scalars, fit for JSON and YAML."""
+    """Settings of a config that have an effect, as plain containers and scalars."""
 
     def plain(value: Any) -> Any:
         if is_dataclass(value):

@@ -1,14 +1,13 @@
-"""A study: variants that are compared, by name or in a file of one's own."""
+"""Studies: variants that are compared, from `conf/study/` or a file of the user."""
 
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.errors import UserError
-from attnexp.base.names import check_name
-from attnexp.config.compose import check_option
+from attnexp.base.errors import UserError, check_name
 from attnexp.config.options import is_file, read
+from attnexp.config.words import check_option
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,9 +16,9 @@ class Study:
 
     name: str
     variants: dict[str, list[str]]
-    """The baseline first."""
+    """Words of each variant; the baseline comes first."""
     levels: dict[str, dict[str, str]]
-    """By variant, its level of each of two crossed factors; without any in a study of none."""
+    """Levels of two crossed factors, keyed by variant; empty without factors."""
     overrides: list[str]
     """Words for all of them."""
 

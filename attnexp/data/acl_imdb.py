@@ -7,7 +7,7 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import IO, cast
 
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import SPLITS, Corpus, corpus
@@ -18,31 +18,25 @@ FOLDERS = [f"{split}/{side}" for split in SPLITS for side in SIDES]
 REVIEW = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/(\d+)_\d+\.txt")
 
 
-def is_acl_imdb(folder: Path) -> bool:
-    """Whether there is any of the four folders of labelled reviews."""
-    return any((folder / name).is_dir() for name in FOLDERS)
-
-
 def key_of_folder(folder: Path) -> str:
-    """Key made of names, sizes and times: to read 50,000 files takes seconds."""
-    lines = []
-    for name in FOLDERS:
-        with os.scandir(folder / name) as entries:
-            for entry in entries:
-                stat = entry.stat()
-                lines.append(f"{name}/{entry.name} {stat.st_size} {stat.st_mtime_ns}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    """SHA-256, in hex, of the names and contents of all reviews; of 50,000 in 1.5 s of a core."""
+    digest = hashlib.sha256()
+    for name, content in _files(folder):
+        digest.update(f"{name} {len(content)} ".encode() + content)
+    return digest.hexdigest()
 
 
 def read_folder(folder: Path) -> Corpus:
     """Every review under `folder/{train,test}/{neg,pos}`."""
+    return _from_review_files(_files(folder), folder)
 
-    def files() -> Iterator[tuple[str, bytes]]:
-        for name in FOLDERS:
-            for path in (folder / name).glob("*.txt"):
-                yield f"{name}/{path.name}", path.read_bytes()
 
-    return _from_review_files(files(), folder)
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every text file in the four folders."""
+    for name in FOLDERS:
+        for file in sorted(os.listdir(folder / name)):
+            if file.endswith(".txt"):
+                yield f"{name}/{file}", Path(folder, name, file).read_bytes()
 
 
 def read_archive(path: Path) -> Corpus:
@@ -50,33 +44,15 @@ def read_archive(path: Path) -> Corpus:
 
     def files() -> Iterator[tuple[str, bytes]]:
         # tarfile's own gzip stream takes a truncated file for the end of the archive; GzipFile
-        # raises, and checks the sum at the end, which the last read reaches.
-        with (
-            gzip.open(path) as stream,
-            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive,
-        ):
+        # checks the sum at its end, which the last read reaches
+        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 if member.isfile() and REVIEW.fullmatch(member.name):
                     yield member.name, cast(IO[bytes], archive.extractfile(member)).read()
-            rest = cast(IO[bytes], archive.fileobj)
-            while follows := rest.read(1 << 20):
-                if follows.strip(b"\0"):
-                    raise tarfile.ReadError("files follow the mark of its end")
+            while stream.read(1 << 20):
+                pass
 
     return _from_review_files(files(), path)
-
-
-class _Member(tarfile.TarInfo):
-    """A header that, where it is damaged, is not taken for the end of the archive."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:
-            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-                raise  # the mark of its end
-            raise tarfile.ReadError(f"a file's header: {error}") from None
 
 
 def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpus:

@@ -1,10 +1,10 @@
-"""A data set as it is read, and what every form of it must hold."""
+"""Corpus: a data set as it is read, and the checks that every source must pass."""
 
 import re
 import reprlib
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, compress
@@ -24,7 +24,7 @@ SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
-WHOLE, FRACTION = re.compile(r"-?\d+"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
+WHOLE, FRACTION = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,12 +39,14 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """A data set."""
+    """Data set with two splits."""
 
     train: Split
     test: Split
     classes: tuple[str, ...] = SENTIMENTS
     """C names, in the order of their labels."""
+    written: tuple[str, ...] = SENTIMENTS
+    """The same C as the files write them, such as 0 and 1."""
     is_drawn: bool = False
     """Whether test is a part of what had no test split."""
     quality: Quality = field(default_factory=dict)
@@ -57,7 +59,7 @@ def corpus(
     counts: Mapping[str, int] | None = None,
     test_share: float | None = None,
 ) -> Corpus:
-    """Both splits, checked, from (texts, labels) by name. Raises `UserError` where they fail.
+    """Corpus from (texts, labels) of each split, checked. Raises `UserError` if it is not usable.
 
     counts: problems found in reading, by the names of `quality`. test_share: how much of train
     is drawn for test, where that is not among the halves.
@@ -69,7 +71,8 @@ def corpus(
         for row in [row for row, text in enumerate(texts) if text.startswith("\ufeff")]:
             texts[row] = texts[row].removeprefix("\ufeff")  # it would be part of a word
             marks += 1
-    classes, splits = _classes(halves, where)
+    written, splits = _classes(halves, where)
+    classes = SENTIMENTS if written in SYNONYMS else written
     if is_drawn := "test" not in splits:
         train = splits["train"]
         assert test_share is not None
@@ -93,6 +96,7 @@ def corpus(
         train=splits["train"],
         test=splits["test"],
         classes=classes,
+        written=written,
         is_drawn=is_drawn,
         quality=found({**(counts or {}), BYTE_ORDER_MARKS: marks}),
     )
@@ -123,27 +127,28 @@ def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
 def _classes(
     halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
 ) -> tuple[tuple[str, ...], dict[str, Split]]:
-    """The names of all classes in their order, and the splits labelled by it."""
-    values = set(chain(*(labels for _, labels in halves.values())))
-    is_whole = all(WHOLE.fullmatch(str(value)) for value in values)  # True and False are not
-    meant: Callable[[Any], Any] = int if is_whole else str
-    order = sorted({meant(value) for value in values})
+    """The labels that differ, as they are written, in their order; and the splits labelled by it.
+
+    Labels are in the order of numbers if each is written as Python writes it; else they are names.
+    """
+    written = {split: [*map(str, labels)] for split, (_, labels) in halves.items()}
+    values = set(chain(*written.values()))
+    order = sorted(values, key=int if all(map(WHOLE.fullmatch, values)) else str)
     if len(order) > MAX_CLASSES:
         raise UserError(
             f"{where}: {len(order):,} labels differ, such as {_some(order)}; at most "
             f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
         )
-    names = tuple(map(str, order))
-    label_of = {value: order.index(meant(value)) for value in values}
+    label_of = {value: label for label, value in enumerate(order)}
     dtype = np.min_scalar_type(-len(order))
-    return SENTIMENTS if names in SYNONYMS else names, {
-        split: Split(texts=texts, labels=np.array([label_of[one] for one in labels], dtype))
-        for split, (texts, labels) in halves.items()
+    return tuple(order), {
+        split: Split(texts=texts, labels=np.array([*map(label_of.get, written[split])], dtype))
+        for split, (texts, _) in halves.items()
     }
 
 
 def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
-    """Which rows are test, the same every time: (n,).
+    """Rows to draw for test, (n,); the same every time.
 
     Of every class its share, as nearly as can be where rows of one text stay on one side (the side
     of its first label) and some of every class remain to train on. labels: (n,) of 0 to C - 1.
@@ -163,7 +168,7 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
 
 
 def _some(values: Iterable[object]) -> str:
-    """The first five."""
+    """First five values, as text."""
     shown = [*map(str, values)]
     return ", ".join(shown[:5]) + (", ..." if shown[5:] else "")
 
@@ -176,7 +181,7 @@ def in_rows(rows: Sequence[int]) -> str:
 
 @contextmanager
 def as_user_error(what: Path | str) -> Iterator[None]:
-    """Turn what an unreadable or damaged file raises into a `UserError`."""
+    """Turn exceptions of reading an unreadable or damaged file into a `UserError`."""
     try:
         yield
     except UserError:

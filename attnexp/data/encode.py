@@ -31,7 +31,7 @@ Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
-    """One split as the model takes it."""
+    """Split of a data set as the model takes it."""
 
     ids: NDArray[np.int32]  # (n, max_len)
     labels: NDArray[np.integer]  # (n,), 0 to C - 1
@@ -42,7 +42,7 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
-    """Both splits, the vocabulary, and where it all came from."""
+    """Encoded data set: both splits, the vocabulary and the source."""
 
     train: Encoded
     test: Encoded
@@ -59,7 +59,7 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """A whole corpus as ranks: what the cache holds."""
+    """Whole corpus as word ranks, as the cache holds it."""
 
     texts: Pair
     """Train, then test."""
@@ -203,12 +203,13 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             "Word ranks have no words (Keras's imdb.npz), so a model and data from different "
             "places do not fit. Use text on both sides."
         )
-    if unknown := [name for name in corpus.classes if name not in classes]:
+    names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
+    if unknown := [name for name in names if name not in classes]:
         raise UserError(
             f"{config.path} has labels that the run has not: {', '.join(unknown[:5])}. The run has "
             f"{', '.join(classes[:5])}. Recode them, or name their column: data.label=COLUMN."
         )
-    label_of = np.array([classes.index(name) for name in corpus.classes])
+    label_of = np.array([classes.index(name) for name in names])
     labels = label_of[np.concatenate([split.labels for split in splits])]
     tracked = progress.track(texts, total=len(texts), label="encoding test")
     ranks = text.rank_with(words, tracked, tokenizer_of(config))

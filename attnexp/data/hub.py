@@ -46,7 +46,7 @@ def cached(name: str, splits: Sequence[str] = ()) -> Path | None:
 
 
 def unreachable(name: str) -> str | None:
-    """Why data set `name` cannot be had from the hub now; None where it can."""
+    """Reason why data set `name` cannot be fetched from the hub now; None if it can."""
     from huggingface_hub import HfApi, utils
 
     quiet(utils)

@@ -1,4 +1,4 @@
-"""The data on this machine: where each set would come from, and what the cache holds."""
+"""Inventory of data on this machine: the source of each set, and the cache."""
 
 import textwrap
 from datetime import datetime
@@ -17,7 +17,7 @@ SCHEMA = 1
 
 
 def take(config: DataConfig) -> dict[str, Any]:
-    """Where the set of `config`, IMDB and contrast would come from, and every cached encoding.
+    """Sources of the data set of `config`, IMDB and contrast, and every cached encoding.
 
     Asks no network: what is not here yet is said to be so.
     """
@@ -48,7 +48,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
 
 
 def show(inventory: dict[str, Any], console: Console) -> None:
-    """Print what `take` gave."""
+    """Print the result of `take`."""
     for one in inventory["sets"]:
         console.print(f"{one['name']:9s}{one['source'] or one['missing']}", soft_wrap=True)
         if one["source"] and one["name"] != DataName.contrast:

@@ -1,4 +1,4 @@
-"""What looks wrong in a data set: counted when it is encoded, and reported with it."""
+"""Problems of a data set, counted when it is encoded and reported with it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

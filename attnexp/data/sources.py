@@ -1,4 +1,4 @@
-"""Where texts come from: files on disk, the Hugging Face cache, the Hugging Face hub.
+"""Sources of texts: files on disk, the Hugging Face cache, the Hugging Face hub.
 
 `find` says where a data set is and what its bytes are; `Source.read` reads it.
 """
@@ -42,10 +42,10 @@ WAYS_TO_OTHERS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a data set was found; reading waits until it is asked for."""
+    """Source of a data set, found but not read yet."""
 
     description: str
-    """For people and result.json, such as "parquet files in /data/imdb"."""
+    """Description for people and result.json, as "parquet files in /data/imdb"."""
     key: str
     """SHA-256, in hex, of what identifies the bytes: it changes when the data change."""
     read: Callable[[], Corpus]
@@ -96,19 +96,18 @@ def _on_hub(data: DataConfig) -> Source:
     folder = cached(data) or hub.download(name, remedy=remedy)
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",
-        key=_key(f"{name}@{folder.name}", data),
+        key=_key(_digest_of_folder(folder), data),
         read=lambda: _of_tables(folder, data),
     )
 
 
 def _in_folder(path: Path, data: DataConfig) -> Source:
     for folder in (path, path / "aclImdb"):
-        if acl_imdb.is_acl_imdb(folder):
+        if any((folder / name).is_dir() for name in acl_imdb.FOLDERS):
             key = acl_imdb.key_of_folder(folder)
             return _as_published("aclImdb folder", folder, key, acl_imdb.read_folder, data)
     if hub.is_saved(path):
-        held = sorted(file for file in path.rglob("*") if file.is_file())
-        key = _key(_digest(*held), data)
+        key = _key(_digest_of_folder(path), data)
         return _source("saved data set in", path, key, lambda folder: _of_tables(folder, data))
     files = sorted(
         file
@@ -170,7 +169,7 @@ def _in_file(path: Path, data: DataConfig) -> Source:
 def _as_published(
     kind: str, path: Path, key: str, read: Callable[[Path], Corpus], data: DataConfig
 ) -> Source:
-    """IMDB in a form that leaves nothing to choose."""
+    """Source of IMDB in a published form, which has no columns or splits to choose."""
     for name in ("text", "label", "train_split", "test_split"):
         if (given := getattr(data, name)) not in (None, "train"):
             raise UserError(
@@ -240,6 +239,11 @@ def _digest(*files: Path) -> str:
         with path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return ",".join(digests)
+
+
+def _digest_of_folder(folder: Path) -> str:
+    held = sorted(file for file in folder.rglob("*") if file.is_file())
+    return json.dumps({str(file.relative_to(folder)): _digest(file) for file in held})
 
 
 def _read_keras(path: Path) -> Corpus:

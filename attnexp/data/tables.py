@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import as_user_error, in_rows
 
@@ -21,6 +22,8 @@ TABLE = re.compile(r"[^._].*?\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(\.(gz
 """The name of a file that holds a table."""
 ABOUT = re.compile(r"(dataset_.*|state|config)\.json", re.I)
 """Names of files that libraries write beside tables."""
+CHUNK, BYTES_OF_A_CELL = 1 << 24, 60
+"""Bytes that are uncompressed at once; bytes of memory that a short text in a row takes."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Compression by file ending, as pyarrow names it."""
 
@@ -36,7 +39,7 @@ QUOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """n texts and their labels."""
+    """Texts and their labels, n each."""
 
     texts: list[str]
     labels: list[Any]
@@ -97,8 +100,7 @@ def _read_file(file: Path, text: str | None, label: str | None) -> Labelled:
 
 
 def labelled(table: "pa.Table", where: str, text: str | None, label: str | None) -> Labelled:
-    """The two columns of a table. Raises `UserError` where they are not to be had."""
-
+    """Text and label columns of a table. Raises `UserError` if they cannot be found."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
 
     def values(name: str) -> list[Any]:
@@ -152,12 +154,18 @@ def _found(common: Sequence[str], names: Iterable[str]) -> str | None:
 
 
 def _content(file: Path) -> bytes:
-    """Uncompressed, and UTF-8."""
+    """Content of a file, uncompressed. Raises `UserError` if it is not UTF-8."""
     import pyarrow as pa
 
     packed = pa.py_buffer(file.read_bytes())
+    chunks, needed = list[bytes](), 0
     with pa.input_stream(packed, compression=CODECS.get(file.suffix.lower())) as stream:
-        content: bytes = stream.read()
+        while chunk := stream.read(CHUNK):
+            chunks.append(chunk)
+            cells = sum(chunk.count(sign) for sign in (b",", b";", b"\t", b"\n"))
+            needed += 6 * len(chunk) + BYTES_OF_A_CELL * cells  # bytes, text twice, rows
+            memory.check(needed, f"The table in {file}")
+    content = b"".join(chunks)
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -170,12 +178,13 @@ def _read_parquet(file: Path) -> "pa.Table":
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as opened:
+        cells = opened.metadata.num_rows * opened.metadata.num_columns
+        memory.check(BYTES_OF_A_CELL * cells, f"The table in {file}")
         return opened.read()
 
 
 def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
-    """The header, and the rows below it. A csv may have semicolons instead of commas, as where
-    numbers are written with a comma: its header tells."""
+    """Header and rows. A csv whose header has semicolons and no commas is separated by them."""
     csv.field_size_limit(2**31 - 1)  # else a long text is refused
     content = _content(file).decode()
     names = content.partition("\n")[0]
@@ -200,7 +209,7 @@ def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _read_json(file: Path) -> list[dict[str, Any]]:
-    """An object a line, or one list of them."""
+    """Objects of a JSON file: one a line, or a list."""
     content = _content(file)
     if content.lstrip().startswith(b"["):
         rows: list[Any] = json.loads(content)
@@ -215,7 +224,7 @@ def _read_json(file: Path) -> list[dict[str, Any]]:
 
 
 def _object(line: bytes) -> Any:
-    """None for what is none, and for halves of a character, which no UTF-8 can hold."""
+    """Parsed JSON; None if it is invalid, or holds half a character, which UTF-8 cannot."""
     try:
         found = json.loads(line)
         if b"\\u" in line:

@@ -70,12 +70,12 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
 
 
 def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, Tensor]:
-    """The rows of `Vectors`, and which were found; of a word that stands twice, the last line's."""
+    """Rows of `Vectors`, and which were found. The last line of a word counts."""
 
     def no_vector(why: str) -> UserError:
         return UserError(
-            f"Line {number} of {file} is no vector: {why}. Mend or remove that line, or fetch the "
-            f"file again."
+            f"Line {number} of {file} is no vector: {why}. Mend or remove that line, set "
+            f"model.d_model to the width of the vectors, or give another file: {FORM}."
         )
 
     row_of = {word.encode(): row for row, word in enumerate(words)}
@@ -86,11 +86,9 @@ def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, 
             word, _, numbers = line.rstrip().partition(b" ")
             if number == 1 and word.isdigit() and numbers.isdigit():
                 continue  # the header of word2vec and fastText: how many words, how wide
-            if not known:
-                _check_first(file, numbers, d_model)
             width = numbers.count(b" ") + 1 if numbers else 0
             if width != d_model:
-                raise no_vector(f"it holds {width} numbers, the first line {d_model}")
+                raise no_vector(f"it holds {width} numbers, but model.d_model={d_model}")
             if len(known) < 3:
                 known.append(word.decode(errors="replace"))
             if (row := row_of.get(word)) is not None:
@@ -110,19 +108,6 @@ def _read_text(file: Path, words: Sequence[str], d_model: int) -> tuple[Tensor, 
             f"same language, in lower case."
         )
     return rows, found
-
-
-def _check_first(file: Path, numbers: bytes, d_model: int) -> None:
-    """Raise `UserError` unless these are `d_model` numbers."""
-    try:
-        width = len([float(number) for number in numbers.split(b" ")])
-    except ValueError:
-        raise UserError(f"{file} does not hold word vectors as text. Give {FORM}.") from None
-    if width != d_model:
-        raise UserError(
-            f"{file} holds vectors of {width} numbers, but model.d_model={d_model}. Set "
-            f"model.d_model={width}, or give vectors of {d_model}."
-        )
 
 
 def _read_cache(path: Path) -> tuple[Tensor, Tensor]:

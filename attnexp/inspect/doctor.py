@@ -15,6 +15,7 @@ from rich.text import Text
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
+from attnexp.base.files import find_files
 from attnexp.config.schema import DataConfig
 from attnexp.data import hub, inventory, sources
 from attnexp.data.cache import cache_dir
@@ -93,7 +94,7 @@ def examine(root: Path) -> dict[str, Any]:
     Raises `UserError` if the folder holds none.
     """
     names = (store.RESULT, store.CONFIG, checkpoint.FILE, manifest.FILE)
-    files = [path for name in names for path in sorted(root.rglob(name))]
+    files = find_files(root, *names)
     if not files:
         raise UserError(f"There is no run and no study in {root}. Results are under outputs/.")
     runs = sorted({path.parent for path in files if path.name != manifest.FILE})
@@ -150,7 +151,7 @@ def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:
         words = yaml.safe_load((folder / store.OVERRIDES).read_text())
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         command = f"rm -r {shlex.quote(str(folder))}  # then train or sweep as before"
     else:
         if folder.parent.name == store.RUNS:

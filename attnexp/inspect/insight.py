@@ -1,6 +1,6 @@
-"""What one trained model does, looked at from inside: its attention, its table of positions.
+"""Internals of a trained model: its attention and its table of positions.
 
-Of a run's folder alone; the data set need not be there. Shapes: H heads, T tokens, D width.
+Only the run's folder is read, not the data set. Shapes: H heads, T tokens, D width.
 """
 
 from collections.abc import Callable
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SENTENCE = "the cast was superb but the plot was dreadful"
-"""In the words of the embedded corpus, and in nearly every vocabulary of film reviews."""
+"""Default text: its words are in the embedded corpus and in most film reviews."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What a model makes of a text."""
+    """Prediction of a model for a text, with its attention."""
 
     tokens: list[str]
-    """T of them, in reading order, without padding and without what was cut away."""
+    """Tokens in reading order, T, without padding and without those cut off."""
     known: list[bool]
-    """Whether the run's vocabulary holds them. The others are, to the model, one and the same."""
+    """Whether each token is in the run's vocabulary; to the model all others are the same."""
     num_cut: int
-    """Words that did not fit."""
+    """Number of words cut off."""
     probabilities: dict[str, float]
-    """By class, in the order of labels."""
+    """Probabilities keyed by class, in the order of labels."""
     attention: "Attention | None"
-    """None where the model has none."""
+    """Attention; None for a model without."""
 
     @property
     def label(self) -> str:
@@ -53,19 +53,19 @@ class Reading:
 
     @property
     def marked(self) -> list[str]:
-        """The tokens, unknown ones with a question mark."""
+        """Tokens, with a question mark after unknown ones."""
         return [f"{t}?" if not k else t for t, k in zip(self.tokens, self.known, strict=True)]
 
     @property
     def unknown(self) -> list[str]:
-        """Each once."""
+        """Unknown tokens, each once."""
         found = zip(self.tokens, self.known, strict=True)
         return list(dict.fromkeys(token for token, known in found if not known))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attention:
-    """Who looks at whom in the first layer."""
+    """Attention of the first layer."""
 
     weights: NDArray[np.float32]
     """(H, T queries, T keys). Rows sum to 1 less what goes to padding."""
@@ -75,30 +75,31 @@ class Attention:
     num_layers: int
 
     def received(self, head: int | None = None) -> NDArray[np.float32]:
-        """(T,): what each token receives, on average over queries and, if not of one, heads."""
-        weights = self.weights if head is None else self.weights[head : head + 1]
+        """Attention that each token receives, (T,): mean over queries and, unless one head is
+        named, counted from 1, over heads."""
+        weights = self.weights if head is None else self.weights[head - 1 : head]
         received: NDArray[np.float32] = weights.mean(axis=(0, 1))
         return received
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Insight:
-    """What there is to see; where something is missing, a sentence in `missing` says why."""
+    """Reading and position table of a model; `missing` says why one is not there."""
 
     reading: Reading | None = None
-    """Of the text, by a model with attention."""
+    """Reading of the text, by a model with attention."""
     table: NDArray[np.float32] | None = None
-    """(positions, D), as it is joined to the embeddings."""
+    """Position table as it joins the embeddings, (positions, D)."""
     missing: list[str] = field(default_factory=list)
 
 
 def has_attention(run: Run) -> bool:
-    """Whether there may be a map to show."""
+    """Whether the model may have an attention map."""
     return "score" in run.result.config["model"]
 
 
 def has_table(run: Run) -> bool:
-    """Whether positions may have a table to show, since they join the embeddings."""
+    """Whether the model may have a position table, since its positions join the embeddings."""
     position = run.result.config.get("position")
     kind = position["kind"] if isinstance(position, dict) else position
     try:
@@ -108,7 +109,7 @@ def has_table(run: Run) -> bool:
 
 
 def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight:
-    """Load the model and let it read. What cannot be shown raises nothing: it is `missing`.
+    """Load a run's model and let it read a text. Whatever cannot be shown is `missing`.
 
     Raises `NotTrusted` where the model is not attnexp's, without `trust_code`.
     """
@@ -134,7 +135,7 @@ def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight
 
 
 def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
-    """The run's model, which then reads one text after the other.
+    """Function that reads a text with the run's model.
 
     Raises `UserError` where the folder holds no weights or no words, and `NotTrusted` where the
     model is not attnexp's, without `trust_code`.

@@ -1,4 +1,4 @@
-"""What a trained model says of texts, token by token."""
+"""Predictions of a trained model for texts, with the attention of each token."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -63,7 +63,7 @@ def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers. `attention` is what each token receives, averaged over
     queries."""
     seen = reading.attention
-    received = None if seen is None else seen.received(_index(head)).tolist()
+    received = None if seen is None else seen.received(head).tolist()
     return {
         "label": reading.label,
         "probabilities": reading.probabilities,
@@ -87,7 +87,7 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
     seen = reading.attention
     shares = [0.0] * len(reading.tokens)
     if seen is not None:
-        received = seen.received(_index(head))
+        received = seen.received(head)
         shares = (received / (received.max() or 1.0)).tolist()
     for token, share in zip(reading.marked, shares, strict=True):
         line.append(" ")
@@ -99,10 +99,6 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
 
 def _colour(share: float) -> str:
     return ",".join(str(round(a + share * (b - a))) for a, b in zip(LIGHT, FULL, strict=True))
-
-
-def _index(head: int | None) -> int | None:
-    return None if head is None else head - 1
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:

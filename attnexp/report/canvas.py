@@ -1,4 +1,4 @@
-"""How plots are drawn: colours of the page or of a file, SVG that is safe inside a page.
+"""Drawing of plots: colours of the page or of a file, SVG that is safe inside a page.
 
 On a page a plot is one `<svg>` element: text is text, colours are the page's CSS variables (so a
 plot follows the reader's light or dark theme), ids are its own. `stand_alone` makes a file. The

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import yaml
 
 from attnexp.analysis.comparison import compare
 from attnexp.base.files import writing
@@ -78,7 +79,7 @@ def card(run: Run) -> str:
         "## Reproduce",
         "",
         "```sh",
-        _command(run),
+        shlex.join(["attnexp", "train", *yaml.safe_load(run.read(store.OVERRIDES))]),
         "```",
         "",
         f"attnexp {result.provenance['version']}, commit {result.provenance['commit']}; data "
@@ -126,10 +127,3 @@ def _studies(run: Run) -> Iterator[str]:
                 yield ""
                 yield formats.markdown_verdicts(comparison)
                 yield ""
-
-
-def _command(run: Run) -> str:
-    import yaml
-
-    words: Any = yaml.safe_load(run.read(store.OVERRIDES))
-    return shlex.join(["attnexp", "train", *words])

@@ -77,7 +77,7 @@ def statistics_rows(
         ["95 % interval"],
         ["95 % interval, anytime"],
         ["p, sign-flip"],
-        [f"p, Holm over {num_judged}"],
+        [f"p, maxT over {num_judged}"],
         ["P(better)"],
         ["Cohen's dz"],
         [f"p, TOST ±{margin}"],
@@ -86,29 +86,28 @@ def statistics_rows(
     ]
     for name, pair in pairs.items():
         judgement = judgements[name]
-        kind = "least" if pair.p_exact else "Monte Carlo; least"
         cells = [
             format_spread(pair, unit),
             _format_interval(pair, unit),
             _format_anytime(decisions[name], unit),
-            f"{_format_p(pair.p)} ({kind} {_format_p(pair.p_smallest)})",
-            _format_p(judgement.p_holm),
+            f"{_format_p(pair.p)} (least {_format_p(pair.p_smallest)})",
+            _format_p(judgement.p_adjusted),
             _format_better(pair, unit),
             "–" if pair.dz is None else f"{pair.dz:+.2f}",
-            _format_p(judgement.p_equivalent_holm),
+            _format_p(judgement.p_equivalent_adjusted),
             _format_mcnemar(tests[name]),
             "–" if judgement.more_seeds is None else str(judgement.more_seeds),
         ]
         for row, cell in zip(rows, cells, strict=True):
             row.append(cell)
-    left_out = {"p, Holm over 1"} | ({"McNemar p < 0.05"} if not any(tests.values()) else set())
+    left_out = {"p, maxT over 1"} | ({"McNemar p < 0.05"} if not any(tests.values()) else set())
     return [row for row in rows if row[0] not in left_out]
 
 
 def _format_interval(pair: Paired, unit: Unit) -> str:
     if pair.low is None or pair.high is None:
         return "–"
-    return f"{unit.signed(pair.low)} to {unit.signed(pair.high)} ({pair.method})"
+    return f"{unit.signed(pair.low)} to {unit.signed(pair.high)}"
 
 
 def _format_anytime(decision: Decision, unit: Unit) -> str:

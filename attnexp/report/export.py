@@ -8,6 +8,7 @@ there are no duplicates. Nothing leaves the machine. Trackers are imported only 
 import hashlib
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any
 from attnexp.analysis.variants import by_variant
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.base.files import writing
 from attnexp.config.schema import flatten
 from attnexp.report import card
 from attnexp.runs.identity import replicate
@@ -61,22 +63,39 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             f"pip install 'attnexp[{target}]'."
         )
     records = _records(found)
-    into.mkdir(parents=True, exist_ok=True)
-    tracker = TRACKERS[target]
+    open_run, command = TRACKERS[target]
     try:
-        with redirect_stdout(StringIO()):  # stdout is for results
+        with (
+            writing(into, "--into DIR"),
+            _errors_of_threads(),
+            redirect_stdout(StringIO()),  # stdout is for results
+        ):
+            into.mkdir(parents=True, exist_ok=True)
             for record in progress.track(records, total=len(records), label="exporting"):
-                with tracker.open(record, into.resolve()) as log:
+                with open_run(record, into.resolve()) as log:
                     for epoch, metrics in record.steps.items():
                         log(metrics, epoch)
-    except OSError:
+    except UserError:
         raise
     except Exception as error:  # each tracker has its own
         raise UserError(
             f"{target} failed to write these runs ({type(error).__name__}: {error}). Try another "
             f"folder, with --into, or another tracker."
         ) from error
-    return tracker.command.format(into=into)
+    return command.format(into=into)
+
+
+@contextmanager
+def _errors_of_threads() -> Iterator[None]:
+    """Raise the first error of a tracker's threads here, instead of printing it."""
+    errors: list[BaseException | None] = []
+    before, threading.excepthook = threading.excepthook, lambda args: errors.append(args.exc_value)
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+    for error in filter(None, errors):
+        raise error
 
 
 def _records(found: Sequence[Run]) -> list[Record]:
@@ -175,16 +194,9 @@ def _wandb(record: Record, into: Path) -> Iterator[Log]:
         yield run.log
 
 
-@dataclass(frozen=True, slots=True)
-class Tracker:
-    """How to write a run into a tracker's folder, and the command that shows the folder."""
-
-    open: Callable[[Record, Path], AbstractContextManager[Log]]
-    command: str
-
-
-TRACKERS = {
-    "tensorboard": Tracker(_tensorboard, "tensorboard --logdir {into}"),
-    "mlflow": Tracker(_mlflow, "mlflow ui --backend-store-uri sqlite:///{into}/mlflow.db"),
-    "wandb": Tracker(_wandb, "wandb sync {into}/wandb/offline-run-*"),
+TRACKERS: dict[str, tuple[Callable[[Record, Path], AbstractContextManager[Log]], str]] = {
+    "tensorboard": (_tensorboard, "tensorboard --logdir {into}"),
+    "mlflow": (_mlflow, "mlflow ui --backend-store-uri sqlite:///{into}/mlflow.db"),
+    "wandb": (_wandb, "wandb sync {into}/wandb/offline-run-*"),
 }
+"""How to write a run into a tracker's folder, and the command that shows the folder."""

@@ -20,7 +20,7 @@ from attnexp.statistics.verdict import Verdict
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
-    *("mean", "sd", "n", "low", "high", "p", "p_holm", "verdict"),
+    *("mean", "sd", "n", "low", "high", "p", "p_adjusted", "verdict"),
     *("k", "k_low", "k_high", "k_distance"),
 )
 
@@ -158,7 +158,11 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
         row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
         if name in difference.judgements:
             judgement = difference.judgements[name]
-            row |= {"p": pair.p, "p_holm": judgement.p_holm, "verdict": judgement.verdict}
+            row |= {
+                "p": pair.p,
+                "p_adjusted": judgement.p_adjusted,
+                "verdict": judgement.verdict,
+            }
         rows.append(row)
     return rows
 

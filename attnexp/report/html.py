@@ -63,7 +63,7 @@ class Group:
     def protocol(self) -> str:
         """How validation was done."""
         return {
-            "blog": "validated on test: the peak is optimistic",
+            "blog": "validated on the test set, so `best` is optimistic",
             "holdout": "validated on held-out train data; the test set was touched once",
         }.get(self.comparison.protocol, "results measured by others")
 
@@ -164,7 +164,6 @@ def page(
         groups=groups,
         insides=insides,
         sentence=sentence,
-        points={k: v for group in groups for k, v in group.comparison.points.items()},
         tables=tables,
         downloads=[link(file, beside) for file in files or data(runs, comparisons)],
         beside=beside,
@@ -246,8 +245,7 @@ def _forest(comparison: Comparison, metric: str) -> Figure:
         alt="Forest plot of the differences. " + ". ".join(lines),
         caption=(
             f"Mean difference of {metric} from {comparison.variants[0].label} with its 95 % "
-            f"interval. Shaded: ± {how.unit.margin(how.margin)}{how.unit.name}, declared not to "
-            f"matter."
+            f"interval. Shaded: ± {how.unit.margin(how.margin)}{how.unit.name}, the margin."
         ),
     )
 

@@ -1,6 +1,5 @@
 """One trained model on a page: what it reads, its attention, its table of positions."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,20 +88,10 @@ def _strongest(weights: NDArray[Any], tokens: Sequence[str]) -> str:
 
 
 def _table(run: Run, values: NDArray[Any]) -> list[Figure]:
-    config = run.result.config["position"]
-    name = name_of(config["kind"])
+    """Plots of a table of positions (T, D): the whole of it, and its liveliest columns."""
+    name = name_of(run.result.config["position"]["kind"])
     positions, width = values.shape
-    one, other = _frequencies(positions, width // 2)
-    if name == "learned":
-        columns = (-values.var(axis=0)).argsort()[:4].tolist()
-        which = "the four that vary most"
-    elif config["layout"] == "split":
-        columns = [one, width // 2 + one, other, width // 2 + other]
-        which = "cosine and sine of two frequencies"
-    else:
-        columns = [2 * one, 2 * one + 1, 2 * other, 2 * other + 1]
-        which = "sine and cosine of two frequencies"
-    columns = list(dict.fromkeys(columns))
+    columns = (-values.var(axis=0)).argsort(kind="stable")[:4].tolist()
     return [
         Figure(
             picture=figures.table(values),
@@ -113,14 +102,7 @@ def _table(run: Run, values: NDArray[Any]) -> list[Figure]:
         Figure(
             picture=figures.columns(values, columns),
             alt=f"Columns {', '.join(map(str, columns))} of the table over the positions.",
-            caption=f"Some of its columns: {which}",
+            caption="The columns that vary most",
             key=[(i, DASHES[i], f"column {column}") for i, column in enumerate(columns, start=1)],
         ),
     ]
-
-
-def _frequencies(positions: int, num_pairs: int) -> tuple[int, int]:
-    """Two pairs of columns that can be followed by eye: the first turns about three times."""
-    turns = math.log(max(positions / (6 * math.pi), 1.0)) / math.log(10_000)
-    one = min(round(num_pairs * turns), num_pairs - 1)
-    return one, min(one + max(num_pairs // 8, 1), num_pairs - 1)

@@ -82,7 +82,7 @@ def _forest(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn
     return [figures.forest(comparison)], [
         f"Accuracy minus {baseline}'s, with its 95 % interval",
         where_measured(comparison),
-        f"Shaded: ± {POINTS.margin(margin)} points, declared not to matter.",
+        f"Shaded: ± {POINTS.margin(margin)} points, the margin.",
     ]
 
 

@@ -78,7 +78,8 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]
             for point, difference in found.items():
                 where = f"{label} against {baseline}, {heading(comparison, metric, point)}"
                 judgement = difference.judgements[metric]
-                yield where, judgement.verdict, judgement.line
+                alone = without_a_pair(comparison, label)
+                yield where, judgement.verdict, judgement.line + alone
     for interaction in comparison.interactions:
         for point, difference in interaction.points.items():
             verdict = difference.judgements["accuracy"].verdict
@@ -89,11 +90,32 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]
             yield where, decision.verdict, decision.line
 
 
+def without_a_pair(comparison: Comparison, label: str) -> str:
+    """What a verdict leaves out, such as "; without a pair: seed 3 of pe, seed 4 of none"."""
+    seeds = {variant.label: variant.seeds for variant in comparison.variants}
+    both = (label, comparison.variants[0].label)
+    alone = [
+        f"seed {seed} of {one}"
+        for one, other in (both, both[::-1])
+        for seed in seeds[one]
+        if seed not in seeds[other]
+    ]
+    shown = [*alone[:5], *([f"{len(alone) - 5:,} more"] if alone[5:] else [])]
+    return f"; without a pair: {', '.join(shown)}" if alone else ""
+
+
 def heading(comparison: Comparison, metric: str, point: str) -> str:
     """Name of a metric at a point: our points are named, other trainers' results are not."""
     if not comparison.protocol:
         return metric
     return point if metric == "accuracy" else f"{point} {metric}"
+
+
+def endpoints(comparison: Comparison) -> list[str]:
+    """A line for each endpoint that says what it is, and which epoch `best` is of each variant."""
+    best = [f"{variant.label} {variant.best_epoch}" for variant in comparison.variants]
+    epochs = {"best": f": {', '.join(best)}"}
+    return [f"{name}: {about}{epochs.get(name, '')}" for name, about in comparison.points.items()]
 
 
 def format_interaction(interaction: Interaction, difference: Difference) -> str:
@@ -117,6 +139,17 @@ def without_pairs(comparison: Comparison) -> list[str]:
         f"{label} and {base} share no seed, so they are not compared."
         for label, found in comparison.differences.items()
         if not found
+    ]
+
+
+def missing_seeds(comparison: Comparison) -> list[str]:
+    """A line for every variant of which not all planned seeds have finished."""
+    num_finished = {variant.label: len(variant.seeds) for variant in comparison.variants}
+    return [
+        f"{label}: {finished} of {finished + len(seeds)} planned seeds finished; missing: "
+        f"{', '.join(seeds)}."
+        for label, seeds in comparison.missing.items()
+        for finished in [num_finished.get(label, 0)]
     ]
 
 
@@ -225,7 +258,10 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     rows, published_rows = list[list[str]](), list[int]()
     for variant in comparison.variants:
         values = [format_mean(variant.means[point][metric], unit) for point in points]
-        rows.append([variant.label, str(len(variant.seeds)), *values])
+        lacking = len(comparison.missing.get(variant.label, ()))
+        n = str(len(variant.seeds))
+        n += f" of {len(variant.seeds) + lacking}" if lacking else ""
+        rows.append([variant.label, n, *values])
         if unequal:
             assert variant.parameters is not None
             assert variant.flops_per_example is not None
@@ -240,11 +276,17 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             cells = [format_spread(pair, unit) for pair in pairs]
             rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
-    notes += [*comparison.diverged, *comparison.damaged]
+    notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
+    if metric == "accuracy":
+        notes += [
+            f"{point}: no variant is above chance level, {100 * chance:.1f} % (always guessing the "
+            f"largest class)."
+            for point, chance in comparison.at_chance.items()
+        ]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
-        notes += [f"{point}: {about}." for point, about in comparison.points.items()]
+        notes += [f"{line}." for line in endpoints(comparison)]
     else:
         notes.append(f"For this metric, {'less' if unit.less_is_better else 'more'} is better.")
     notes += unequal

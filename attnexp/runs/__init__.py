@@ -1,1 +1,1 @@
-"""A run on disk: its id, its folder, its result and where that came from."""
+"""Runs on disk: id, folder, result and provenance."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def save(path: Path, arrays: Arrays, about: dict[str, str] | None = None) -> None:
-    """Write arrays by name, whole or not at all. about: said of them in the file's head.
+    """Write named arrays atomically. about: texts for the file's header.
 
     Raises `UserError` where the disk refuses.
     """
@@ -34,7 +34,7 @@ def save(path: Path, arrays: Arrays, about: dict[str, str] | None = None) -> Non
 
 
 def load(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
-    """What `save` wrote to `path`, from its content. Raises `UserError` for anything else."""
+    """Arrays that `save` wrote, from the file's content. Raises `UserError` if it is damaged."""
     try:
         return safetensors.numpy.load(content)
     except SafetensorError as error:
@@ -44,7 +44,7 @@ def load(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
-    """Those whose name begins with the prefix, without it."""
+    """Items whose name begins with the prefix, which is removed."""
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 

@@ -1,4 +1,4 @@
-"""A run that is not done yet, as it was at the end of an epoch or when it was stopped."""
+"""Checkpoint of an unfinished run: its state at the end of an epoch."""
 
 import json
 import zlib
@@ -16,14 +16,13 @@ FILE = "checkpoint.safetensors"
 
 
 def save(part: Path, tensors: arrays.Arrays, about: dict[str, Any]) -> None:
-    """Put this in place of what was kept before: one of the two is there whole at any time."""
+    """Replace the earlier checkpoint; one of the two is there whole at any time."""
     text = json.dumps(about)
     arrays.save(part / FILE, tensors, {"about": text, "sum": _sum(text, tensors)})
 
 
 def load(part: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
-    """The tensors and what was said of them; None without a file. Raises `ValueError` for a damaged
-    one."""
+    """Arguments of `save`; None without a file. Raises `ValueError` for a damaged file."""
     try:
         with safe_open(part / FILE, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -1,25 +1,24 @@
-"""What a study, or any sweep, is made of: `OUT/STUDY/study.json` says which runs are which variant.
+"""Manifest of a study or sweep: `OUT/STUDY/study.json` says which runs are which variant.
 
 The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write, writing
-from attnexp.base.names import check_name
+from attnexp.base.errors import UserError, check_name
+from attnexp.base.files import atomic_write, find_files, writing
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
-from attnexp.runs.points import figures
-from attnexp.runs.result import Run
+from attnexp.runs.points import best_epoch, metrics_at
+from attnexp.runs.result import Run, RunResult
 from attnexp.statistics import anytime
-from attnexp.statistics.paired import MARGIN, difference_of
+from attnexp.statistics.paired import MARGIN, paired
 from attnexp.statistics.verdict import ALPHA
 
 FILE = "study.json"
@@ -28,22 +27,22 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A run that was planned."""
+    """Planned run."""
 
     variant: str
     seed: str
-    """Its name, as `identity.replicate` gives it."""
+    """Name of the seed, as `identity.replicate` gives it."""
     run_id: str
 
     @property
     def place(self) -> tuple[str, str]:
-        """What a later run replaces: the same variant, settings and data, of other code."""
+        """Key of runs that replace each other: same variant, settings and data, other code."""
         return self.variant, self.run_id.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration:
-    """What is declared before the first run of a study that adds seeds until it is decided."""
+    """Declaration made before the first run of a study that adds seeds until it is decided."""
 
     metric: str
     """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
@@ -54,21 +53,27 @@ class Declaration:
     def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
         """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
         seed with it has none."""
-        found: dict[str, dict[str, float]] = {label: {} for label in variants}
+        results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
         for run in runs:  # newest first, so that runs of older code do not replace newer ones
-            accuracy = figures(run.result, self.metric)["accuracy"]
-            found[run.label].setdefault(replicate(run.result.config), accuracy)
+            results[run.label].setdefault(replicate(run.result.config), run.result)
+        found = {label: self._accuracies(by_seed) for label, by_seed in results.items()}
         base, *others = variants
+        num_texts = [result.data["n_test"] for by in results.values() for result in by.values()]
+        step = 1 / min(num_texts, default=1)
         pairs = {
-            label: [
-                difference_of(accuracy, found[base][seed])
-                for seed, accuracy in found[label].items()
-                if seed in found[base]
-            ]
+            label: paired(found[label], found[base], margin=self.margin, step=step)
             for label in others
         }
-        pairs = {label: d for label, d in pairs.items() if d}
-        return anytime.decide(pairs, margin=self.margin, alpha=self.alpha, g=self.g)
+        shared = {label: pair for label, pair in pairs.items() if pair is not None}
+        return anytime.decide(shared, alpha=self.alpha, g=self.g)
+
+    def _accuracies(self, by_seed: Mapping[str, RunResult]) -> dict[str, float]:
+        """Accuracy of each seed of a variant at the declared endpoint."""
+        best = best_epoch([*by_seed.values()]) if by_seed else 0
+        return {
+            seed: metrics_at(result, self.metric, best)["accuracy"]
+            for seed, result in by_seed.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,13 +81,13 @@ class Manifest:
     """Everything that `study.json` holds, besides its schema."""
 
     variants: dict[str, dict[str, str]]
-    """By label, the baseline first: its level of each of two crossed factors, or nothing."""
+    """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     commands: list[str] = field(default_factory=list)
-    """What planned these runs."""
+    """Commands that planned these runs."""
     runs: list[Entry] = field(default_factory=list)
-    """In the order of the variants."""
+    """Planned runs, in the order of the variants."""
     declaration: Declaration | None = None
-    """Of a study whose seeds are added until it is decided."""
+    """Endpoint of a study whose seeds are added until it is decided."""
 
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
@@ -99,7 +104,7 @@ class Manifest:
 
 
 def record(folder: Path, planned: Manifest) -> None:
-    """Write down what is planned, together with what was planned in this folder before.
+    """Add planned runs to the manifest of a folder.
 
     Where the two differ in a variant, the new plan counts; what was declared stays. Raises
     `UserError` without a place, and where something else was declared before.
@@ -119,17 +124,20 @@ def record(folder: Path, planned: Manifest) -> None:
                 declaration=old.declaration or planned.declaration,
             )
             with atomic_write(folder / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, **asdict(both)}, indent=1).encode())
+                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
 
 
 def load(folder: Path) -> Manifest | None:
-    """What `record` wrote, None where it wrote nothing. `UserError` for what cannot be read."""
+    """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     try:
-        tree = json.loads(file.read_text())
+        content = file.read_bytes()
+        tree = json.loads(content)
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
         declared = tree.get("declaration") or {}
+        if "sha256" in tree or "g" in declared:  # the first study.json had neither
+            store.check_seal(content, tree)
         found = Manifest(
             **{
                 **tree,
@@ -137,7 +145,10 @@ def load(folder: Path) -> Manifest | None:
                 "declaration": Declaration(**declared) if "g" in declared else None,
             }
         )
-        _check(found)
+        if unknown := {run.variant for run in found.runs} - found.variants.keys():
+            raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
+        for label in found.variants:
+            check_name(label, "a variant")
         return found
     except FileNotFoundError:
         return None
@@ -147,19 +158,6 @@ def load(folder: Path) -> Manifest | None:
         ) from error
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
-
-
-def _check(found: Manifest) -> None:
-    """Raise where it is not what `record` writes."""
-    levels = [level for variant in found.variants.values() for level in variant.values()]
-    texts = [*found.variants, *levels, *found.commands]
-    texts += [text for run in found.runs for text in (run.variant, run.seed, run.run_id)]
-    if not (found.commands and found.runs and all(isinstance(text, str) for text in texts)):
-        raise TypeError("it lacks runs, commands or their names")
-    for label in found.variants:
-        check_name(label, "a variant")
-    if unknown := {run.variant for run in found.runs} - found.variants.keys():
-        raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
 
 
 def load_runs(
@@ -202,7 +200,7 @@ def load_runs(
 def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+        return [(file.parent, "") for file in find_files(folder, store.RESULT)]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):

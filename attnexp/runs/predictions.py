@@ -1,4 +1,4 @@
-"""What a run's models said of every text: enough to compare two runs text by text."""
+"""Predictions of a run for every text, enough to compare two runs text by text."""
 
 import zlib
 from collections.abc import Mapping
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError
 from attnexp.runs import arrays
 from attnexp.runs.result import Run
 
@@ -19,12 +18,13 @@ BEST, FINAL, TEST = "best", "final", "test"
 epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
 
 VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
-"""(n,), 0 to C - 1: the truth in the same order."""
+"""True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
 """Prefix of arrays made by `pack`, one bit for each text: whether the most probable class is the
 true one. After it stands the number of an epoch, counted from 1 (on the validation set), or, in the
-published copy of a run, which has neither logits nor labels, the name of an endpoint."""
+published copy of a run, which has neither logits nor labels, `chosen` (on the test set). Older
+copies have `peak`, the run's own best epoch, and `final`."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
@@ -38,17 +38,11 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def unpack(packed: NDArray[np.uint8], n: int) -> NDArray[np.bool_]:
-    """What `pack` was given: (n,). Raises `UserError` for anything else."""
-    try:
-        whole = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
-    except zlib.error:
-        raise UserError(
-            "What a run had right was published by another attnexp, uncompressed. Publish it "
-            "again: python docs/publish.py outputs/STUDY."
-        ) from None
+    """Argument of `pack`, (n,)."""
+    whole = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
     return np.unpackbits(whole, count=n).astype(bool)
 
 
 def load(run: Run) -> dict[str, NDArray[Any]]:
-    """Those of a finished run. Raises `UserError` when they are not to be had."""
+    """Predictions of a finished run. Raises `UserError` if they are missing or damaged."""
     return arrays.load(run.path / FILE, run.read(FILE))

@@ -1,4 +1,4 @@
-"""Where a result came from."""
+"""Provenance of a result."""
 
 import importlib.metadata
 import os
@@ -31,16 +31,13 @@ def collect(device: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of a source checkout, with `+` when it is changed; None when installed."""
+    """Commit of a source checkout, with `+` if files of it changed; None without a commit."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
-    git = ["git", "-C", str(root)]
+    asked = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=40"]
     try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
-        dirty = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
-    except OSError:
+        said = subprocess.run([*asked, "--dirty=+"], capture_output=True, text=True)
+    except OSError:  # there is no git
         return None
-    if head.returncode:
-        return None
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+    return said.stdout.strip() or None

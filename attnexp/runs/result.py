@@ -1,4 +1,4 @@
-"""What a run gave: every figure of `result.json`."""
+"""Result of a run: everything in `result.json`."""
 
 import hashlib
 from dataclasses import dataclass, fields
@@ -17,13 +17,13 @@ the right label is given less than 1 in 22,000."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRow:
-    """What one epoch showed. Losses are mean cross-entropy in nats."""
+    """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 
     epoch: int
     train_loss: float
     """Running mean over the epoch, dropout on, as Keras and K show it."""
     train_accuracy: float
-    """Likewise a running mean (C29)."""
+    """Running mean over the epoch, like `train_loss` (C29)."""
     train_loss_after: float | None
     """Measured on the same texts after the epoch, dropout off; None unless asked for."""
     train_accuracy_after: float | None
@@ -32,9 +32,9 @@ class EpochRow:
     val_brier: float
     val_ece: float
     seconds: float
-    """Training and validation; without the second look at train."""
+    """Duration of training and validation, without measuring train again."""
     examples_per_second: float
-    """In training."""
+    """Speed of training."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,20 +55,20 @@ class RunResult:
     schema: int
     run_id: str
     code: dict[str, str]
-    """Digests of the modules that computed it, by name; they enter the id."""
+    """Digests of the modules that computed the run, by name; they enter the id."""
     seed: int
     config: dict[str, Any]
     data: dict[str, Any]
     parameters: int
-    """Trainable ones."""
+    """Number of trainable parameters."""
     flops_per_example: int
-    """Of one forward pass: 2 for a multiply and an add."""
+    """FLOPs of a forward pass: a multiply and an add are 2."""
     epochs: list[EpochRow]
     best: EpochRow
     final: EpochRow
     test: Evaluation
     wall_seconds: float
-    """Of all parts, where the run was stopped and taken up again."""
+    """Duration; of all parts together if the run was stopped and resumed."""
     peak_rss_bytes: int
     provenance: dict[str, Any]
     files: dict[str, str]
@@ -82,7 +82,7 @@ class RunResult:
 
     @property
     def diverged(self) -> str:
-        """Such as `a loss of 3e+21 in epoch 1`, where one left every sensible range; or empty."""
+        """Description of divergence, as `a loss of 3e+21 in epoch 1`; empty if there is none."""
         loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
         return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
 
@@ -106,18 +106,18 @@ def _plain(one: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """A finished run: where it lies and what came out."""
+    """Finished run: its folder and its result."""
 
     path: Path
     result: RunResult
     label: str = ""
-    """What its study calls the variant; empty outside of one, where its settings name it."""
+    """Name of the variant in its study; empty without a study."""
     studies: tuple[Path, ...] = ()
-    """The folders of the studies that have it under that label."""
+    """Folders of the studies that contain the run under that label."""
 
     def read(self, name: str) -> bytes:
-        """What is in a file of its folder. Raises `UserError` where that is not what was written,
-        naming the file, or where there is none."""
+        """Content of a file of the run. Raises `UserError` if it is missing or not what the run
+        wrote."""
         file = self.path / name
         try:
             content = file.read_bytes()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -29,30 +30,30 @@ from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
 CONFIG, OVERRIDES, VOCABULARY = "config.yaml", "overrides.yaml", "vocabulary.txt"
 OWN_DIGEST = ',\n "sha256": "'
-"""What stands in `result.json` before the digest of all that stands before this."""
+"""Text in a sealed document between its content and the digest of that content."""
 NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
-"""What reading a document raises that is none."""
+"""Exceptions that reading a damaged document raises."""
 RUNS = "runs"
 """The folder of all runs, under `out`."""
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
-    """Where a run is once it has finished."""
+    """Folder of a finished run."""
     return Path(out) / RUNS / run_id
 
 
 def part_of(path: Path) -> Path:
-    """Where a run is while it is under way."""
+    """Folder of a run under way."""
     return path.with_name(f"{path.name}.part")
 
 
 def has_finished(path: Path) -> bool:
-    """Whether a run is there."""
+    """Whether a folder holds a finished run."""
     return (path / RESULT).exists()
 
 
 def finished(out: str | Path, run_ids: Iterable[str]) -> set[str]:
-    """Which of these runs are there. Their folder is listed once, however many they are."""
+    """Ids of these runs that have finished. Their folder is listed only once."""
     folder = Path(out) / RUNS
     there = set(os.listdir(folder)) if folder.is_dir() else set()
     return {run_id for run_id in run_ids if run_id in there and has_finished(folder / run_id)}
@@ -60,7 +61,7 @@ def finished(out: str | Path, run_ids: Iterable[str]) -> set[str]:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Nobody else does this run meanwhile. Raises `Busy` where somebody does.
+    """Lock a run against other processes. Raises `Busy` if one holds the lock.
 
     The lock is the operating system's and ends with the process, however that ends.
     """
@@ -81,7 +82,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process is at this run now."""
+    """Whether a process is doing this run now."""
     try:
         with lock(path):
             return False
@@ -109,7 +110,7 @@ def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
 
 
 def finalize(part: Path) -> Path:
-    """Put a whole run in its place, over any earlier one. Call with the run locked."""
+    """Move a finished run to its folder, replacing an earlier one. Call with the run locked."""
     path = part.with_suffix("")
     replaced = path.with_name(f"{path.name}.replaced")
     with writing(path):
@@ -132,7 +133,7 @@ def recover(path: Path) -> None:
 
 
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
-    """Why runs that finished once are to be made again: a line for each change of the code."""
+    """Changes of the code since runs with these settings finished: a line for each change."""
     by_settings: dict[str, list[Path]] = {}
     folder = Path(out) / RUNS
     for name in os.listdir(folder) if folder.is_dir() else ():
@@ -152,13 +153,13 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
 
 
 def add_epoch(path: Path, row: EpochRow) -> None:
-    """A line more in `metrics.jsonl`, there for whoever looks on."""
+    """Add an epoch to `metrics.jsonl`."""
     _add(path / METRICS, json.dumps(asdict(row)) + "\n")
 
 
 @contextmanager
 def log(path: Path) -> Iterator[Callable[[str], None]]:
-    """A function that adds a line to `run.log`; what stops the run is written there too."""
+    """Function that adds a line to `run.log`; an exception is logged too."""
 
     def add(line: str) -> None:
         _add(path / LOG, line + "\n")
@@ -180,13 +181,13 @@ def _add(file: Path, text: str) -> None:
 
 
 def save_vocabulary(path: Path, words: Sequence[str]) -> None:
-    """The words in use, one a line, most frequent first: what a reader of other text needs."""
+    """Write the words in use, one a line, most frequent first."""
     with writing(path), atomic_write(path / VOCABULARY) as file:
         file.write("".join(f"{word}\n" for word in words).encode())
 
 
 def load_vocabulary(run: Run) -> list[str]:
-    """What `save_vocabulary` wrote. Raises `UserError` where that is not to be had."""
+    """Vocabulary of a run. Raises `UserError` if it is missing or damaged."""
     return run.read(VOCABULARY).decode().split("\n")[:-1]
 
 
@@ -199,9 +200,22 @@ def digests(part: Path) -> dict[str, str]:
 
 def save(path: Path, result: RunResult, indent: int = 1) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
-    text = json.dumps(result.to_json(), indent=indent)
     with writing(path), atomic_write(path / RESULT) as file:
-        file.write(f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode())
+        file.write(seal(result.to_json(), indent))
+
+
+def seal(tree: dict[str, Any], indent: int = 1) -> bytes:
+    """A JSON document that ends with its own SHA-256."""
+    text = json.dumps(tree, indent=indent)
+    return f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode()
+
+
+def check_seal(content: bytes, tree: dict[str, Any]) -> None:
+    """Raise `ValueError` unless `seal` wrote this content. tree: the same, parsed; its digest is
+    removed."""
+    text = content.rpartition(OWN_DIGEST.encode())[0] + b"\n}"
+    if digest(text) != tree.pop("sha256", None):
+        raise ValueError("it is not what attnexp wrote, by its checksum")
 
 
 def load(path: Path) -> RunResult:
@@ -214,9 +228,7 @@ def load(path: Path) -> RunResult:
             raise UserError(
                 f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
             )
-        figures = content.rpartition(OWN_DIGEST.encode())[0] + b"\n}"
-        if digest(figures) != tree.pop("sha256"):
-            raise ValueError("it is not what the run wrote, by its checksum")
+        check_seal(content, tree)
         return RunResult.from_json(tree)
     except FileNotFoundError:
         why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"

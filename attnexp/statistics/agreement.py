@@ -1,8 +1,8 @@
-"""Whether figures published elsewhere could be those of one more of our seeds.
+"""Agreement of a published run with our seeds: could its values be those of one more seed?
 
-A published run is one draw, ours are n. If both come from one law, the published figure lies in the
-95 % prediction interval of one more seed in 95 % of cases. That is wider than the mean's confidence
-interval, where a single run need not lie.
+If the published run and our n runs have one distribution, a published value lies in the 95 %
+prediction interval of one more seed in 95 % of cases. That interval is wider than the confidence
+interval of the mean, in which a single run need not lie.
 """
 
 import math
@@ -14,26 +14,26 @@ import numpy as np
 from attnexp.statistics.paired import Mean
 
 FEWEST = 3
-"""Seeds. With two, the interval reaches fifteen standard deviations to either side."""
+"""Fewest seeds. With two, the interval reaches fifteen standard deviations to either side."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
-    """A published figure among those of our seeds."""
+    """A published value compared with those of our seeds."""
 
     low: float
     high: float
     """The 95 % prediction interval of one more seed."""
     inside: bool
     distance: float
-    """From our mean, in standard deviations of our seeds; below 0 where ours are larger."""
+    """Published value minus our mean, in standard deviations of our seeds."""
 
 
 def agreement(published: float, ours: Mean) -> Agreement | None:
-    """Hold a figure against mean ± t(0.975, n - 1) sd sqrt(1 + 1 / n), where n seeds gave ours.
+    """Compare a value with mean ± t(0.975, n - 1) sd sqrt(1 + 1 / n) of our n seeds.
 
-    None with fewer than three seeds, or where these do not differ at all. Of 100,000 simulated
-    studies each, in so many % one more draw of the same law was inside:
+    None with fewer than three seeds, or where these do not differ at all. One more draw of the same
+    law was inside in so many % of 100,000 simulated studies each:
 
         n                           3     5    10
         normal                   95.0  95.1  94.9
@@ -57,12 +57,12 @@ def agreement(published: float, ours: Mean) -> Agreement | None:
 
 
 def leave_one_out(runs: Sequence[Sequence[float]]) -> list[int]:
-    """How many figures of each run are inside, were it published and the others our seeds.
+    """Number of values of each run that are inside, as if it were published, by the other runs.
 
-    The figures of one run move together, so the number of a run's figures that are inside spreads
-    more than that of independent ones. This is its distribution where the law is certainly one.
+    The values of one run are correlated, so this number varies more than that of independent ones.
+    The result is its distribution where all runs have one law.
 
-    runs: (n, figures). Returns n numbers; empty where the others are fewer than three.
+    runs: (n, values). Returns n numbers; empty where the others are fewer than three.
     """
     from scipy.special import stdtrit
 

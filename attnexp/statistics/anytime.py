@@ -15,7 +15,7 @@ seeds were added, does not matter. `docs/statistics.md` has simulated error rate
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -23,8 +23,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from attnexp.statistics.paired import MARGIN, holm
-from attnexp.statistics.verdict import ALPHA, POINTS, Unit, Verdict, p_value
+from attnexp.statistics.paired import Paired
+from attnexp.statistics.verdict import (
+    ALPHA,
+    POINTS,
+    Unit,
+    Verdict,
+    conclude,
+    finished,
+    format_verdict,
+    holm,
+    p_value,
+)
 
 G = 0.25
 """Declared for all studies."""
@@ -32,10 +42,12 @@ G = 0.25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """Anytime-valid result of one variant against the baseline."""
+    """Anytime-valid verdict on one variant against the baseline."""
 
     verdict: Verdict | None
     """helps, hurts or equivalent; None while it is open."""
+    size_known: bool
+    """Whether helps or hurts is by at least the margin: the interval lies beyond it."""
     n: int
     """Number of seeds."""
     mean: float
@@ -51,33 +63,42 @@ class Decision:
     """One sentence, in the unit that was asked for."""
 
 
-def interval(differences: ArrayLike, alpha: float = ALPHA, g: float = G) -> tuple[Any, Any]:
-    """Interval of the mean over the last axis of (..., n); infinite bounds for too few seeds."""
+def interval(
+    differences: ArrayLike, alpha: float = ALPHA, g: float = G, least_sd: float = 0.0
+) -> tuple[Any, Any]:
+    """Interval of the mean over the last axis of (..., n); infinite bounds for too few seeds.
+
+    least_sd: least standard deviation that is assumed, as in `paired`.
+    """
     d = np.asarray(differences, dtype=float)
     n = d.shape[-1]
     mean, scale = d.mean(-1), 1 + n * g
     k = (scale / alpha**2) ** (1 / n)
     if k >= scale:
         return mean - math.inf, mean + math.inf
-    half = d.std(-1, ddof=1) * math.sqrt((n - 1) / n * (k - 1) / (1 - k / scale))
+    sd = np.maximum(d.std(-1, ddof=1), least_sd)
+    half = sd * math.sqrt((n - 1) / n * (k - 1) / (1 - k / scale))
     return mean - half, mean + half
 
 
-def p_no_difference(differences: ArrayLike, g: float = G) -> Any:
+def p_no_difference(differences: ArrayLike, g: float = G, least_sd: float = 0.0) -> Any:
     """Smallest alpha at which 0 is outside `interval`, over the last axis of (..., n)."""
     d = np.asarray(differences, dtype=float)
-    n = d.shape[-1]
-    d = d / np.maximum(np.abs(d).max(-1, keepdims=True), 1e-290)  # no square underflows
-    share = n * d.mean(-1) ** 2 / np.maximum((d**2).sum(-1), 1e-290)
+    n, mean = d.shape[-1], d.mean(-1)
+    if n == 1:
+        return np.ones_like(mean)
+    sd = np.maximum(d.std(-1, ddof=1), least_sd)
+    squares = n * mean**2 + (n - 1) * sd**2  # sum of d², unless least_sd is the larger
+    share = n * mean**2 / np.maximum(squares, 1e-290)
     scale = 1 + n * g
     return np.minimum(1, math.sqrt(scale) * (1 - (1 - 1 / scale) * share) ** (n / 2))
 
 
-def p_equivalent(differences: ArrayLike, margin: float, g: float = G) -> Any:
+def p_equivalent(differences: ArrayLike, margin: float, g: float = G, least_sd: float = 0.0) -> Any:
     """Smallest alpha at which `interval` is inside ± margin; 1 where the mean is outside."""
     d = np.asarray(differences, dtype=float)
-    p = np.maximum(p_no_difference(d - margin, g), p_no_difference(d + margin, g))
-    return np.where(np.abs(d.mean(-1)) < margin, p, 1.0)
+    above, below = (p_no_difference(d + bound, g, least_sd) for bound in (-margin, margin))
+    return np.where(np.abs(d.mean(-1)) < margin, np.maximum(above, below), 1.0)
 
 
 def fewest_seeds(alpha: float = ALPHA, g: float = G) -> int:
@@ -86,42 +107,52 @@ def fewest_seeds(alpha: float = ALPHA, g: float = G) -> int:
 
 
 def decide(
-    differences: Mapping[str, Sequence[float]],
+    pairs: Mapping[str, Paired],
     *,
-    margin: float = MARGIN,
     alpha: float = ALPHA,
     g: float = G,
     unit: Unit = POINTS,
+    planned: Mapping[str, int] | None = None,
+    remark: str = "",
 ) -> dict[str, Decision]:
-    """Decide about variants that share a baseline, by name, at least one difference each.
+    """Decide about variants that share a baseline, by name; `verdict.conclude` has the rules.
 
-    equivalent: the interval is inside ± margin. helps, hurts: 0 is outside the interval. Both by
-    Holm over the variants, so that with several one may be open although its own interval, which
-    is always at confidence 1 - alpha, excludes 0; never the other way round.
+    With several variants p-values are Holm-adjusted, so one may be open although its own interval,
+    which is always at confidence 1 - alpha, excludes 0; never the other way round.
     """
-    d = {name: np.array(list(values)) for name, values in differences.items()}
-    ps = [float(p_no_difference(values, g)) for values in d.values()]
+    d = {name: np.array([*pair.by_seed.values()]) for name, pair in pairs.items()}
+    ps = [float(p_no_difference(d[name], g, pair.least_sd)) for name, pair in pairs.items()]
     by_holm = holm(ps)
-    equivalent = holm([float(p_equivalent(values, margin, g)) for values in d.values()])
+    equivalent = holm(
+        [float(p_equivalent(d[k], pair.margin, g, pair.least_sd)) for k, pair in pairs.items()]
+    )
     found = {}
-    for i, (name, values) in enumerate(d.items()):
-        mean, (low, high) = float(values.mean()), map(float, interval(values, alpha, g))
-        n, verdict = len(values), None
-        if equivalent[i] <= alpha:
-            verdict = Verdict.equivalent
-        elif by_holm[i] <= alpha:
-            verdict = Verdict.helps if (mean > 0) is not unit.less_is_better else Verdict.hurts
-        finite = math.isfinite(low)
+    for i, (name, pair) in enumerate(pairs.items()):
+        low, high = map(float, interval(d[name], alpha, g, pair.least_sd))
+        n, mean, finite = pair.difference.n, pair.difference.mean, math.isfinite(low)
         bounds = (low, high) if finite else (None, None)
+        num_planned = (planned or {}).get(name, n)
+        verdict, size_known = conclude(
+            pair,
+            *bounds,
+            p=by_holm[i],
+            p_equivalent=equivalent[i],
+            planned=num_planned,
+            alpha=alpha,
+            unit=unit,
+        )
+        is_open = verdict is Verdict.inconclusive
+        said = "open" if is_open else format_verdict(verdict, size_known, pair.margin, unit)
         size = f"{unit.signed(mean)}{unit.name}{unit.interval(*bounds)}"
         if verdict is Verdict.equivalent:
-            size += f" is within ±{unit.margin(margin)}"
+            size += f" is within ±{unit.margin(pair.margin)}"
         over = f", Holm over {len(d)}" if len(d) > 1 else ""
         grounds = f"anytime-valid p = {p_value(by_holm[i], 3)}{over}, n = {n}"
         if not finite:
             grounds = f"n = {n}; an interval needs {fewest_seeds(alpha, g)} seeds"
         found[name] = Decision(
-            verdict=verdict,
+            verdict=None if is_open else verdict,
+            size_known=size_known,
             n=n,
             mean=mean,
             low=bounds[0],
@@ -129,6 +160,6 @@ def decide(
             p=ps[i],
             p_holm=by_holm[i],
             p_equivalent_holm=equivalent[i],
-            line=f"{verdict or 'open'}: {size}, {grounds}",
+            line=f"{said}: {size}, {grounds}{finished(pair, num_planned)}{remark}",
         )
     return found

@@ -1,17 +1,15 @@
-"""What a set of paired differences says: size, interval, p, equivalence, seeds to go.
+"""Statistics of paired differences: mean, interval, p-values, equivalence, seeds needed.
 
 Runs of two variants with one seed start from the same shared weights and see the same batches, so
-all here is about one vector d_1 ... d_n, variant minus baseline, one number a seed. Differences are
-in the units of what is compared: an accuracy as a share, so 0.0025 is a quarter of a point.
-`attnexp.statistics.verdict` makes a decision of these numbers.
+everything here is computed from one vector d_1 ... d_n, variant minus baseline, one number a seed.
+Differences are in the units of the metric: an accuracy is a share, so 0.0025 is a quarter of a
+point. `attnexp.statistics.verdict` turns these numbers into verdicts.
 """
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,20 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 MARGIN = 0.0025
 """Differences smaller than this do not matter, unless the caller says otherwise."""
 
-BOOTSTRAP_FROM = 30
-"""Seeds from which the interval is BCa; `_interval` says why."""
-
-EXACT_TO = 40
-"""Seeds up to which every sign flip is counted: 2 × 2^20 sums, under half a second."""
+EXACT_TO = 20
+"""Number of seeds up to which all sign flips are counted, 2^19 of them."""
 
 FLIPS = 99_999
-"""Random flips beyond that: the p they give has a standard error of 0.0007 at p = 0.05."""
-
-RESAMPLES = 9_999
-"""Of the bootstrap."""
+"""Number of random flips beyond that: standard error 0.0007 at p = 0.05."""
 
 MOST_SEEDS = 10_000
-"""A question that needs more is not going to be answered by running seeds."""
+"""Largest number of seeds that is proposed."""
 
 Array = NDArray[np.float64]
 
@@ -48,7 +40,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
-        """Of one number a seed."""
+        """Mean of one number a seed."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
@@ -66,36 +58,41 @@ class Paired:
     """Variant minus baseline, seed by seed."""
 
     by_seed: dict[str, float]
-    """By the replicate's name, in the variant's order."""
+    """Differences by the name of the seed, in the variant's order."""
     difference: Mean
     low: float | None
     high: float | None
     """The 95 % interval of the mean difference; None where n is 1."""
-    method: Literal["t", "BCa"]
-    """How the interval was made: paired t, or bootstrap."""
     p: float
-    """Two-sided sign-flip p of the mean; 1 where n is 1."""
-    p_exact: bool
-    """Whether all flips were counted; else p is a Monte Carlo one."""
+    """Two-sided sign-flip p-value of the mean; 1 where n is 1."""
     p_smallest: float
-    """The smallest p that this many seeds can give: 2 / 2^n."""
+    """Smallest p-value that this many seeds can give: 2 / 2^n."""
     better: Share
-    """Seeds where the variant's figure is the larger, ties as half. Of a loss, that is worse."""
+    """Share of seeds whose difference is above 0, ties as half. (Of a loss, these are worse.)"""
     dz: float | None
     """Cohen's dz, mean / sd; None where sd is None or 0."""
     p_equivalent: float | None
-    """TOST: the larger of two one-sided paired t's p against ± margin; None where n is 1."""
+    """TOST p-value: the larger of two one-sided paired t tests' against ± margin; None where n is
+    1."""
     margin: float
+    least_sd: float
+    """Least standard deviation used for intervals and tests: half a step of the metric."""
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation used for intervals and tests; None where n is 1."""
+        sd = self.difference.sd
+        return None if sd is None else max(sd, self.least_sd)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McNemar:
-    """Two classifiers on the same examples: those that one of them alone has right."""
+    """McNemar's test of two classifiers on the same examples: those that only one has right."""
 
     only_variant: int
     only_baseline: int
     p: float
-    """Two-sided and exact: a fair coin over the examples on which they differ."""
+    """Two-sided exact p-value: a fair coin over the examples on which they differ."""
 
 
 def difference_of(one: float, other: float) -> float:
@@ -108,12 +105,20 @@ def difference_of(one: float, other: float) -> float:
 
 
 def paired(
-    variant: Mapping[str, float], baseline: Mapping[str, float], *, margin: float = MARGIN
+    variant: Mapping[str, float],
+    baseline: Mapping[str, float],
+    *,
+    margin: float = MARGIN,
+    step: float = 0.0,
 ) -> Paired | None:
-    """Compare two variants over the replicates they share; None where they share none.
+    """Compare two variants over the seeds they share; None where they share none.
 
-    ValueError where a shared figure is not finite (its comparisons would be silently false and its
-    p a zero), or the margin not above 0.
+    step: the smallest step of the metric, 1/n of an accuracy on n texts. Equal differences are not
+    certain ones: numbers that lie on one of two neighbouring steps have a standard deviation of up
+    to half a step, so at least that much is assumed.
+
+    ValueError where a shared value is not finite (comparisons with it would be silently false), or
+    the margin is not above 0.
     """
     by_seed = {
         seed: difference_of(variant[seed], baseline[seed]) for seed in variant if seed in baseline
@@ -129,46 +134,62 @@ def paired(
     difference = Mean.of(d)
     if difference.sd == 0:  # the mean of equal numbers can miss them by a bit
         difference = Mean(d[0], 0.0, len(d))
-    low, high, method = _interval(d, difference)
+    low, high, p_equivalent = _t_tests(difference, margin, step / 2)
     return Paired(
         by_seed=by_seed,
         difference=difference,
         low=low,
         high=high,
-        method=method,
-        p=_sign_flip(np.array(d)),
-        p_exact=len(d) <= EXACT_TO,
+        p=max_t([by_seed])[0],
         p_smallest=smallest_p(len(d)),
         better=_better(d),
         dz=difference.mean / difference.sd if difference.sd else None,
-        p_equivalent=_tost(difference, margin),
+        p_equivalent=p_equivalent,
         margin=margin,
+        least_sd=step / 2,
     )
 
 
 def smallest_p(n: int) -> float:
-    """The p of n differences of one sign: of 2^n flips, those to all plus and all minus; of random
-    ones, the flip at hand."""
+    """The smallest sign-flip p-value of n seeds, of one variant or several: of all 2^n flips, those
+    to all plus and all minus; of random flips, the observed one."""
     return 2.0 ** (1 - n) if n <= EXACT_TO else 1 / (FLIPS + 1)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's adjusted p, in the order given: the i-th smallest of m times m - i + 1, monotone,
-    at most 1. Rejecting those up to alpha makes a false rejection among all m in at most alpha
-    of the studies, however the tests depend on each other."""
-    adjusted = [0.0] * len(ps)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted[index] = largest
-    return adjusted
+def max_t(variants: Sequence[Mapping[str, float]]) -> list[float]:
+    """Sign-flip p-values of variants that share a baseline, adjusted by step-down maxT.
+
+    Westfall and Young, "Resampling-Based Multiple Testing", 1993: flip the signs of all variants'
+    differences of a seed together, and count how often the largest statistic among a variant and
+    all those less significant is as large as the observed one. Differences may be of any shape that
+    is symmetric about 0. For one variant this is the sign-flip test of its mean. Up to 20 seeds all
+    flips are counted.
+
+    The statistic is |sum d| / sqrt(sum d²), which grows with |t|. Sums that agree to 1e-9 are ties
+    and count.
+
+    variants: differences by seed. Returns p-values in the same order.
+    """
+    if not variants:
+        return []
+    seeds = dict.fromkeys(seed for by_seed in variants for seed in by_seed)
+    d = np.array([[by_seed.get(seed, 0.0) for seed in seeds] for by_seed in variants])
+    d /= np.maximum(np.abs(d).max(1, keepdims=True), 1e-290)  # no square underflows
+    d /= np.maximum(np.sqrt((d**2).sum(1, keepdims=True)), 1e-290)
+    sums = np.abs(_flipped_sums(d))
+    order = np.argsort(-sums[:, 0], kind="stable")
+    largest = np.maximum.accumulate(sums[order[::-1]])[::-1]  # over it and the less significant
+    observed = sums[order, :1] - 1e-9 * np.abs(d[order]).sum(1, keepdims=True)
+    p = np.empty(len(d))
+    p[order] = np.maximum.accumulate((largest >= observed).mean(1))
+    return [float(each) for each in p]
 
 
 def mcnemar(variant_right: ArrayLike, baseline_right: ArrayLike) -> McNemar:
     """Compare two runs by what each has right, over the same examples in the same order.
 
-    Two boolean vectors of one length, else ValueError. It speaks of these two trained models on
-    more such examples; of other seeds it knows nothing. p = 1 where the two never differ.
+    Takes two boolean vectors of one length, else ValueError. The result is about these two trained
+    models on more such examples, not about other seeds. p = 1 where the two never differ.
     """
     from scipy.special import bdtr
 
@@ -183,11 +204,10 @@ def mcnemar(variant_right: ArrayLike, baseline_right: ArrayLike) -> McNemar:
 def seeds_needed(dz: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Fewest seeds that show a true difference of `dz` standard deviations; None above 10,000.
 
-    Power is that of a two-sided paired t test, by the noncentral t (its upper tail: the other
-    adds nothing where power is of interest). The level is the largest at most alpha that the
-    sign-flip test has at n, a multiple of 2 / 2^n, as it is the sign-flip test that decides: at
-    dz = 1.5 the t test has its 80 % at n = 6, where sign flips have 68 %.
-    A `dz` that was observed is optimistic where it was singled out for being large.
+    Power is that of a two-sided paired t test, by the upper tail of the noncentral t. Its level is
+    the largest one at most alpha that the sign-flip test has at n, a multiple of 2 / 2^n, because
+    the sign-flip test decides: at dz = 1.5 the t test has 80 % at n = 6, sign flips have 68 %.
+    An observed `dz` is optimistic where it was singled out for being large.
     """
     from scipy.special import nctdtr, ndtri, stdtrit
 
@@ -205,13 +225,12 @@ def seeds_for_equivalence(
 ) -> int | None:
     """Fewest seeds by which TOST shows equivalence where there is no difference; None above 10,000.
 
-    TOST's power is at least P(T > t) + P(T' > t) - 1 over its two one-sided tests, each a
-    noncentral t with margin sqrt(n) / sd, and equal to it as long as one of them rejects at least:
-    so each may miss by half of what power leaves.
+    The power of TOST is at least P(T > t) + P(T' > t) - 1 over its two one-sided tests, each a
+    noncentral t with margin sqrt(n) / sd, so each may miss by half of 1 - power.
     """
     from scipy.special import nctdtr, ndtri, stdtrit
 
-    # 100 sd to the margin are as good as any more; a sd of 0 divides by nothing
+    # more than 100 sd to the margin change nothing; a sd of 0 must not divide
     dz = margin / max(sd, margin / 100)
 
     def enough(n: int) -> bool:
@@ -222,118 +241,59 @@ def seeds_for_equivalence(
 
 
 def _first(enough: Callable[[int], bool], z: float, dz: float) -> int | None:
-    """The first n that is enough, from (z / dz)² on: were the spread known, the normal law's."""
+    """The first n that is enough, searched from (z / dz)², the number if sd were known."""
     if dz * math.sqrt(MOST_SEEDS) < z:
         return None
     start = max(2, int((z / dz) ** 2))
     return next((n for n in range(start, MOST_SEEDS + 1) if enough(n)), None)
 
 
-def _interval(
-    d: list[float], difference: Mean
-) -> tuple[float | None, float | None, Literal["t", "BCa"]]:
-    """Low, high and method: mean ± t(0.975, n - 1) sd / sqrt(n), from 30 seeds on BCa.
+def _t_tests(
+    difference: Mean, margin: float, least_sd: float
+) -> tuple[float | None, float | None, float | None]:
+    """Low and high of the 95 % interval, mean ± t(0.975, n - 1) sd / sqrt(n), and TOST's p-value.
 
-    BCa (scipy's, 9,999 resamples, one random seed) follows skewed differences, but is too narrow
-    for few of them: at n = 5, 10, 30 and 50 it held a normal law's mean in 83, 90, 93 and 94 % of
-    studies. So it is left to 30 seeds and more, and there widened about the mean by
-    t / z × sqrt(n / (n - 1)), by which Hesterberg expands percentile intervals ("What Teachers
-    Should Know about the Bootstrap", The American Statistician 69, 2015). In 2,000 studies each,
-    the interval returned here held the mean in so many %:
+    The interval held the mean in so many % of 20,000 simulated studies each:
 
-        n                           3     5    10    29    30    50
-        normal                    96.1  95.0  95.0  94.8  95.2  94.9
-        steps of 1 / 25,000       95.0  95.2  95.2  95.7  94.7  95.8
-        exponential               86.8  88.0  89.1  91.9  94.0  94.0
-        lognormal                 84.9  83.9  83.4  87.4  90.8  92.3
+        n                           3     5    10    30    50
+        normal                    95.1  94.9  95.0  94.9  95.2
+        steps of 1 / 25,000       95.1  95.1  95.0  94.7  95.1
+        exponential               88.2  88.2  89.9  92.2  93.7
+        lognormal                 84.0  82.7  83.9  88.1  90.0
 
-    `pytest -m slow -s tests/statistics/test_stats.py -k docstring` makes the table. Of very skewed
-    differences (a seed that fails now and then) no interval of few seeds is to be trusted.
+    `pytest -m slow -s tests/statistics/test_stats.py -k docstring` makes the table. No interval of
+    few seeds can be trusted where a seed fails now and then.
     """
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import stdtr, stdtrit
 
     mean, sd, n = difference.mean, difference.sd, difference.n
     if sd is None:
-        return None, None, "t"
-    if sd == 0:
-        return mean, mean, "t"
-    if n < BOOTSTRAP_FROM:
-        half = float(stdtrit(n - 1, 0.975)) * sd / math.sqrt(n)
-        return mean - half, mean + half, "t"
-    # of standardised differences, so that no scale makes the acceleration 0 / 0
-    low, high = _bca((np.array(d) - mean) / sd)
-    scale = sd * float(stdtrit(n - 1, 0.975) / ndtri(0.975)) * math.sqrt(n / (n - 1))
-    return mean + scale * low, mean + scale * high, "BCa"
+        return None, None, None
+    error, room = max(sd, least_sd) / math.sqrt(n), margin - abs(mean)
+    half = float(stdtrit(n - 1, 0.975)) * error
+    p = float(stdtr(n - 1, -room / error)) if error else float(room <= 0)
+    return mean - half, mean + half, p
 
 
-def _bca(z: Array) -> tuple[float, float]:
-    """Efron's 95 % interval of the mean of z, as `scipy.stats.bootstrap` gives it.
-
-    Written out because what is drawn depends on n alone and so serves all figures of a study.
-    """
-    from scipy.special import ndtr, ndtri
-
-    means = np.concatenate([part @ z for part in _in_parts(_times_drawn(len(z)))]) / len(z)
-    below, ties = (means < z.mean()).mean(), (means == z.mean()).mean()
-    bias = ndtri(below + ties / 2)
-    left_out = z - z.mean()  # the jackknife's means, but for sign and scale
-    acceleration = (left_out**3).sum() / (6 * (left_out**2).sum() ** 1.5)
-    ends = bias + ndtri([0.025, 0.975])
-    low, high = np.quantile(means, ndtr(bias + ends / (1 - acceleration * ends)))
-    return float(low), float(high)
-
-
-@functools.lru_cache(maxsize=1)
-def _times_drawn(n: int) -> NDArray[np.uint8]:
-    """(RESAMPLES, n): how often each of n is in each of the resamples."""
-    rng = np.random.default_rng(0)
-    counts = np.empty((RESAMPLES, n), np.uint8)
-    for rows in _in_parts(counts):
-        places = np.arange(0, rows.size, n)[:, None] + rng.integers(0, n, size=rows.shape)
-        rows[:] = np.bincount(places.ravel(), minlength=rows.size).reshape(rows.shape)
-    return counts
-
-
-def _in_parts(rows: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-    """Some hundred rows at a time, which a processor's cache can hold."""
-    return np.array_split(rows, len(rows) // 100)
-
-
-def _sign_flip(d: Array) -> float:
-    """How often |sum| is as large as it is, when each difference's sign is a coin's.
-
-    Exact under differences symmetric about 0, of any shape, and needs no sample to be normal.
-    Up to 40 seeds all 2^n sums are counted by meeting in the middle: each sum of one half is
-    looked up among the sorted sums of the other. (scipy's permutation_test does the same count,
-    but takes 3.6 s at n = 20.) Sums that agree to 1e-9 of sum |d| are ties and count.
-    """
-    reach = abs(d.sum()) - 1e-9 * np.abs(d).sum()
-    if reach <= 0:
-        return 1.0
-    if len(d) > EXACT_TO:
-        return _random_flips(d, reach)
-    left = _sums(d[: len(d) // 2])
-    right = np.sort(_sums(d[len(d) // 2 :]))
-    short = np.searchsorted(right, np.sort(reach - left))  # how many of right do not reach
-    return float(2 * (len(right) - short).sum() / 2 ** len(d))  # as many fall as far below 0
-
-
-def _sums(d: Array) -> Array:
-    """All 2^n signed sums."""
-    sums = np.zeros(1)
-    for value in d:
-        sums = np.concatenate([sums + value, sums - value])
+def _flipped_sums(d: Array) -> Array:
+    """Sums of (m, n) differences under common sign flips: (m, flips), the unflipped sum first."""
+    m, n = d.shape
+    if n <= EXACT_TO:  # one sign may stay: the other half of the flips has the same |sums|
+        return d[:, :1] + _signed_sums(d[:, 1:])
+    rng, sums = np.random.default_rng(0), np.zeros((m, FLIPS + 1))
+    for start in range(0, n, 8):  # a random byte is eight signs, whose 256 sums are known
+        of_eight = _signed_sums(d[:, start : start + 8])
+        flips = np.frombuffer(bytes(1) + rng.bytes(FLIPS), np.uint8)
+        sums += of_eight[:, flips & (of_eight.shape[1] - 1)]
     return sums
 
 
-def _random_flips(d: Array, reach: float) -> float:
-    """The share of random flips that reach, and the flip at hand: so p is never 0, and valid."""
-    rng = np.random.default_rng(0)
-    sums = np.zeros(FLIPS)
-    for start in range(0, len(d), 8):  # a random byte is eight signs; their 256 sums are known
-        of_eight = _sums(d[start : start + 8])
-        sums += of_eight[np.frombuffer(rng.bytes(FLIPS), np.uint8) & (len(of_eight) - 1)]
-    return (int((np.abs(sums) >= reach).sum()) + 1) / (FLIPS + 1)
+def _signed_sums(d: Array) -> Array:
+    """All 2^n signed sums of (m, n) differences: (m, 2^n), that of all plus first."""
+    sums = np.zeros((len(d), 1))
+    for column in d.T[:, :, None]:
+        sums = np.concatenate([sums + column, sums - column], axis=1)
+    return sums
 
 
 def _better(d: list[float]) -> Share:
@@ -346,16 +306,3 @@ def _better(d: list[float]) -> Share:
         low=float(betaincinv(k, n - k + 1, 0.025)) if k > 0 else 0.0,
         high=float(betaincinv(k + 1, n - k, 0.975)) if k < n else 1.0,
     )
-
-
-def _tost(difference: Mean, margin: float) -> float | None:
-    """The nearer of the two bounds decides. With no spread at all, 0 inside the margin, else 1."""
-    from scipy.special import stdtr
-
-    if difference.sd is None:
-        return None
-    room = margin - abs(difference.mean)
-    if difference.sd == 0:
-        return 0.0 if room > 0 else 1.0
-    t = room / (difference.sd / math.sqrt(difference.n))
-    return float(stdtr(difference.n - 1, -t))

@@ -1,10 +1,10 @@
-"""Helps, hurts, equivalent or inconclusive: a decision over several variants and one baseline.
+"""Verdicts on variants against a baseline: helps, hurts, equivalent or inconclusive.
 
-For one figure declared beforehand (say, final test accuracy); looking at several figures and
-quoting the best is what no correction here can mend.
+They are about one metric at one endpoint that was declared beforehand (say, final test accuracy).
+No correction here allows for looking at several metrics and quoting the best.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from itertools import count
@@ -12,14 +12,16 @@ from itertools import count
 from attnexp.statistics.paired import (
     MOST_SEEDS,
     Paired,
-    holm,
+    max_t,
     seeds_for_equivalence,
     seeds_needed,
-    smallest_p,
 )
 
 ALPHA = 0.05
-"""Share of studies of nothing in which something may be found."""
+"""Share of studies without any difference in which one may be found."""
+
+FEWEST_EQUIVALENT = 3
+"""Fewest seeds for the verdict equivalent."""
 
 
 class Verdict(StrEnum):
@@ -33,12 +35,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """How differences are written, and which of them are good."""
+    """Unit in which differences are written, and the direction that is better."""
 
     name: str
     scale: int
     digits: str
-    """As in format strings."""
+    """Format specification of a number, such as `.2f`."""
     less_is_better: bool = False
 
     def signed(self, value: float) -> str:
@@ -50,181 +52,210 @@ class Unit:
         return f"{self.scale * value:{self.digits}}"
 
     def margin(self, value: float) -> str:
-        """`0.25`, and as many digits as it was given with."""
+        """`0.25`, with as many digits as it was given."""
         return f"{self.scale * value:.4g}"
 
     def interval(self, low: float | None, high: float | None) -> str:
-        """` [+0.90, +1.90]`, to stand behind a difference; nothing where there is none."""
+        """` [+0.90, +1.90]`, which follows a difference; empty where there is no interval."""
         if low is None or high is None:
             return ""
         return f" [{self.signed(low)}, {self.signed(high)}]"
 
 
 POINTS = Unit(name=" points", scale=100, digits=".2f")
-"""Of an accuracy, or another share."""
+"""Percentage points, the unit of an accuracy or another share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """A verdict with its grounds."""
+    """A verdict on a fixed number of seeds."""
 
     verdict: Verdict
-    p_holm: float
-    """The sign-flip p, by Holm over the variants judged together."""
-    p_equivalent_holm: float | None
-    """TOST's p likewise; None where n is 1."""
+    size_known: bool
+    """Whether helps or hurts is by at least the margin: the interval lies beyond it."""
+    p_adjusted: float
+    """Sign-flip p-value, adjusted by step-down maxT over the variants judged together."""
+    p_equivalent_adjusted: float | None
+    """TOST p-value, Holm-adjusted over these variants; None where n is 1."""
     more_seeds: int | None
-    """How many more an open question needs at 80 % power: 0 where it is settled, None where that
-    is more than 10,000 or, with one seed, unknown."""
+    """Seeds that an inconclusive comparison still needs for 80 % power: 0 where there is a verdict,
+    None where that is more than 10,000 or, with one seed, unknown."""
     line: str
     """One sentence for people, in the unit that was asked for."""
 
 
-def judge(
-    pairs: Mapping[str, Paired], *, alpha: float = ALPHA, unit: Unit = POINTS
-) -> dict[str, Judgement]:
-    """Judge variants that were compared with the same baseline, by name.
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm-adjusted p-values, in the order given: the i-th smallest of m times m - i + 1, monotone,
+    at most 1. The chance of any false rejection is at most alpha, whatever the dependence."""
+    adjusted = [0.0] * len(ps)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
+        adjusted[index] = largest
+    return adjusted
 
-    - equivalent: TOST's p, by Holm, is at most alpha: the difference is inside the margin. One
-      that is also significantly not 0 is real, but smaller than what was declared to matter.
-    - helps, hurts: the sign-flip p, by Holm, is at most alpha and the 95 % interval lies on that
-      side of 0; where less is better, on the other. The p, because it holds whatever the
-      differences' shape and corrects for many variants; the interval too, because nobody should
-      read "helps" beside an interval with 0.
-    - inconclusive: neither. The line says what would settle it, and whether no result could have.
 
-    One false helps or hurts or more, among variants that are all like the baseline, was found in
-    2.7 % of 5,000 simulated studies at n = 6, 4.6 % at 10 and 4.8 % at 20 with one variant, 4.7 %
-    at 10 and 4.3 % at 20 with four, and in none below 6 seeds:
-    `pytest -m slow -s tests/statistics/test_verdict.py`.
+def conclude(
+    pair: Paired,
+    low: float | None,
+    high: float | None,
+    *,
+    p: float,
+    p_equivalent: float,
+    planned: int,
+    alpha: float,
+    unit: Unit,
+) -> tuple[Verdict, bool]:
+    """The verdict on a difference, and whether its size is known: the only place that decides.
 
-    All differences 0 over two seeds or more is equivalent. Of one seed nothing is concluded.
-    The 95 % intervals are each variant's own, whatever alpha and however many variants.
+    - inconclusive where fewer than half of the planned seeds finished, or there is no interval.
+    - equivalent: p_equivalent is at most alpha, the interval is inside ± margin, and there are at
+      least three seeds.
+    - helps, hurts: p is at most alpha and 0 is outside the interval. The size is known where the
+      interval lies beyond the margin.
+
+    So no verdict contradicts its interval. Used for fixed numbers of seeds and anytime-valid ones.
+
+    low, high: the interval that is shown. p, p_equivalent: adjusted for several variants.
     """
-    ps = [pair.p for pair in pairs.values()]
-    p_holm = holm(ps)
-    # one seed has none
-    p_equivalent = holm([1.0 if p.p_equivalent is None else p.p_equivalent for p in pairs.values()])
+    if 2 * pair.difference.n < planned or low is None or high is None:
+        return Verdict.inconclusive, False
+    inside = -pair.margin < low and high < pair.margin
+    if p_equivalent <= alpha and inside and pair.difference.n >= FEWEST_EQUIVALENT:
+        return Verdict.equivalent, False
+    if p > alpha or low <= 0 <= high:
+        return Verdict.inconclusive, False
+    helps = (low > 0) is not unit.less_is_better
+    size_known = low >= pair.margin or high <= -pair.margin
+    return (Verdict.helps if helps else Verdict.hurts), size_known
+
+
+def format_verdict(verdict: Verdict, size_known: bool, margin: float, unit: Unit) -> str:
+    """`helps by at least 0.25 points`, `hurts, size not known`, `equivalent`, `inconclusive`."""
+    if verdict not in (Verdict.helps, Verdict.hurts):
+        return str(verdict)
+    if size_known:
+        return f"{verdict} by at least {unit.margin(margin)}{unit.name}"
+    return f"{verdict}, size not known"
+
+
+def judge(
+    pairs: Mapping[str, Paired],
+    *,
+    alpha: float = ALPHA,
+    unit: Unit = POINTS,
+    planned: Mapping[str, int] | None = None,
+    remark: str = "",
+) -> dict[str, Judgement]:
+    """Judge variants that were compared with the same baseline, by name; `conclude` has the rules.
+
+    Of five variants that differ by 1.5 standard deviations six seeds find 48 %, where Holm's
+    procedure finds none; with five that are all like the baseline, 4 % of studies find any.
+    `python tests/simulated.py fixed` makes the table in docs/statistics.md.
+
+    planned: number of seeds planned by variant, where it is known. remark: words that end every
+    line.
+    """
+    adjusted = max_t([pair.by_seed for pair in pairs.values()])
+    equivalent = holm([1.0 if p.p_equivalent is None else p.p_equivalent for p in pairs.values()])
     judged = {}
     for i, (name, pair) in enumerate(pairs.items()):
-        case = _Case(
-            pair=pair,
-            p=p_holm[i],
-            p_equivalent=p_equivalent[i],
-            num_variants=len(pairs),
-            fewest=_fewest(ps, i, alpha),
+        num_planned = (planned or {}).get(name, pair.difference.n)
+        verdict, size_known = conclude(
+            pair,
+            pair.low,
+            pair.high,
+            p=adjusted[i],
+            p_equivalent=equivalent[i],
+            planned=num_planned,
             alpha=alpha,
             unit=unit,
         )
-        judged[name] = _judge(case)
+        more, reasons = _reasons(
+            pair, verdict, adjusted[i], equivalent[i], len(pairs), num_planned, alpha, unit
+        )
+        size = unit.signed(pair.difference.mean) + unit.name + unit.interval(pair.low, pair.high)
+        judged[name] = Judgement(
+            verdict=verdict,
+            size_known=size_known,
+            p_adjusted=adjusted[i],
+            p_equivalent_adjusted=None if pair.p_equivalent is None else equivalent[i],
+            more_seeds=more,
+            line=f"{format_verdict(verdict, size_known, pair.margin, unit)}: {size}{reasons}"
+            f"{finished(pair, num_planned)}{remark}",
+        )
     return judged
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Case:
-    """A variant with what the others make of its p."""
-
-    pair: Paired
-    p: float
-    p_equivalent: float
-    """Both by Holm."""
-    num_variants: int
-    fewest: int
-    """Seeds from which the variant could be significant, were it as clear as it can be."""
-    alpha: float
-    unit: Unit
+def finished(pair: Paired, planned: int) -> str:
+    """`; 3 of 10 seeds finished`, and what follows; empty where all finished."""
+    n = pair.difference.n
+    if n >= planned:
+        return ""
+    none = ", too few for a verdict" if 2 * n < planned else ""
+    return f"; {n} of {planned} seeds finished{none}"
 
 
-def _judge(case: _Case) -> Judgement:
-    pair, n = case.pair, case.pair.difference.n
-    side = _side(case)
-    more: int | None = 0
-    if case.p_equivalent <= case.alpha:
-        verdict = Verdict.equivalent
-        tost = f"by TOST, {_p(case.p_equivalent)}{_over(case, ' (Holm over {})')}"
-        real = f"real, {_grounds(case)}, but " if side else ""
-        said = f"{_size(case)} is {real}within ±{case.unit.margin(pair.margin)} {tost}, n = {n}"
-    elif side:
-        verdict = side
-        said = f"{_size(case)}, {_grounds(case)}, n = {n}"
-    else:
-        verdict = Verdict.inconclusive
-        more, way = _to_go(case)
-        said = f"{_size(case)}, {_grounds(case)}, n = {n}" if n >= case.fewest else _too_few(case)
-        said += way
-    return Judgement(
-        verdict=verdict,
-        p_holm=case.p,
-        p_equivalent_holm=None if pair.p_equivalent is None else case.p_equivalent,
-        more_seeds=more,
-        line=f"{verdict}: {said}",
-    )
+def _reasons(
+    pair: Paired,
+    verdict: Verdict,
+    p: float,
+    p_equivalent: float,
+    num_variants: int,
+    planned: int,
+    alpha: float,
+    unit: Unit,
+) -> tuple[int | None, str]:
+    """Number of seeds still needed, and the part of the line after the interval."""
+    n, over = pair.difference.n, f", maxT over {num_variants}" if num_variants > 1 else ""
+    fewest = next(k for k in count(1) if 2.0 ** (1 - k) <= alpha)
+    grounds = f", {_p(p)} (sign-flip{over}), n = {n}"
+    if verdict is Verdict.equivalent:
+        real = "" if p > alpha or _holds_zero(pair) else f"real, {_p(p)} (sign-flip{over}), but "
+        holm_over = f" (Holm over {num_variants})" if num_variants > 1 else ""
+        tost = f"±{unit.margin(pair.margin)} by TOST, {_p(p_equivalent)}{holm_over}, n = {n}"
+        return 0, f" is {real}within {tost}"
+    if verdict is not Verdict.inconclusive:
+        return 0, grounds
+    if n < planned:
+        return planned - n, grounds
+    if n < fewest:
+        grounds = (
+            f"; with {_seeds(n)} no result can reach p ≤ {alpha:g} (smallest possible "
+            f"{pair.p_smallest:.3g}); {_seeds(fewest)} are the fewest"
+        )
+    more, plan = _plan(pair, fewest, alpha / num_variants, unit)
+    return more, grounds + plan
 
 
-def _side(case: _Case) -> Verdict | None:
-    """Which side of 0 both the sign flips and the interval put it on, if they do."""
-    low, high = case.pair.low, case.pair.high
-    if case.p > case.alpha or low is None or high is None:
-        return None
-    if low <= 0 <= high:
-        return None
-    return Verdict.helps if (low > 0) is not case.unit.less_is_better else Verdict.hurts
+def _holds_zero(pair: Paired) -> bool:
+    return pair.low is not None and pair.high is not None and pair.low <= 0 <= pair.high
 
 
-def _fewest(ps: list[float], i: int, alpha: float) -> int:
-    """Seeds at which variant i's smallest p would pass Holm, the others' being what they are."""
-    for n in count(1):
-        if holm([*ps[:i], smallest_p(n), *ps[i + 1 :]])[i] <= alpha:
-            return n
-    raise AssertionError  # 2 / 2^n passes at alpha over the number of variants, whatever the rest
+def _plan(pair: Paired, fewest: int, level: float, unit: Unit) -> tuple[int | None, str]:
+    """Number of seeds still needed, and what they would show: a difference or equivalence,
+    whichever needs fewer.
 
-
-def _to_go(case: _Case) -> tuple[int | None, str]:
-    """How many more seeds, and what they would settle: the nearer of a difference and of none.
-
-    Planned at alpha over the number of variants, the level of Holm's first step. The difference
-    is taken to be as large as the one observed, the spread too; with few seeds either may be far
-    off, and a difference one looks at because it is large is probably smaller. That there is none
-    is a plan only for differences seen to be inside the margin.
+    Planned as if the observed difference and spread were the true ones; with few seeds either may
+    be far off, and a difference singled out for being large is probably smaller. Equivalence is
+    planned only for differences observed inside the margin.
     """
-    pair, level = case.pair, case.alpha / case.num_variants
-    mean, sd, n = pair.difference.mean, pair.difference.sd, pair.difference.n
-    if sd is None:
+    mean, spread, n = pair.difference.mean, pair.spread, pair.difference.n
+    if spread is None:
         return None, ""
-    dz = min(abs(mean) / sd, 100.0) if sd else 100.0  # a hundred sd are as clear as any more
+    dz = min(abs(mean) / spread, 100.0) if spread else 100.0  # more is as clear
     shown, ruled_out = seeds_needed(dz, alpha=level), None
-    if abs(mean) < pair.margin:
-        ruled_out = seeds_for_equivalence(sd, margin=pair.margin, alpha=level)
+    if abs(mean) < pair.margin:  # the 95 % interval has to fit, so at most 0.025 on each side
+        ruled_out = seeds_for_equivalence(spread, margin=pair.margin, alpha=min(level, ALPHA / 2))
     if shown is None and ruled_out is None:
         return None, f"; more than {MOST_SEEDS:,} seeds would be needed"
     if ruled_out is None or (shown is not None and shown <= ruled_out):
-        target, what = shown, "settle a difference of this size"
+        target, what = max(shown or 0, fewest), "settle a difference of this size"
     else:
-        target = ruled_out
-        what = f"show equivalence within ±{case.unit.margin(pair.margin)} if there is no difference"
-    assert target is not None
-    fewest = case.fewest if target is shown else 0  # TOST has no such floor
-    more = max(target, fewest, n + 1) - n
+        target = max(ruled_out, FEWEST_EQUIVALENT)
+        what = f"show equivalence within ±{unit.margin(pair.margin)} if there is no difference"
+    more = max(target, n + 1) - n
     return more, f"; about {_seeds(more, 'more ')} would {what} (80 % power)"
-
-
-def _too_few(case: _Case) -> str:
-    pair, n = case.pair, case.pair.difference.n
-    smallest = f"smallest possible {pair.p_smallest:.3g}{_over(case, ' before Holm over {}')}"
-    return (
-        f"{_size(case)}; with {_seeds(n)} no result can reach p ≤ {case.alpha:g} ({smallest}); "
-        f"{_seeds(case.fewest)} are the fewest"
-    )
-
-
-def _size(case: _Case) -> str:
-    pair, unit = case.pair, case.unit
-    return f"{unit.signed(pair.difference.mean)}{unit.name}{unit.interval(pair.low, pair.high)}"
-
-
-def _grounds(case: _Case) -> str:
-    how = "exact" if case.pair.p_exact else "Monte Carlo"
-    return f"{_p(case.p)} ({how} sign-flip{_over(case, ', Holm over {}')})"
 
 
 def _p(p: float) -> str:
@@ -232,15 +263,10 @@ def _p(p: float) -> str:
 
 
 def p_value(p: float, decimals: int) -> str:
-    """With more decimals where rounding would put it on the other side of 0.05."""
+    """A p-value, with more decimals where rounding would put it on the other side of 0.05."""
     while (round(p, decimals) <= ALPHA) is not (p <= ALPHA):
         decimals += 1
     return f"{p:.{decimals}f}"
-
-
-def _over(case: _Case, text: str) -> str:
-    """Holm is worth words where there are several variants."""
-    return text.format(case.num_variants) if case.num_variants > 1 else ""
 
 
 def _seeds(n: int, more: str = "") -> str:

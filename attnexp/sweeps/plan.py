@@ -17,12 +17,12 @@ from attnexp.config.compose import (
     NotChosen,
     compose_each,
     compose_executor,
-    expand,
     is_executor,
     is_seed,
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
+from attnexp.config.words import expand
 from attnexp.runs.identity import Identity, default_label, replicate
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS

@@ -43,7 +43,7 @@ def plan_until_decided(
         raise UserError("seed= names the seeds that may be added; leave out --max-seeds, or seed=.")
     sweep = plan([*words, *budget], zipped=zipped)
     _check(sweep)
-    points = [point.name for point in POINTS[sweep.jobs[0].config.train.protocol]]
+    points = [*POINTS[sweep.jobs[0].config.train.protocol]]
     if metric not in (None, *points):
         raise UserError(f"--metric {metric}: choose one of {', '.join(points)}.")
     given += ["--metric", metric or points[0]]

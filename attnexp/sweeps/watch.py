@@ -95,9 +95,8 @@ class Watch:
                 case Run(path=path) if entry.before:
                     progress.note(f"{which}: finished before, {path}")
                 case Run(result=result):
-                    final, peak = result.final.val_accuracy, result.best.val_accuracy
                     progress.note(
-                        f"{which}: final {100 * final:.2f}, peak {100 * peak:.2f}, "
+                        f"{which}: final {100 * result.final.val_accuracy:.2f}, "
                         f"{progress.duration(result.wall_seconds)}"
                     )
 

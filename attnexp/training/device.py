@@ -39,7 +39,7 @@ def prepare(config: TrainConfig) -> torch.device:
 
 
 def products() -> str:
-    """Which library multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without it."""
+    """Library that multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without."""
     if _matmul is not None and _matmul.fp32_precision == "bf16":
         return "oneDNN"
     return "MKL" if torch.backends.mkl.is_available() else "torch"

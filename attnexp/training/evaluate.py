@@ -1,4 +1,4 @@
-"""Predictions and figures of a model, during training and of a finished run."""
+"""Predictions and metrics of a model, during training and of a finished run."""
 
 import copy
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ SETTINGS = (
     *("data.path", "data.text", "data.label", "data.limit_test"),
     *("train.device", "train.threads"),
 )
-"""What may be set for a measurement; everything else belongs to the model."""
+"""Settings that may change for an evaluation; all others belong to the model."""
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
-"""How a run turned its reviews into ids, which holds for others too."""
+"""Settings by which a run turned its texts into ids; other texts need the same."""
 
 
 def predict(
@@ -63,7 +63,7 @@ def evaluate(
 def evaluate_run(
     run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False
 ) -> tuple[Evaluation, Evaluation]:
-    """The stored test figures of a run, and those measured now with its stored weights.
+    """Stored test metrics of a run, and those measured now with its stored weights.
 
     On the machine and with the number of threads of the run they agree to the last bit. With
     `data.path` among the words other reviews are read, under the run's own vocabulary. Raises

@@ -1,4 +1,4 @@
-"""What a run reads, which decides its id. Without torch: a sweep is planned before any training."""
+"""Inputs of a run, which decide its id. Imports no torch: a sweep is planned without it."""
 
 import functools
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """The data, with what should be questioned in them told once.
+    """Data set of a config; problems found in it are noted once.
 
     The runs of a sweep mostly share their data: the last one read is kept, until its tokenizer is
     edited.
@@ -38,7 +38,7 @@ def _load_data(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """A run with everything it reads, which decides its id."""
+    """Config of a run with everything that it reads."""
 
     config: RunConfig
     dataset: encode.Dataset
@@ -46,25 +46,21 @@ class Inputs:
 
     @property
     def fingerprint(self) -> str:
-        """Of the content of all that is read."""
+        """Fingerprint of everything that the run reads."""
         return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
 
     def identify(self) -> Identity:
-        """What the run is, by the code as it is on disk now."""
+        """Identity of the run, by the code on disk now."""
         read_again()
         return identify(self.config, self.fingerprint)
 
 
 def read_inputs(config: RunConfig) -> Inputs:
-    """Read what a run needs. Raises `UserError` where that is not to be had."""
-    dataset = load_data(config.data, config.seeds.resample)
-    return Inputs(config=config, dataset=dataset, vectors=_vectors(config, dataset))
+    """Read the inputs of a run. Raises `UserError` if they are missing."""
+    dataset, vectors = load_data(config.data, config.seeds.resample), None
+    if config.vectors is not None:
+        from attnexp.data.vectors import load_vectors
 
-
-def _vectors(config: RunConfig, dataset: encode.Dataset) -> "Vectors | None":
-    if config.vectors is None:
-        return None
-    from attnexp.data.vectors import load_vectors
-
-    path, d_model = config.vectors
-    return load_vectors(path, dataset.words, d_model)
+        path, d_model = config.vectors
+        vectors = load_vectors(path, dataset.words, d_model)
+    return Inputs(config=config, dataset=dataset, vectors=vectors)

@@ -1,4 +1,4 @@
-"""What a run has measured so far: written down at every epoch, and taken up after a stop."""
+"""Recorder of a run: writes its metrics at every epoch, and resumes it after a stop."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ MACHINE = ("torch", "device", "threads", "path", "products")
 
 @dataclass(kw_only=True, slots=True)
 class Recorder:
-    """What a run has measured so far, and the folder that keeps it."""
+    """Metrics, predictions and weights of a run so far, and its folder."""
 
     path: Path
     identity: Identity

@@ -239,7 +239,8 @@ def fit(
 def fit_in_one_go(
     model: Baseline, train: Examples, val: Examples, config: TrainConfig
 ) -> tuple[EpochRow, Logits]:
-    """As `fit`, in one epoch; the running mean is that of the fitted model on `train`."""
+    """Row and logits of a baseline, as from `fit`, for its only epoch; the running mean is that of
+    the fitted model on `train`."""
     started = time.perf_counter()
     model.fit(train.ids, train.labels)
     fitted = evaluate(model, train, config.precision, label="measuring on train")
@@ -321,6 +322,9 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
             "n_val": len(run.val),
             "n_test": len(run.test),
             "classes": list(dataset.classes),
+            "largest_class": float(
+                np.unique(run.test.truth, return_counts=True)[1].max() / len(run.test)
+            ),
             "quality": dataset.quality,
             "vocab_size": config.data.vocab_size,
             "vectors_coverage": vectors.coverage if vectors else None,

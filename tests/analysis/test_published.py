@@ -1,5 +1,6 @@
 """What is published of a study gives the tables of the whole, and all that is published is well."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -88,6 +89,24 @@ def test_what_is_published_gives_the_same_tables(
             run.read(WEIGHTS)
 
 
+def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path) -> None:
+    """The last of the ones that a run stored; older copies count where their epoch is that one."""
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
+    run = manifest.load_runs([tmp_path / "outputs" / "published" / "mine"])[0]
+    names = {f"{predictions.CORRECT}{epoch}" for epoch in (1, 2)}
+    assert predictions.load(run).keys() == names
+    right = correct(run, 1)
+    old = {"peak": right["best"], "final": right["final"]}
+    predictions.save(
+        run.path, {predictions.CORRECT + name: predictions.pack(bits) for name, bits in old.items()}
+    )
+    run = but(run, files=store.digests(run.path))
+    assert {point: bits.sum() for point, bits in correct(run, 1).items()} == {
+        point: bits.sum() for point, bits in right.items()
+    }
+    assert correct(run, 3).keys() == {"final"}
+
+
 def test_what_another_version_published_is_told(tmp_path: Path) -> None:
     assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
     root = tmp_path / "outputs" / "published"
@@ -98,7 +117,7 @@ def test_what_another_version_published_is_told(tmp_path: Path) -> None:
         )
         store.save(run.path, replace(run.result, files=store.digests(run.path)))
     with pytest.raises(UserError, match="Publish it again"):
-        correct(manifest.load_runs([root / "mine"])[0])
+        correct(manifest.load_runs([root / "mine"])[0], 1)
 
 
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:
@@ -113,6 +132,16 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
     there = {path.name for path in (root / store.RUNS).iterdir()}
     assert len(there) == 3 + 4
     assert there == named(root)
+
+
+def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
+    path = f"data.path={tmp_path}/reviews"
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1", path)).returncode == 0
+    (run, *_) = manifest.load_runs([tmp_path / "outputs/published/mine"])
+    assert run.result.config["data"]["path"] == "reviews"
+    for root in (PUBLISHED, tmp_path / "outputs/published"):
+        texts = {file: file.read_text() for file in root.rglob("*.json")}
+        assert [file for file, text in texts.items() if re.search(r'[\s"=]/\w+/', text)] == []
 
 
 def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:

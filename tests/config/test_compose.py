@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, compose_executor, expand, overlay
+from attnexp.config.compose import compose, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.words import expand
 from attnexp.sweeps.plan import plan
 
 
@@ -204,7 +205,7 @@ def test_no_resolver_runs_in_a_file(text: str, trap: list[str], tmp_path: Path) 
     assert trap == []
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.text(st.sampled_from("\\${}:'\" a"), min_size=1))
 def test_a_text_stays_the_text_it_is(text: str) -> None:
     assert overlay(STORED | {"out": text}, []).out == text

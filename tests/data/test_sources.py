@@ -111,6 +111,13 @@ def test_a_path_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.Monke
     assert on_disk("~/imdb").description == f"parquet files in {tmp_path}/imdb"
 
 
+def edit(file: Path) -> None:
+    """Change the last byte in place, with size and time kept."""
+    content, stat = file.read_bytes(), file.stat()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
 @pytest.mark.parametrize("form", ["parquet", "folder", "archive", "keras"])
 def test_the_key_follows_the_content(tmp_path: Path, form: str) -> None:
     write: dict[str, Callable[[Path], Path]] = {
@@ -120,15 +127,10 @@ def test_the_key_follows_the_content(tmp_path: Path, form: str) -> None:
         "keras": lambda home: write_keras(home / "imdb.npz"),
     }
     path = write[form](tmp_path / "one")
+    inside = {"folder": "aclImdb/train/neg/8_10.txt", "parquet": "test-00000-of-00001.parquet"}
     key = on_disk(path).key
     assert on_disk(path).key == key
-    if form == "folder":
-        (path / "aclImdb/train/neg/8_10.txt").write_text("changed")
-    elif form == "parquet":
-        rows = pa.table({"text": ["a", "b"], "label": [0, 1]})
-        parquet.write_table(rows, path / "test-00000-of-00001.parquet")
-    else:
-        path.write_bytes(path.read_bytes() + b" ")
+    edit(path / inside.get(form, ""))
     assert on_disk(path).key != key
 
 
@@ -411,6 +413,8 @@ def test_a_data_set_without_splits_is_split_and_found_again_in_the_cache(tmp_pat
         answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")
     assert [len(answer[split][0]) for split in HALVES] == [16, 4]
     assert ask_hub(tmp_path / "home", CLOSED, "some/reviews") == answer
+    edit(next((tmp_path / "home").rglob("all.csv")))
+    assert ask_hub(tmp_path / "home", CLOSED, "some/reviews")["key"] != answer["key"]
 
 
 def test_a_configuration_its_splits_and_columns_are_chosen(tmp_path: Path) -> None:

@@ -124,6 +124,9 @@ def test_the_same_rows_have_the_same_fingerprint_in_every_format(tmp_path: Path,
         ([-1, 1], ("-1", "1")),
         ([10, 9, 2], ("2", "9", "10")),
         (["10", "9", "b"], ("10", "9", "b")),
+        (["1", "01", "2"], ("01", "1", "2")),
+        (["0", "-0", "1"], ("-0", "0", "1")),
+        (["1", "١", "2"], ("1", "2", "١")),
     ],
 )
 def test_labels_are_numbered_in_their_order(
@@ -214,6 +217,17 @@ def test_a_finished_run_meets_all_rows_of_one_file_and_its_own_classes(tmp_path:
     assert Counter(labels.tolist()) == {2: 5, 0: 5}
     with pytest.raises(UserError, match=r"labels that the run has not: n, y\. The run has no, yes"):
         encode.load_test(mine, ["good"], ["no", "yes"])
+
+
+def test_a_finished_run_matches_labels_as_they_are_written(tmp_path: Path) -> None:
+    """Also where 0 and 1, alone in a file, would be called negative and positive."""
+    write_csv(tmp_path / "mine.csv", [(f"good {i}", i % 2) for i in range(10)])
+    mine = on_disk(tmp_path / "mine.csv")
+    for classes, labels in (("2 1 0", {2: 5, 1: 5}), ("negative positive", {0: 5, 1: 5})):
+        found = encode.load_test(mine, ["good"], classes.split())
+        assert Counter(found.labels.tolist()) == labels
+    with pytest.raises(UserError, match="labels that the run has not: 0, 1"):
+        encode.load_test(mine, ["good"], ["negative", "neutral", "positive"])
 
 
 def test_files_by_other_names_are_splits_when_asked_for(tmp_path: Path) -> None:

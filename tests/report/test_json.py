@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from samples import MORE, answers, blog, crossed_runs, exit_code, write_table
+from samples import MORE, answers, blog, crossed_runs, exit_code, of, write_table
 
 from attnexp.analysis.comparison import Declared, compare
 from attnexp.config.compose import compose
@@ -107,8 +107,8 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
     (held,) = compare(blog())
     assert crossed.interactions
     assert held.agreement
-    declaration = Declaration(metric="peak", margin=0.0025)
-    decisions = decide({"pe": MORE, "late": [0.01]})
+    declaration = Declaration(metric="best", margin=0.0025)
+    decisions = decide({"pe": of(MORE), "late": of([0.01])})
     study = Declared(declaration=declaration, baseline="no_pe", decisions=decisions)
     document = json.loads(formats.as_json([crossed, replace(held, declared=[study])]))
     documented(document, COMPARED)

@@ -1,18 +1,21 @@
 """Tables: the right numbers, in every format, within 80 columns."""
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from samples import but, only, printed, result
+from conftest import ROOT
+from samples import but, exit_code, only, printed, result
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
 from attnexp.report import tables
-from attnexp.runs import predictions, store
-from attnexp.runs.points import FIGURES
+from attnexp.runs import manifest, predictions, store
+from attnexp.runs.points import METRICS
 from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
 
@@ -27,25 +30,110 @@ def blog(*words: str) -> list[Run]:
     return results
 
 
-def test_peak_final_and_their_paired_differences_by_hand() -> None:
+def test_final_best_and_their_paired_differences_by_hand() -> None:
     comparison = only(blog())
     no_pe, pe = comparison.variants
-    assert no_pe.means["peak"]["accuracy"].mean == pytest.approx(0.841)
-    assert no_pe.means["peak"]["accuracy"].sd == pytest.approx(0.001)
+    assert no_pe.means["best"]["accuracy"].mean == pytest.approx(0.841)
+    assert no_pe.means["best"]["accuracy"].sd == pytest.approx(0.001)
     assert no_pe.means["final"]["gap"].mean == pytest.approx(0.9 - 0.79)
-    assert (no_pe.best_epochs, pe.best_epochs) == ([1, 1, 1], [2, 2, 2])
+    assert (no_pe.best_epoch, pe.best_epoch) == (1, 2)
     assert pe.epochs == [1, 2, 3, 4, 5]
     assert pe.means["final"]["accuracy"].mean == pytest.approx(0.80)
     found = comparison.differences["pe"]
-    peak = found["peak"].metrics["accuracy"]
-    assert peak.by_seed == pytest.approx({"0": 0.002, "1": 0.002, "2": 0.002})
+    best = found["best"].metrics["accuracy"]
+    assert best.by_seed == pytest.approx({"0": 0.002, "1": 0.002, "2": 0.002})
     assert found["final"].metrics["accuracy"].difference.mean == pytest.approx(0.01)
-    assert set(found["final"].metrics) == set(FIGURES)
+    assert set(found["final"].metrics) == set(METRICS)
+
+
+def test_the_best_epoch_is_the_same_for_all_seeds_of_a_variant() -> None:
+    """Seed 0 is best in epoch 1, seed 1 in epoch 2; on average epoch 2 is."""
+    runs = [result("a", 0, [0.80, 0.79, 0.70]), result("a", 1, [0.70, 0.82, 0.75])]
+    runs += [result("b", seed, [0.6, 0.6, 0.5], "model.heads=4") for seed in range(2)]
+    comparison = only(runs)
+    assert [variant.best_epoch for variant in comparison.variants] == [2, 1]  # the first of equals
+    by_seed = comparison.differences["b"]["best"].metrics["accuracy"].by_seed
+    assert by_seed == pytest.approx({"0": 0.6 - 0.79, "1": 0.6 - 0.82})
+    assert "best: one epoch for all seeds of a variant, the best on average" in printed(runs)
+    assert "a 2, b 1." in " ".join(printed(runs).split())
+
+
+def planned_study(folder: Path, num_finished: int) -> list[Run]:
+    """Runs of a study of ten seeds, of which b finished only some and c none."""
+    finished = [("a", seed) for seed in range(10)] + [("b", seed) for seed in range(num_finished)]
+    runs = [
+        replace(
+            result(label, seed, [0.8 + 0.02 * (label == "b") + seed / 5000], *words),
+            studies=(folder,),
+        )
+        for label, seed in finished
+        for words in [["model.heads=4"] if label == "b" else []]
+    ]
+    entries = [
+        manifest.Entry(variant=label, seed=str(seed), run_id=f"{label}{seed}")
+        for label in "abc"
+        for seed in range(10)
+    ]
+    variants: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c": {}}
+    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=entries)
+    manifest.record(folder, made)
+    return runs
+
+
+def test_missing_seeds_stand_in_the_table_and_beside_the_verdict(tmp_path: Path) -> None:
+    few = only(planned_study(tmp_path / "few", 3))
+    assert few.missing == {"b": [*"3456789"], "c": [*"0123456789"]}
+    judgement = few.differences["b"]["final"].judgements["accuracy"]
+    assert judgement.verdict is Verdict.inconclusive
+    assert judgement.line.endswith("3 of 10 seeds finished, too few for a verdict")
+    text = printed(planned_study(tmp_path / "few", 3))
+    assert re.search(r"^b +3 of 10 ", text, flags=re.MULTILINE)
+    assert "c: 0 of 10 planned seeds finished; missing: 0, 1," in text
+    most = only(planned_study(tmp_path / "most", 8))
+    judgement = most.differences["b"]["final"].judgements["accuracy"]
+    assert (judgement.verdict, judgement.size_known) == (Verdict.helps, True)
+    assert judgement.line.endswith("; 8 of 10 seeds finished")
+
+
+def test_a_report_of_a_study_with_missing_runs_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published_runs = ROOT / "outputs" / "published"
+    study = shutil.copytree(published_runs / "contrast", tmp_path / "contrast")
+    found = manifest.load(study)
+    assert found
+    *some, last = found.runs
+    for entry in some:
+        name = Path(store.RUNS, entry.run_id)
+        shutil.copytree(published_runs / name, tmp_path / name)
+    assert exit_code("report", study) == 1
+    text = " ".join(capsys.readouterr().err.split())
+    assert f"{last.variant}: 5 of 6 planned seeds finished; missing: {last.seed}." in text
+
+
+@pytest.mark.parametrize(("accuracies", "at_chance"), [((0.5002, 0.5171), True),
+                                                       ((0.5002, 0.4831), True),
+                                                       ((0.5, 0.54), False)])  # fmt: skip
+def test_a_comparison_at_chance_level_says_so(
+    accuracies: tuple[float, float], at_chance: bool
+) -> None:
+    """The sampling error on 1,000 texts is 1.6 points, so 3.1 at 95 %."""
+    runs = [
+        but(run, data={**run.result.data, "n_val": 1000, "largest_class": 0.5})
+        for seed in range(6)
+        for i, accuracy in enumerate(accuracies)
+        for run in [result("ab"[i], seed, [accuracy], f"model.heads={2**i}")]
+    ]
+    comparison = only(runs)
+    assert comparison.at_chance == ({"final": 0.5, "best": 0.5} if at_chance else {})
+    judgement = comparison.differences["b"]["final"].judgements["accuracy"]
+    assert judgement.line.endswith("no variant is above chance level, 50.0 %") == at_chance
+    assert ("final: no variant is above chance level, 50.0 %" in printed(runs)) == at_chance
 
 
 def test_points_are_declared_by_protocol() -> None:
-    """blog: peak and final on test. holdout: test once at the chosen epoch, then held-out."""
-    assert list(only(blog()).points) == ["peak", "final"]
+    """blog: final and best on test. holdout: test once at the chosen epoch, then held-out."""
+    assert list(only(blog()).points) == ["final", "best"]
     held_out = only([
         but(r, test=Evaluation(
             loss=0.3, accuracy=0.5 + r.result.seed / 10, brier=0.1, ece=0.1, n=9))
@@ -107,7 +195,7 @@ def test_seeds_apart_make_replicates_of_one_variant() -> None:
 def test_ks_figures_stand_beside_ks_experiment_only() -> None:
     no_pe, pe = only(blog()).variants
     assert [no_pe.published[epoch] for epoch in no_pe.epochs] == published.EPOCHS["none"]
-    assert (pe.published["peak"], pe.published["final"]) == (
+    assert (pe.published["best"], pe.published["final"]) == (
         {"accuracy": 0.8447},
         {"accuracy": 0.8178},
     )

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import of
 from simulated import LAWS, simulate, t_test_at_every_seed
 
 from attnexp.statistics.anytime import decide, fewest_seeds, interval, p_equivalent, p_no_difference
-from attnexp.statistics.verdict import POINTS, Verdict
+from attnexp.statistics.verdict import POINTS, Verdict, holm
 
 differences = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=40).filter(
     lambda d: len(set(d)) > 1
@@ -73,7 +74,7 @@ def test_p_of_equivalence_is_the_alpha_at_which_the_interval_fits(
 def test_no_verdict_stands_beside_an_interval_that_contradicts_it(
     several: list[list[float]], margin: float
 ) -> None:
-    found = decide({str(i): d for i, d in enumerate(several)}, margin=margin)
+    found = decide({str(i): of(d, margin) for i, d in enumerate(several)})
     for one in found.values():
         low = -math.inf if one.low is None else one.low
         high = math.inf if one.high is None else one.high
@@ -81,17 +82,21 @@ def test_no_verdict_stands_beside_an_interval_that_contradicts_it(
                  Verdict.equivalent: -margin < low and high < margin}  # fmt: skip
         assert one.verdict is None or sides[one.verdict]
         if len(several) == 1:  # and with one variant the interval decides
-            assert (one.verdict is None) == (not any(sides.values()))
-        assert one.line.startswith(f"{one.verdict or 'open'}: ")
+            fits = sides[Verdict.equivalent] and one.n < 3
+            assert (one.verdict is None) == (fits or not any(sides.values()))
+        assert one.line.startswith(f"{one.verdict or 'open'}")
+        assert one.size_known == (
+            one.verdict in (Verdict.helps, Verdict.hurts) and (low >= margin or high <= -margin)
+        )
 
 
 def test_fewer_than_seven_seeds_decide_nothing() -> None:
     assert (fewest_seeds(), fewest_seeds(0.05 / 4)) == (7, 9)
     for n in range(1, 12):
-        (found,) = decide({"a": [0.01] * n}).values()
+        (found,) = decide({"a": of([0.01] * n)}).values()
         assert (found.verdict is Verdict.helps) == (n >= 7)
         assert (found.low is None) == (n < 7)
-    assert decide({"a": [0.01]})["a"].line == (
+    assert decide({"a": of([0.01])})["a"].line == (
         "open: +1.00 points, n = 1; an interval needs 7 seeds"
     )
 
@@ -108,7 +113,7 @@ def test_fewer_than_seven_seeds_decide_nothing() -> None:
     ],
 )
 def test_a_decision_by_its_differences(d: list[float], verdict: Verdict | None) -> None:
-    (found,) = decide({"a": d}).values()
+    (found,) = decide({"a": of(d)}).values()
     assert found.verdict is verdict
 
 
@@ -118,7 +123,7 @@ def test_several_variants_share_alpha_by_holm() -> None:
     assert 0.025 < p_no_difference(d) < 0.05
 
     def verdict(*others: list[float]) -> Verdict | None:
-        return decide({"a": d, **{str(i): other for i, other in enumerate(others)}})["a"].verdict
+        return decide({str(i): of(each) for i, each in enumerate([d, *others])})["0"].verdict
 
     assert verdict() is verdict(clear) is Verdict.helps
     assert verdict(open_one) is None
@@ -128,7 +133,27 @@ def test_less_of_a_loss_helps() -> None:
     import dataclasses
 
     loss = dataclasses.replace(POINTS, less_is_better=True)
-    assert decide({"a": [-0.01] * 8}, unit=loss)["a"].verdict is Verdict.helps
+    assert decide({"a": of([-0.01] * 8)}, unit=loss)["a"].verdict is Verdict.helps
+
+
+def test_equal_differences_are_not_certain_ones() -> None:
+    """On 100 texts eight differences of 0 do not rule out a quarter of a point."""
+    assert decide({"a": of([0.0] * 8, step=0.01)})["a"].verdict is None
+    assert decide({"a": of([0.0] * 8, step=1 / 25_000)})["a"].verdict is Verdict.equivalent
+
+
+def test_holm_by_hand() -> None:
+    # sorted: 4 × 0.005, 3 × 0.01, 2 × 0.03, and 0.04 held up to the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_lies_between_the_p_and_bonferroni(ps: list[float]) -> None:
+    for p, found in zip(ps, holm(ps), strict=True):
+        assert p <= found <= min(1.0, len(ps) * p)
 
 
 # error rates

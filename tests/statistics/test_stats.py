@@ -17,12 +17,13 @@ from attnexp.statistics import paired as stats
 from attnexp.statistics.paired import (
     Mean,
     Paired,
-    holm,
+    max_t,
     mcnemar,
     paired,
     seeds_for_equivalence,
     seeds_needed,
 )
+from attnexp.statistics.verdict import Verdict, judge
 
 EXAMPLES = 25_000
 """In IMDB's test set: what an accuracy is a multiple of 1 / of."""
@@ -84,7 +85,7 @@ def test_equal_differences_are_equal_whatever_they_were_subtracted_from(n: int) 
     assert same is not None
     assert same.difference == Mean(0.0025, 0.0, n)
     assert (same.low, same.high, same.dz, same.p_equivalent) == (0.0025, 0.0025, None, 0.0)
-    assert same.p == (2.0 ** (1 - n) if n <= 40 else 1e-5)
+    assert same.p == (2.0 ** (1 - n) if n <= 20 else 1e-5)
     at_margin = paired(variant, baseline, margin=0.0025)
     assert at_margin is not None
     assert at_margin.p_equivalent == 1.0
@@ -129,31 +130,6 @@ def test_the_interval_is_scipys_paired_t() -> None:
     assert ours is not None
     expected = theirs.ttest_rel(a, b).confidence_interval(0.95)
     assert interval(ours) == pytest.approx((expected.low, expected.high))
-    assert ours.method == "t"
-
-
-@pytest.mark.parametrize("n", [30, 101])
-def test_from_thirty_seeds_it_is_scipys_bca_widened_to_t(n: int) -> None:
-    d = np.random.default_rng(0).exponential(size=n)
-    ours = of(d)
-    rng = np.random.default_rng(0)
-    bca = theirs.bootstrap((d,), np.mean, n_resamples=9_999, method="BCa", rng=rng)
-    wider = theirs.t.ppf(0.975, n - 1) / theirs.norm.ppf(0.975) * d.std(ddof=1) / d.std(ddof=0)
-    bounds = [bca.confidence_interval.low, bca.confidence_interval.high]
-    expected = [d.mean() + wider * (bound - d.mean()) for bound in bounds]
-    assert interval(ours) == pytest.approx(tuple(expected))
-    assert ours.method == "BCa"
-    assert interval(of(d)) == interval(ours)
-    low, high = interval(ours)
-    assert high - d.mean() > 1.1 * (d.mean() - low)  # as skewed as the differences
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
-def test_the_bootstrap_is_of_no_scale(scale: float) -> None:
-    d = np.random.default_rng(0).integers(-5, 15, size=30).astype(float)
-    expected = [scale * bound for bound in interval(of(d))]
-    # resampled means that tie with the mean may fall on either side of it
-    assert interval(of(scale * d)) == pytest.approx(tuple(expected), rel=0.02)
 
 
 def coverage(name: str, n: int, studies: int = 2_000) -> float:
@@ -180,24 +156,43 @@ def test_the_interval_covers_as_often_as_it_says(n: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 10, 29, 30, 50])
+@pytest.mark.parametrize("n", [3, 5, 10, 30, 50])
 @pytest.mark.parametrize("name", ["normal", "lattice", "exponential", "lognormal"])
 def test_the_interval_covers_as_its_docstring_says(
     name: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`_interval`'s table: within 2 points (three standard errors at 90 %) of it."""
-    monkeypatch.setattr(stats, "EXACT_TO", 0)  # a few flips will do: nobody reads their p
+    """`_t_tests`' table: within 2 points (three standard errors at 90 %) of it."""
+    monkeypatch.setattr(stats, "EXACT_TO", 0)  # a few flips are enough: p is not used
     monkeypatch.setattr(stats, "FLIPS", 9)
     table = {
-        "normal": (0.95, 0.95, 0.95, 0.95, 0.95, 0.95),
-        "lattice": (0.95, 0.95, 0.95, 0.95, 0.95, 0.95),
-        "exponential": (0.88, 0.88, 0.90, 0.92, 0.94, 0.94),
-        "lognormal": (0.85, 0.83, 0.84, 0.88, 0.91, 0.92),
+        "normal": (0.95, 0.95, 0.95, 0.95, 0.95),
+        "lattice": (0.95, 0.95, 0.95, 0.95, 0.95),
+        "exponential": (0.88, 0.88, 0.90, 0.92, 0.94),
+        "lognormal": (0.84, 0.83, 0.84, 0.88, 0.90),
     }
-    expected = table[name][[3, 5, 10, 29, 30, 50].index(n)]
+    expected = table[name][[3, 5, 10, 30, 50].index(n)]
     found = coverage(name, n)
     print(f"{name}, n = {n}: {100 * found:.1f} %")
     assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("num_texts", [100, 200, 25_000])
+@pytest.mark.parametrize("share_differing", [0.0025, 0.05])
+def test_differences_at_the_margin_are_rarely_called_equivalent(
+    n: int, num_texts: int, share_differing: float
+) -> None:
+    """Models that differ on some of the texts. On few texts most seeds have equal differences."""
+    rng = np.random.default_rng([n, num_texts])
+    better, worse = (
+        rng.binomial(num_texts, (share_differing + side) / 2, size=(500, n))
+        for side in (0.0025, -0.0025)
+    )
+    pairs = [of(d / num_texts, step=1 / num_texts) for d in better - worse]
+    wrong = [judge({"": pair})[""].verdict is Verdict.equivalent for pair in pairs]
+    print(f"{num_texts} texts, n = {n}, {share_differing:.2%} differ: {100 * np.mean(wrong):.1f} %")
+    assert np.mean(wrong) <= 0.05
+    assert n > 2 or not any(wrong)
 
 
 # the sign flips
@@ -223,10 +218,9 @@ def test_p_is_scipys(n: int) -> None:
         (d,), np.mean, permutation_type="samples", vectorized=True, n_resamples=2**n
     )
     assert of(d).p == pytest.approx(expected.pvalue)
-    assert of(d).p_exact
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 20, 21, 39, 40])
+@pytest.mark.parametrize("n", [1, 2, 5, 19, 20])
 def test_differences_of_one_sign_have_the_smallest_p_and_zeros_the_largest(n: int) -> None:
     up = of([0.5] * n)
     assert up.p == up.p_smallest == 2 / 2**n
@@ -239,7 +233,6 @@ def test_random_flips_agree_with_counting_them_all(monkeypatch: pytest.MonkeyPat
     exact = of(d)
     monkeypatch.setattr(stats, "EXACT_TO", 14)
     random = of(d)
-    assert (exact.p_exact, random.p_exact) == (True, False)
     assert exact.p > 0.01  # else this shows little
     error = math.sqrt(exact.p * (1 - exact.p) / stats.FLIPS)
     assert random.p == pytest.approx(exact.p, abs=4 * error)
@@ -248,8 +241,7 @@ def test_random_flips_agree_with_counting_them_all(monkeypatch: pytest.MonkeyPat
 
 def test_random_flips_never_give_zero() -> None:
     many = of([0.01] * 60)
-    assert many.p == 1 / (stats.FLIPS + 1)
-    assert not many.p_exact
+    assert many.p == many.p_smallest == 1 / (stats.FLIPS + 1)
 
 
 @pytest.mark.parametrize("n", [3, 6, 10])
@@ -309,21 +301,51 @@ def test_tost_errs_in_five_of_a_hundred_at_the_margin(n: int) -> None:
 # several comparisons, and one over examples
 
 
-def test_holm_by_hand() -> None:
-    # sorted: 4 × 0.005, 3 × 0.01, 2 × 0.03, and 0.04 held up to the one before
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.2]) == [0.2]
-    assert holm([]) == []
+def by_definition(variants: list[list[int]]) -> list[float]:
+    """Step-down maxT over joint sign flips, in fractions: |sum d|² / sum d²."""
+
+    def statistic(d: list[int], signs: tuple[int, ...]) -> Fraction:
+        total = sum(sign * each for sign, each in zip(signs, d, strict=True))
+        return Fraction(total**2, sum(each**2 for each in d) or 1)
+
+    flips = list(itertools.product((1, -1), repeat=len(variants[0])))
+    observed = [statistic(d, flips[0]) for d in variants]
+    adjusted, least = [0.0] * len(variants), 0.0
+    remaining = list(range(len(variants)))
+    while remaining:
+        first = max(remaining, key=lambda i: observed[i])
+        reached = [max(statistic(variants[i], signs) for i in remaining) for signs in flips]
+        least = max(least, sum(one >= observed[first] for one in reached) / len(flips))
+        adjusted[first] = least
+        remaining.remove(first)
+    return adjusted
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_lies_between_the_p_and_bonferroni_in_the_same_order(ps: list[float]) -> None:
-    adjusted = holm(ps)
-    for p, found in zip(ps, adjusted, strict=True):
-        assert p <= found <= min(1.0, len(ps) * p)
-    for (p, found), (q, other) in itertools.combinations(zip(ps, adjusted, strict=True), 2):
-        assert found <= other if p <= q else other <= found
+@settings(deadline=None)
+@given(st.integers(1, 6).flatmap(lambda n: st.lists(
+    st.lists(st.integers(-6, 6), min_size=n, max_size=n), min_size=1, max_size=4)))  # fmt: skip
+def test_max_t_is_its_definition(variants: list[list[int]]) -> None:
+    found = max_t([{str(i): x / 25_000 for i, x in enumerate(d)} for d in variants])
+    assert found == pytest.approx(by_definition(variants))
+
+
+def test_max_t_by_random_flips_agrees_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(0.4, 1, size=12)
+    variants = [dict(enumerate(shared + rng.normal(size=12))) for _ in range(3)]
+    named = [{str(seed): float(value) for seed, value in d.items()} for d in variants]
+    exact = max_t(named)
+    monkeypatch.setattr(stats, "EXACT_TO", 11)
+    assert max_t(named) == pytest.approx(exact, abs=0.007)  # four standard errors
+    assert max_t(named) != exact
+
+
+def test_max_t_of_variants_with_other_seeds() -> None:
+    """A variant that lacks seeds is judged by those it has: 2/64 of six, beside twelve."""
+    twelve = {str(seed): 0.01 * (-1) ** seed for seed in range(12)}
+    six = {str(seed): 0.01 for seed in range(3, 9)}
+    assert max_t([twelve, six])[1] >= max_t([six])[0] == 2 / 64
+    assert max_t([]) == []
 
 
 def right(both: int, only_variant: int, only_baseline: int, neither: int) -> tuple[list[bool], ...]:

@@ -2,12 +2,13 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 from conftest import Command, Refused
 from rich.console import Console
-from samples import fail_with, finished, only
+from samples import fail_with, finished, of, only
 
 from attnexp.analysis.comparison import compare
 from attnexp.base import progress
@@ -88,12 +89,19 @@ def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: 
     assert declared(tmp_path / "mine") == {"fast": (Verdict.helps, 9), "noisy": (None, 11)}
     study = manifest.load(tmp_path / "mine")
     assert study
-    assert study.declaration == Declaration(metric="peak", margin=0.0025, alpha=0.05, g=0.25)
-    assert study.commands[-1].endswith("decided --margin 0.25 --max-seeds 11 --metric peak")
+    assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
+    assert study.commands[-1].endswith("decided --margin 0.25 --max-seeds 11 --metric final")
     with pytest.raises(UserError, match="settings and data, which cannot change under way"):
         run_until_decided(sweep(tmp_path, "model.d_model=8"))
     with pytest.raises(UserError, match=r"--margin 0\.25, variants slow, fast, noisy"):
         run_until_decided(sweep(tmp_path, margin=0.01))
+    file = tmp_path / "mine" / manifest.FILE
+    written = file.read_text()
+    for edited in (written.replace("0.0025", "0.01"), re.sub(r',\n "sha256.*', "", written)):
+        file.write_text(edited)
+        with pytest.raises(UserError, match="not what attnexp wrote, by its checksum"):
+            run_until_decided(sweep(tmp_path))
+    file.write_text(written)
 
     # a sweep of so many seeds adds to the study, which is judged by all of them
     words = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=9"]
@@ -125,8 +133,10 @@ def test_a_declaration_of_the_design_with_planned_looks_is_ignored(tmp_path: Pat
     (tmp_path / "mine.yaml").write_text(STUDY)
     run_sweep(plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "seed=0"]))
     file = tmp_path / "mine" / manifest.FILE
-    old = {"design": {"looks": [6, 8]}, "metric": "peak", "runs": {}, "finished_before": 0}
-    file.write_text(json.dumps({**json.loads(file.read_text()), "declaration": old}))
+    old = {"design": {"looks": [6, 8]}, "metric": "final", "runs": {}, "finished_before": 0}
+    tree = {**json.loads(file.read_text()), "declaration": old}
+    del tree["sha256"]  # which those files have not
+    file.write_text(json.dumps(tree))
     study = manifest.load(tmp_path / "mine")
     assert study
     assert study.declaration is None
@@ -158,11 +168,11 @@ def test_the_metric_is_a_point_of_the_protocol(tmp_path: Path) -> None:
         assert planned.declaration
         return planned.declaration.metric
 
-    assert metric() == "peak"
-    assert metric(metric="final") == "final"
+    assert metric() == "final"
+    assert metric(metric="best") == "best"
     assert metric("train=holdout") == "chosen"
-    with pytest.raises(UserError, match="--metric peak: choose one of chosen, final"):
-        metric("train=holdout", metric="peak")
+    with pytest.raises(UserError, match="--metric best: choose one of chosen, final"):
+        metric("train=holdout", metric="best")
     with pytest.raises(UserError, match="compares variants; got one"):
         plan_until_decided(["data=contrast"], margin=0.0025)
 
@@ -176,15 +186,17 @@ def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
     (tmp_path / "mine.yaml").write_text(TWO)
     done = attnexp("sweep", *WORDS)
     assert done.returncode == 0, done.stderr
-    assert "\nfast: helps: +" in done.stderr
+    assert "\nfast: helps by at least 0.25 points: +" in done.stderr
     tables, _, _ = done.stdout.rpartition("\nResults: ")
     assert max(map(len, tables.splitlines())) <= 80
-    assert "fast against slow, peak, declared: helps: " in " ".join(tables.split())
+    assert "fast against slow, final, declared: helps by at least 0.25 points: " in " ".join(
+        tables.split()
+    )
     (comparison,) = json.loads(attnexp("sweep", *WORDS, "--json").stdout)["comparisons"]
     (study,) = comparison["declared"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
-    assert study["declaration"]["metric"] == "peak"
-    assert "cannot change under way" in refused("sweep", *WORDS, "--metric", "final")
+    assert study["declaration"]["metric"] == "final"
+    assert "cannot change under way" in refused("sweep", *WORDS, "--metric", "best")
 
 
 def test_the_live_table_has_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,10 +204,11 @@ def test_the_live_table_has_what_is_open(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(progress, "console", console)
     view = Watch()
     for n in (8, 8, 9):
-        view.look(decide({"open": [0.01, -0.004] * 4 + [0.01] * (n - 8), "clear": [0.01] * 8}))
+        d = {"open": [0.01, -0.004] * 4 + [0.01] * (n - 8), "clear": [0.01] * 8}
+        view.look(decide({name: of(each) for name, each in d.items()}))
     console.print(view.table([]))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.split()[0] for line in lines] == ["open:", "clear:", "open:", "0", "open:"]
-    assert lines[1].startswith("clear: helps: +1.00 points [")
+    assert lines[1].startswith("clear: helps by at least 0.25 points: +1.00 points [")
     assert sum(line.startswith("clear") for line in lines) == 1
     assert lines[-1].startswith("open: open: +0.38 points [")

@@ -102,7 +102,7 @@ def test_without_a_terminal_every_run_has_its_line_once(
             view(found, executor)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert lines == [
-        "[1/5] no_pe, seed 0: final 80.00, peak 84.00, 1 s",
+        "[1/5] no_pe, seed 0: final 80.00, 1 s",
         "[2/5] pe, seed 0 failed: the loss is nan",
         "[3/5] no_pe, seed 1",
         "[4/5] pe, seed 1",

@@ -1,1 +1,1 @@
-"""Where the runs of a sweep take place: processes here, a Slurm queue, a Ray cluster."""
+"""Executors of a sweep's runs: processes of this machine, a Slurm queue, a Ray cluster."""
