@@ -372,19 +372,11 @@ def python(home: Path, endpoint: str, text: str, *words: str, **environment: str
 
 
 def ask_hub(
-    home: Path,
-    endpoint: str,
-    name: str = "",
-    *,
-    settings: str = "{}",
-    before: str = "",
-    **environment: str,
+    home: Path, endpoint: str, name: str = "", *, settings: str = "{}", **environment: str
 ) -> dict[str, Any]:
     """What `find` and `read` give."""
     words = ["hub" if name else "imdb", name, settings]
-    answer: dict[str, Any] = json.loads(
-        python(home, endpoint, before + SCRIPT, *words, **environment)
-    )
+    answer: dict[str, Any] = json.loads(python(home, endpoint, SCRIPT, *words, **environment))
     return answer
 
 
@@ -541,13 +533,6 @@ def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[
     assert "Error" not in answer["error"] or status == 503
 
 
-def test_a_wrong_name_is_told(tmp_path: Path) -> None:
-    with serve(Hub("some/reviews", {})) as served:
-        answer = ask_hub(tmp_path, served.endpoint, "some/review")
-    assert f"There is no data set some/review at {served.endpoint}" in answer["error"]
-    assert "data=files" in answer["error"]
-
-
 @pytest.mark.parametrize("name", ["../shared/imdb", "a b", ""])
 def test_what_cannot_be_a_name_is_told(name: str) -> None:
     message = told(name, DataName.hub)
@@ -595,16 +580,4 @@ def test_a_damaged_file_in_the_cache_is_told_with_its_cure(tmp_path: Path) -> No
         error = ask_hub(home, served.endpoint)["error"]
         assert f"{shard.parents[1]} cannot be read" in error
         shutil.rmtree(error.split("delete ")[1].split(", to download")[0])
-        assert_answers_the_corpus(ask_hub(home, served.endpoint))
-
-
-def test_a_download_that_breaks_off_leaves_nothing_half_written(tmp_path: Path) -> None:
-    files = hub_files(tmp_path)
-    home = tmp_path / "home"
-    with serve(Hub("stanfordnlp/imdb", files, cut=f"plain_text/{TEST_SHARD}")) as served:
-        # The library's pauses between its retries add up to seconds.
-        impatient = "import time; time.sleep = lambda seconds: None\n"
-        answer = ask_hub(home, served.endpoint, before=impatient)
-        assert "cannot be fetched" in answer["error"]
-    with serve(Hub("stanfordnlp/imdb", files)) as served:
         assert_answers_the_corpus(ask_hub(home, served.endpoint))
