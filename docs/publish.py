@@ -2,7 +2,8 @@
 
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
-The second is published under another name. Of every run its `result.json` and, a bit a text, what it had right: 10 kB a run on IMDB, from which
+The second is published under another name. Of every run its `result.json` and, a bit a text, what it
+had right: 10 kB a run on IMDB, from which
 `attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
 them of what is published. Absolute paths are cut to their last name. A study that was published
 before is replaced, and runs that no study names any more are removed.
