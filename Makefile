@@ -23,7 +23,9 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
 	$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
 
-studies: setup  ## The published studies of IMDB, on their declared seeds (many hours on two cores)
+DATA_SETS = data=trec,subj,cr,mpqa,sst2,emotion,irony
+
+studies: setup  ## The published studies, on their declared seeds (many hours on two cores)
 	$(BIN)/attnexp sweep study=blog 'seed=range(100,140)'
 	$(BIN)/attnexp sweep study=blog_scaled 'seed=range(100,140)'
 	$(BIN)/attnexp sweep study=position_x_scale 'seed=range(100,120)'
@@ -31,6 +33,8 @@ studies: setup  ## The published studies of IMDB, on their declared seeds (many 
 	$(BIN)/attnexp sweep study=position 'seed=range(100,120)'
 	$(BIN)/attnexp sweep study=heads 'seed=range(100,116)'
 	$(BIN)/attnexp sweep study=baselines 'seed=range(100,112)'
+	$(BIN)/attnexp sweep study=blog $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
+	$(BIN)/attnexp sweep study=blog_scaled $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 
 # One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out

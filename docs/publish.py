@@ -1,8 +1,9 @@
 """Copy what stands behind a study's tables to `outputs/published/`, which git keeps.
 
-    python docs/publish.py outputs/blog
+    python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
-Of every run its `result.json` and, a bit a text, what it had right: 10 kB a run on IMDB, from which
+The second is published under another name. Of every run its `result.json` and, a bit a text, what it
+had right: 10 kB a run on IMDB, from which
 `attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
 them of what is published. Absolute paths are cut to their last name. A study that was published
 before is replaced, and runs that no study names any more are removed.
@@ -28,8 +29,8 @@ PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
 def main(folders: list[str]) -> int:
     """Publish studies, each with the runs that have finished."""
     try:
-        for folder in folders:
-            print(publish(Path(folder)))
+        for folder, _, name in (given.partition("=") for given in folders):
+            print(publish(Path(folder), name or Path(folder).name))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -41,8 +42,8 @@ def main(folders: list[str]) -> int:
     return 0
 
 
-def publish(folder: Path) -> str:
-    """Publish one study; returns what there is to say. Raises `UserError` where it cannot be."""
+def publish(folder: Path, name: str) -> str:
+    """Publish one study under a name; returns what there is to say. Raises `UserError` where it cannot be."""
     study = manifest.load(folder)
     if study is None:
         raise UserError(f"{folder} holds no study.")
@@ -57,9 +58,9 @@ def publish(folder: Path) -> str:
             best = best_epoch([run.result for run in variant])
             for run in variant:
                 copy(run, best, store.run_dir(PUBLISHED, run.result.run_id))
-    shutil.rmtree(PUBLISHED / folder.name, ignore_errors=True)
+    shutil.rmtree(PUBLISHED / name, ignore_errors=True)
     commands = [without_folders(command) for command in study.commands]
-    manifest.record(PUBLISHED / folder.name, replace(study, runs=done, commands=commands))
+    manifest.record(PUBLISHED / name, replace(study, runs=done, commands=commands))
     return f"{folder}: {len(done)} of {len(study.runs)} runs"
 
 

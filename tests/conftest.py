@@ -1,5 +1,6 @@
-"""What every test shares: a cache of its own, and the installed command."""
+"""What every test shares: a cache that is not the user's, and the installed command."""
 
+import gc
 import json
 import os
 import shutil
@@ -29,13 +30,27 @@ Refused = Callable[..., str]
 Json = Callable[..., Any]
 
 
+def pytest_collection_finish() -> None:
+    """Keep what the imports made out of every later collection of garbage; each run makes one."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _isolated(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No test reads or fills the user's caches, or reaches for the hub."""
-    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
-    monkeypatch.delenv("ATTNEXP_IMDB", raising=False)
+    for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def _own_cache(_isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, `cache`, for a test that looks into it."""
+    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -3,15 +3,18 @@
 What only a start by the shell can show is asked of the installed program, `PROGRAM`.
 """
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pytest
 
 from attnexp.cli import main
 
@@ -21,7 +24,8 @@ _server = get_context("forkserver")
 # Nothing that reads the environment when it is imported, as the libraries of the hub do.
 _server.set_forkserver_preload(
     """forked attnexp.sweeps.schedule attnexp.training.evaluate attnexp.training.run
-    attnexp.report.plots scipy.stats torch._dynamo pyarrow.dataset pandas httpx""".split()
+    attnexp.report.plots plotext scipy.stats torch._dynamo pyarrow.dataset pandas httpx
+    warm""".split()
 )
 
 
@@ -46,6 +50,9 @@ def start(
     environment: dict[str, str],
 ) -> ForkServerProcess:
     """A call that is under way in a folder. What it prints is added to two files, or to one."""
+    with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        forkserver.ensure_running()
     process = _server.Process(target=_act, args=(call, given, cwd, (stdout, stderr), environment))
     process.start()
     return process
@@ -60,6 +67,7 @@ def _act(
 ) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    gc.freeze()  # a collection of garbage would copy every page that the fork shares
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)

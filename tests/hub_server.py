@@ -12,22 +12,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 class Hub(ThreadingHTTPServer):
     """Serves `files` as the data set `name` at one commit; everything else is 404.
 
-    `refuse` answers every request with that status. `cut` names a file whose download breaks off
-    halfway. `requests` collects what was asked, as `METHOD path`.
+    `refuse` answers every request with that status. `requests` collects what was asked, as
+    `METHOD path`.
     """
 
     daemon_threads = True
 
-    def __init__(
-        self,
-        name: str,
-        files: dict[str, bytes],
-        *,
-        refuse: int | None = None,
-        cut: str | None = None,
-    ) -> None:
+    def __init__(self, name: str, files: dict[str, bytes], *, refuse: int | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.name, self.files, self.refuse, self.cut = name, files, refuse, cut
+        self.name, self.files, self.refuse = name, files, refuse
         digest = hashlib.sha1(usedforsecurity=False)
         for path, content in sorted(files.items()):
             digest.update(path.encode() + content)
@@ -110,12 +103,6 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.server.files.get(name)
         if content is None:
             self._send(b"", status=404, headers=headers | {"X-Error-Code": "EntryNotFound"})
-        elif name == self.server.cut and self.command == "GET":
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2])
-            self.close_connection = True
         else:
             self._send(content, headers=headers | {"ETag": f'"{_etag(content)}"'})
 

@@ -215,6 +215,7 @@ def test_reviews_in_files(tmp_path: Path, form: str) -> None:
     outcomes.check(form, trials)
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_the_cache_heals(tmp_path: Path) -> None:
     random = Random(2)
     path = write_parquet(tmp_path / "imdb")
@@ -275,21 +276,8 @@ def test_files_of_a_run(finished: Path, tmp_path: Path, name: str) -> None:
     print(f"\n{name}: {counts.total()} trials, {dict(counts)}")
 
 
-SCRAPS: list[Any] = [
-    None,
-    [],
-    {},
-    "",
-    "x",
-    -1,
-    0,
-    1.5,
-    10**30,
-    float("nan"),
-    True,
-    [[[]]],
-    {"a": 1},
-]
+SCRAPS: list[Any] = [None, [], {}, "", "x", -1, 0, 1.5, 10**30, float("nan"), True, [[[]]],
+                     {"a": 1}]  # fmt: skip
 
 
 def test_values_of_a_result(finished: Path, tmp_path: Path) -> None:

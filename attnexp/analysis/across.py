@@ -72,11 +72,12 @@ def _unlike(title: str, taken: dict[str, Difference]) -> str:
 def _combine(
     variant: str, baseline: str, protocol: str, point: str, differences: dict[str, Difference]
 ) -> Across:
-    pairs = [difference.metrics["accuracy"].difference for difference in differences.values()]
+    pairs = [difference.metrics["accuracy"] for difference in differences.values()]
     texts = [difference.texts for difference in differences.values() if difference.texts]
     with_texts = len(texts) == len(pairs)
-    errors = [one.se for one in texts] if with_texts else [(p.sd or 0) / p.n**0.5 for p in pairs]
-    mean = meta([pair.mean for pair in pairs], errors)
+    of_seeds = [(pair.spread or 0) / pair.difference.n**0.5 for pair in pairs]
+    errors = [one.se for one in texts] if with_texts else of_seeds
+    mean = meta([pair.difference.mean for pair in pairs], errors)
     assert mean is not None  # there are two data sets
     return Across(
         variant=variant,

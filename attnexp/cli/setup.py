@@ -1,5 +1,6 @@
 """Commands about settings, data, claims and this machine."""
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,16 +66,21 @@ def data(
     Example: attnexp data
 
     Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
+
+    Example: attnexp data prepare data=trec,subj
     """
     from attnexp.config.compose import compose
+    from attnexp.config.words import expand
     from attnexp.data import encode, inventory
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
-    settings = compose(words[1:] if prepare else words).data
+    axes = [[word for _, word in axis] for axis in expand(words[prepare:])]
+    settings = [compose(one).data for one in itertools.product(*axes)]
     if prepare:
-        encode.load(settings)
-    shown = inventory.take(settings)
+        for one in settings:
+            encode.load(one)
+    shown = inventory.take(*settings)
     emit(shown) if as_json else inventory.show(shown, console())
 
 

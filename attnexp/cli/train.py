@@ -118,10 +118,11 @@ def sweep(
         emit(shown.to_json()) if as_json else print_preview(shown, console())
         return
 
-    from contextlib import closing
+    from contextlib import closing, suppress
 
+    from attnexp.analysis.across import across_data
     from attnexp.analysis.comparison import compare
-    from attnexp.report import formats
+    from attnexp.report import formats, tables
     from attnexp.runs.result import Run
     from attnexp.sweeps.executors.task import Failure
     from attnexp.sweeps.schedule import run_sweep
@@ -136,10 +137,14 @@ def sweep(
     outcomes = [entry.outcome for entry in entries]
     finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
+    compared = compare(finished, margin=margin)
     if as_json:
-        emit(formats.as_json(compare(finished, margin=margin)))
+        emit(formats.as_json(compared))
     elif finished:
-        formats.print_comparisons(compare(finished, margin=margin), console())
+        formats.print_comparisons(compared, console())
+        if planned.jobs[0].data:
+            with suppress(UserError):  # there are not two data sets with an interval
+                formats.print_tables(map(tables.across_table, across_data(compared)), console())
         emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if failures:

@@ -21,7 +21,11 @@ from attnexp.config.options import groups, read
 from attnexp.config.pieces import Piece, add_to_path, root, setting
 
 # fmt: off
-DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
+DataName = StrEnum(
+    "DataName",
+    ["imdb", "contrast", "files", "hub",
+     "trec", "subj", "cr", "mpqa", "sst2", "mr", "ag_news", "yelp_polarity", "emotion", "irony"],
+)
 Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
@@ -31,6 +35,9 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
 # fmt: on
+
+PRESETS = [*DataName][4:]
+"""Data sets that have a YAML of their own in `conf/data/`, besides IMDB and contrast."""
 
 TOKENIZERS = {
     "keras": "attnexp.data.text:keras_words",
@@ -65,14 +72,18 @@ IN_ADAMW = When(
 )
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
-FROM_OWN = When("data=files and hub", lambda run: run.data.name in (DataName.files, DataName.hub))
-FROM_HUB = When("data=hub", lambda run: run.data.name is DataName.hub)
+FROM_PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
+FROM_HUB = When("data=hub and presets", lambda run: run.data.name in (DataName.hub, *PRESETS))
+FROM_OWN = When(
+    "data=files, hub and presets",
+    lambda run: run.data.name not in (DataName.imdb, DataName.contrast),
+)
 ON_RAY = When("executor=ray", lambda sweep: sweep.executor.kind is ExecutorKind.ray)
 ON_SLURM = When(
     "executor=slurm and submitit",
     lambda sweep: sweep.executor.kind in (ExecutorKind.slurm, ExecutorKind.submitit),
 )
-FROM_FILES = When("data=imdb, files and hub", lambda run: run.data.name is not DataName.contrast)
+FROM_FILES = When("any data but contrast", lambda run: run.data.name is not DataName.contrast)
 
 
 def _reads_padding(run: "RunConfig") -> bool:
@@ -99,7 +110,9 @@ class DataConfig:
     name: DataName = DataName.imdb
     """Name of the data set, chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
-    """imdb, files: a folder or file to read instead of downloading. hub: a data set's name."""
+    """A folder or file to read instead of downloading. data=hub: a data set's name."""
+    hub: str | None = setting(None, when=FROM_PRESET)
+    """Name of the preset's data set on the Hugging Face hub."""
     config: str | None = setting(None, when=FROM_HUB)
     """The configuration of a data set that has several."""
     text: str | None = setting(None, when=FROM_OWN)

@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName
+from attnexp.config import options
+from attnexp.config.schema import PRESETS, DataConfig, DataName
 from attnexp.data import encode, sources
 from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import format_quality
@@ -16,13 +17,15 @@ from attnexp.data.quality import format_quality
 SCHEMA = 1
 
 
-def take(config: DataConfig) -> dict[str, Any]:
-    """Sources of the data set of `config`, IMDB and contrast, and every cached encoding.
+def take(*configs: DataConfig) -> dict[str, Any]:
+    """Sources of the data sets of `configs` and of each named one, and every cached encoding.
 
     Asks no network: what is not here yet is said to be so.
     """
-    known = (DataConfig(name=DataName.contrast), DataConfig())
-    wanted = {str(one.name): one for one in (*known, config)}
+    presets = (options.read("data", name) for name in reversed(PRESETS))
+    known = [DataConfig(**{**one, "name": DataName(one["name"])}) for one in presets]
+    known += [DataConfig(name=DataName.contrast), DataConfig()]
+    wanted = {str(one.name): one for one in (*known, *configs)}
     return {
         "schema": SCHEMA,
         "sets": [_locate(one) for one in reversed(wanted.values())],
@@ -36,7 +39,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
     if config.name is DataName.contrast:
         return found | {"source": "generated here; needs no file and no cache"}
     if sources.local_path(config)[0] is None:
-        name = config.path or sources.IMDB
+        name = sources.hub_name(config)
         if not sources.cached(config):
             return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
     try:
@@ -50,10 +53,9 @@ def _locate(config: DataConfig) -> dict[str, Any]:
 def show(inventory: dict[str, Any], console: Console) -> None:
     """Print the result of `take`."""
     for one in inventory["sets"]:
-        console.print(f"{one['name']:9s}{one['source'] or one['missing']}", soft_wrap=True)
-        if one["source"] and one["name"] != DataName.contrast:
-            ready = "encoded" if one["encoded"] else "not encoded yet (attnexp data prepare)"
-            console.print(f"{'':9s}{ready}")
+        encoded = "; encoded" if one["encoded"] else ""
+        where = f"{one['source'] or one['missing']}{encoded}"
+        console.print(f"{one['name']:14s}{where}", soft_wrap=True)
     console.print(f"\nCache: {inventory['cache']}", soft_wrap=True)
     for file in inventory["files"]:
         size = f"{file['bytes'] / 1e6:.0f} MB"

@@ -36,7 +36,8 @@ WAYS_TO_IMDB = f"""Ways to get IMDB:
   {IMDB}   the Hugging Face hub, when online (HF_ENDPOINT names a mirror)
 Or do without IMDB: data=contrast, the embedded synthetic corpus."""
 WAYS_TO_OTHERS = (
-    f"Online, try again (HF_ENDPOINT names a mirror); on disk, use data=files: {FORMATS}."
+    f"Online, try again (HF_ENDPOINT names a mirror). On disk, use data.path=PATH (data=files, if "
+    f"this was data=hub): {FORMATS}; or ATTNEXP_DATA=FOLDER, a folder of data sets by name."
 )
 
 
@@ -67,32 +68,38 @@ def find(data: DataConfig) -> Source:
         if not path.exists():
             raise UserError(f"{setting}={place} does not exist. Give {FORMATS}.")
         source = _in_folder(path, data) if path.is_dir() else _in_file(path, data)
-    if setting == "ATTNEXP_IMDB":  # results name no folder of this machine
-        shown = source.description.replace(str(path), f"${setting}")
-        source = replace(source, description=shown)
+    if setting.startswith("$"):  # results name no folder of this machine
+        source = replace(source, description=source.description.replace(str(path), setting))
     return source
 
 
 def local_path(data: DataConfig) -> tuple[str | None, str]:
-    """The folder or file to read, and what names it: `data.path`, or for IMDB $ATTNEXP_IMDB."""
+    """The folder or file to read and its name: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the
+    folder of this name in `$ATTNEXP_DATA`. None where the data are to come from the hub."""
     if data.name is DataName.hub:
         return None, ""
-    if data.path is None and data.name is DataName.imdb:
-        return os.environ.get("ATTNEXP_IMDB") or None, "ATTNEXP_IMDB"
-    return data.path, "data.path"
+    if data.path is not None:
+        return data.path, "data.path"
+    if data.name is DataName.imdb and (given := os.environ.get("ATTNEXP_IMDB")):
+        return given, "$ATTNEXP_IMDB"
+    place = Path(os.environ.get("ATTNEXP_DATA") or "nowhere").expanduser() / data.name
+    return (str(place), f"$ATTNEXP_DATA/{data.name}") if place.exists() else (None, "")
 
 
 def cached(data: DataConfig) -> Path | None:
     """The folder in the hub's cache of a data set of the hub; None if it is not there whole."""
-    if data.name is DataName.hub:
-        return hub.cached(data.path or "", [data.test_split] if data.test_split else [])
-    return hub.cached(IMDB, SPLITS)
+    splits = [data.test_split] if data.test_split else []
+    return hub.cached(hub_name(data), SPLITS if data.name is DataName.imdb else splits)
+
+
+def hub_name(data: DataConfig) -> str:
+    """Name on the hub of a data set that no local folder is named for."""
+    return IMDB if data.name is DataName.imdb else data.hub or data.path or ""
 
 
 def _on_hub(data: DataConfig) -> Source:
-    is_imdb = data.name is DataName.imdb
-    name = IMDB if is_imdb else data.path or ""
-    remedy = WAYS_TO_IMDB if is_imdb else WAYS_TO_OTHERS
+    name = hub_name(data)
+    remedy = WAYS_TO_IMDB if data.name is DataName.imdb else WAYS_TO_OTHERS
     folder = cached(data) or hub.download(name, remedy=remedy)
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",

@@ -27,8 +27,11 @@ CHUNK, BYTES_OF_A_CELL = 1 << 24, 60
 CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Compression by file ending, as pyarrow names it."""
 
+TSV_CELL = re.compile(r'("(?:[^"]|"")*"|[^"\t\r\n][^\t\r\n]*|)(\t|\r?\n|\Z)')
+"""A cell of a tsv, in quotes or without, and what ends it."""
+
 TEXT = ("text", "sentence", "review", "question", "content")
-LABEL = ("label", "labels", "topic", "class", "category", "sentiment")
+LABEL = ("label", "labels", "topic", "class", "category", "sentiment", "polarity")
 """Common names of the two columns; the first wins over the others."""
 
 QUOTES = (
@@ -184,14 +187,18 @@ def _read_parquet(file: Path) -> "pa.Table":
 
 
 def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows. A csv whose header has semicolons and no commas is separated by them."""
+    """Header and rows. A csv whose header has semicolons and no commas is separated by them.
+
+    Quotes in a tsv are part of the text unless they are those of a csv writer (`_is_quoted`).
+    """
     csv.field_size_limit(2**31 - 1)  # else a long text is refused
     content = _content(file).decode()
     names = content.partition("\n")[0]
     comma = ";" if ";" in names and "," not in names else ","
     delimiter = "\t" if kind == "tsv" else comma
     lines = io.StringIO(content, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    quoting: Any = csv.QUOTE_MINIMAL if kind == "csv" or _is_quoted(content) else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
     try:
         rows = [row for row in reader if row]
     except csv.Error as error:
@@ -206,6 +213,30 @@ def _read_csv(file: Path, kind: str) -> tuple[list[str], list[list[str]]]:
             f"has {len(first)}: {reprlib.repr(delimiter.join(first))}. {QUOTES}"
         )
     return header, rows
+
+
+def _is_quoted(content: str) -> bool:
+    """Whether the quotes of tab-separated text are those of a csv writer: in every column either
+    all cells are quoted, or exactly those with a quote, a tab or a line break in them."""
+    if '"' not in content:
+        return False
+    columns: dict[int, list[str]] = {}
+    number = end = 0
+    for match in TSV_CELL.finditer(content.rstrip("\r\n")):
+        if match.start() != end:
+            return False  # text behind a closing quote
+        end = match.end()
+        columns.setdefault(number, []).append(match[1])
+        if not match[2]:
+            break
+        number = number + 1 if match[2] == "\t" else 0
+    for cells in columns.values():
+        quoted = [cell.startswith('"') for cell in cells[1:]]  # the header may do without
+        inside = [cell[1:-1] if cell.startswith('"') else cell for cell in cells[1:]]
+        needed = [not set('"\t\r\n').isdisjoint(cell) for cell in inside]
+        if not all(quoted) and quoted != needed:
+            return False
+    return True
 
 
 def _read_json(file: Path) -> list[dict[str, Any]]:

@@ -37,6 +37,8 @@ def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> No
         plots.print_plots(comparison, console)
     for comparison in comparisons:
         console.print()
+        if len(comparisons) > 1:
+            console.print(Text(f"{comparison.title}, {comparison.protocol}", style="bold"))
         for where, verdict, line in verdicts(comparison):
             word, _, grounds = line.partition(":")
             style = VERDICT_STYLES[verdict or Verdict.inconclusive]

@@ -36,7 +36,7 @@ ROOMS = ("attnexp.model.", "attnexp.training.", "attnexp.data.")
 
 NOT_OF_A_VARIANT = (
     *("out", "train.device", "train.threads", "train.fast"),
-    *("data.path", "data.config", "data.text", "data.label"),
+    *("data.path", "data.hub", "data.config", "data.text", "data.label"),
     *("data.train_split", "data.test_split", "data.test_share"),
 )
 """Settings that, like seeds, leave a variant what it is: where results go, where data came from

@@ -53,7 +53,8 @@ class Sums:
 
 
 def crossed(by_seed: ArrayLike, by_text: ArrayLike, squares: float) -> Crossed | None:
-    """The t interval of the mean of D, from the sums of `Sums`; None below two seeds or texts.
+    """The t interval of the mean of D, from the sums of `Sums`; None below two seeds or texts,
+    and where no answer differs.
 
     Components of variance are those of a two-way analysis of variance, at least 0. With the mean
     squares MS their sum is (MS_seed + MS_text - MS_rest) / (S E), whose degrees of freedom are
@@ -71,7 +72,9 @@ def crossed(by_seed: ArrayLike, by_text: ArrayLike, squares: float) -> Crossed |
     terms = np.array([ms[0] > ms[2], ms[1] > ms[2], 0.0])  # components above 0
     terms[2] = 1 - terms[:2].sum()
     variance = float((terms * ms).sum())
-    df = variance**2 / float(((terms * ms) ** 2 / degrees).sum()) if variance else s - 1.0
+    if not variance:
+        return None
+    df = variance**2 / float(((terms * ms) ** 2 / degrees).sum())
     se = math.sqrt(variance / (s * e))
     half = float(stdtrit(df, 0.975)) * se
     components = np.maximum(ms[:2] - ms[2], 0) / (s * e)

@@ -8,7 +8,7 @@ import itertools
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from attnexp.base import progress
@@ -38,6 +38,8 @@ class Job:
     variant: int
     """Number of the variant; jobs with the same number differ only in seed."""
     overrides: list[str]
+    data: str = ""
+    """Name of the data set, in a sweep over several."""
     identity: Identity | None = None
     """Identity that the run must have, once the data are known."""
 
@@ -46,8 +48,13 @@ class Job:
         """Seed, with the separate seeds of `seeds.*`, unique within the variant."""
         return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
 
+    @property
+    def title(self) -> str:
+        """Label, with the data set in a sweep over several."""
+        return f"{self.label} on {self.data}" if self.data else self.label
+
     def __str__(self) -> str:
-        return f"{self.label}, seed {self.seed}"
+        return f"{self.title}, seed {self.seed}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +119,9 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
             raise error
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
-    for label, times in Counter(label for _, label in {(j.variant, j.label) for j in jobs}).items():
+    if len({job.config.data.title for job in jobs}) > 1:
+        jobs = [replace(job, data=job.config.data.title) for job in jobs]
+    for label, times in Counter(title for _, title in {(j.variant, j.title) for j in jobs}).items():
         if times > 1:
             raise UserError(f"{label} is asked for {times} times. Give every value once.")
     jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
@@ -168,13 +177,15 @@ def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
 
 
 def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[list[str]]]]:
-    """Combinations of the values of the axes: a label without seeds, and the words of each run."""
+    """Combinations of the values of the axes: a label, without seeds and the data set, since only
+    runs on the same data are compared; and the words of each run."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
     varying = {key: axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)}
     for choice in _zip(varying) if zipped else itertools.product(*varying.values()):
         chosen = axes | {pair[0]: [pair] for pair in choice}
         runs = itertools.product(*chosen.values())
-        yield " ".join(word for _, word in choice), [[word for _, word in run] for run in runs]
+        label = " ".join(word for key, word in choice if key != "data")
+        yield label, [[word for _, word in run] for run in runs]
 
 
 def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, str], ...]]:

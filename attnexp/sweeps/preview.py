@@ -111,7 +111,7 @@ def preview_sweep(sweep: Sweep) -> Preview:
     return Preview(
         runs=[
             Planned(
-                variant=entry.job.label,
+                variant=entry.job.title,
                 seed=entry.job.seed,
                 finished=entry.before,
                 seconds=None if entry.before else expected[entry.job.variant],

@@ -1,17 +1,12 @@
 """Two crossed factors: what one adds under each level of the other, and the difference of these."""
 
-import csv
-import io
-import json
 from pathlib import Path
 
 import pytest
 from conftest import Command, Refused
 from samples import CROSSED, MORE, crossed_runs, only, printed
 
-from attnexp.analysis.comparison import compare
 from attnexp.base.errors import UserError
-from attnexp.report import formats, html
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import Verdict
@@ -47,43 +42,9 @@ def test_it_is_the_difference_of_differences_paired_by_seed(tmp_path: Path) -> N
         (MORE[:2], "pe may give more or less with unscaled than with scaled: +1.50"),
     ],
 )
-def test_one_sentence_says_it_in_every_format_for_people(
-    tmp_path: Path, more: list[float], said: str
-) -> None:
-    found = crossed_runs(tmp_path, more=more)
-    comparisons = compare(found)
-    pages = (printed(found), formats.markdown(comparisons), formats.latex(comparisons))
-    for text in pages:
-        flat = " ".join(text.split()).replace("$", "").replace("\\", "")
-        assert f"interaction, final: {said}" in flat.replace("**", "")
-    sentence, grounds = said.split(":")
-    assert f"<strong>{sentence}</strong>:{grounds}" in html.page(found, comparisons)
-
-
-def test_its_table_stands_in_every_format(tmp_path: Path) -> None:
-    found = crossed_runs(tmp_path, more=MORE)
-    comparisons = compare(found)
-    title = "(pe_unscaled − none_unscaled) − (pe_scaled − none_scaled)"
-    terminal = printed(found)
-    assert title in terminal
-    assert title in formats.markdown(comparisons)
-    assert title.replace("_", r"\_").replace("−", "$-$") in formats.latex(comparisons)
-    assert title in html.page(found, comparisons)
-    assert max(map(len, terminal.splitlines())) <= 80
-    pair = comparisons[0].interactions[0].points["final"].metrics["accuracy"]
-    (row,) = [
-        row
-        for row in csv.DictReader(io.StringIO(formats.as_csv(comparisons)))
-        if (row["variant"], row["baseline"]) == ("pe_unscaled − none_unscaled",
-                                                 "pe_scaled − none_scaled")
-        and (row["point"], row["metric"]) == ("final", "accuracy")
-    ]  # fmt: skip
-    assert [float(row[key]) for key in ("mean", "low", "high", "p")] == [
-        pair.difference.mean, pair.low, pair.high, pair.p,
-    ]  # fmt: skip
-    tree = json.loads(formats.as_json(comparisons))["comparisons"]
-    stored_pair = tree[0]["interactions"][0]["points"]["final"]["metrics"]["accuracy"]
-    assert stored_pair["difference"]["mean"] == pair.difference.mean
+def test_one_sentence_says_it(tmp_path: Path, more: list[float], said: str) -> None:
+    text = " ".join(printed(crossed_runs(tmp_path, more=more)).split())
+    assert f"interaction, final: {said}" in text
 
 
 def test_runs_that_miss_a_variant_or_a_seed_or_lie_elsewhere_have_none(tmp_path: Path) -> None:

@@ -1,19 +1,13 @@
 """K's run held against ours: which runs may be, what is inside, and that every format shows it."""
 
-import csv
-import io
-import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from samples import SD, K, blog_like_k, like_k, only, printed, result
 
 from attnexp.analysis import published
-from attnexp.analysis.comparison import compare
 from attnexp.analysis.summary import PublishedComparison
 from attnexp.config.study import load_study
-from attnexp.report import formats, html
 from attnexp.runs.result import Run
 
 PE = "position=sinusoidal"
@@ -115,33 +109,3 @@ def test_shorter_and_longer_runs_are_held_for_the_epochs_that_both_have() -> Non
     for epochs, num_values in ((2, 8), (5, 20)):
         found = [like_k("a", seed, *K, epochs=epochs) for seed in range(3)]
         assert counted(found)["a",].num_values == num_values
-
-
-def test_every_format_shows_what_is_outside_and_by_how_many_sd() -> None:
-    found = blog_like_k(4, *K, moved=20 * SD)
-    comparisons = compare(found)
-    first = comparisons[0].variants[0]
-    outside = first.agreement[1]["train_loss"]
-    losses = [run.result.epochs[0].train_loss for run in found if run.label == "no_pe"]
-    distance = (0.4090 - np.mean(losses)) / np.std(losses, ddof=1)
-    assert outside.distance == pytest.approx(distance)
-    cell = f".4090 ({distance:+.1f})"
-    count = f"{counted(found)['no_pe', 'pe'].inside} of 40"
-    terminal = printed(found)
-    for text in (terminal, formats.markdown(comparisons), formats.latex(comparisons)):
-        assert cell in text
-        assert count in text
-        assert "figures inside the 95" in text
-    assert max(map(len, terminal.splitlines())) <= 80
-    page = html.page(found, comparisons)
-    assert count in page
-    assert f"({distance:+.1f})" in page
-    rows = list(csv.DictReader(io.StringIO(formats.as_csv(comparisons))))
-    (row,) = [r for r in rows if (r["variant"], r["epoch"], r["metric"])
-              == ("no_pe", "1", "train_loss")]  # fmt: skip
-    assert float(row["k"]) == 0.4090
-    assert float(row["k_distance"]) == outside.distance
-    assert float(row["k"]) < float(row["k_low"]) < float(row["mean"]) < float(row["k_high"])
-    tree = json.loads(formats.as_json(comparisons))["comparisons"]
-    assert f"{tree[0]['agreement'][-1]['inside']} of 40" == count
-    assert tree[0]["variants"][0]["agreement"]["1"]["train_loss"]["inside"] is False

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from samples import row
 
 from attnexp.claims import trials
 from attnexp.claims.claim import Conclusion
 from attnexp.model.mixers import Convolution
-from attnexp.runs.result import EpochRow
 
 
 @pytest.fixture
@@ -88,6 +88,7 @@ def test_c25_the_rule(seen: dict[str, list[float]], conclusion: Conclusion) -> N
     assert f"{conclusion}; 200 batches" in finding.measured
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_two_seeds")
 def test_c25_position_does_more_than_ease_it() -> None:
     """Not as claimed at every budget: in the end attention with PE tags like the convolution."""
@@ -107,22 +108,24 @@ def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.Monk
     assert trials.c25().conclusion is Conclusion.inconclusive
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_two_seeds")
-def test_c29_the_running_mean_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c29_the_running_mean_lags() -> None:
+    finding = trials.c29()
+    assert (finding.conclusion, finding.n) == (Conclusion.supported, 2)
+    assert len(finding.measured) <= 110
+
+
+def test_c29_without_learning_nothing_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     state = torch.get_rng_state()
-    finding = trials.c29()
-    assert finding.conclusion is Conclusion.supported
-    assert finding.n == 2
-    assert len(finding.measured) <= 110
-    assert not list(tmp_path.iterdir())  # no run folders
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_c29_without_learning_nothing_follows() -> None:
     found = trials.learning(0, num_train=64, num_epochs=1)
     assert found.rise < trials.JUMP
     assert trials.judge_learning([found]).conclusion is Conclusion.inconclusive
+    assert not list(tmp_path.iterdir())  # no run folders
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 LEARNT = trials.Learning(epoch=2, rise=0.4, running=0.7, after=0.92, validation=0.93)
@@ -149,20 +152,6 @@ def test_c29_a_part_that_fails_in_every_seed_is_not_supported(wrong: dict[str, f
 
 
 def test_c29_is_about_the_steepest_epoch() -> None:
-    row = EpochRow(
-        epoch=1,
-        train_loss=0.7,
-        train_accuracy=0.5,
-        train_loss_after=0.7,
-        train_accuracy_after=0.5,
-        val_loss=0.7,
-        val_accuracy=0.55,
-        val_brier=0.25,
-        val_ece=0.1,
-        seconds=1.0,
-        examples_per_second=1.0,
-    )
-    rows = [row, replace(row, epoch=2, val_accuracy=0.9), replace(row, epoch=3, val_accuracy=1.0)]
-    found = trials.steepest(rows)
+    found = trials.steepest([row(1, 0.55), row(2, 0.9), row(3, 1.0)])
     assert found.epoch == 2
     assert found.rise == pytest.approx(0.35)

@@ -184,6 +184,7 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
     assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
     write_reviews(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]

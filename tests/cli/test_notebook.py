@@ -54,10 +54,10 @@ RESULTS = pd.DataFrame(
 
 def test_what_is_shown_is_what_the_command_prints(attnexp: Command, tmp_path: Path) -> None:
     RESULTS.to_csv(tmp_path / "results.csv", index=False)
+    printed = attnexp("judge", "results.csv", "--lower", "loss", "--margin", "0.01").stdout
     for given in (RESULTS, tmp_path / "results.csv", str(tmp_path / "results.csv")):
         judged = judge(given, lower="loss", margin=["0.01"])
         assert judged[0].differences["b"]["result"].judgements["loss"].verdict == "helps"
-        printed = attnexp("judge", "results.csv", "--lower", "loss", "--margin", "0.01").stdout
         assert repr(judged) == printed
         html = judged._repr_html_()
         assert "helps" in html

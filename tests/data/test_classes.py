@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from samples import BLOCK, Parsed, only, padded_reviews, page
+from samples import Parsed, only, page
 
 from attnexp.config.compose import compose
 from attnexp.inspect import insight, predict
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.model.classifier import build_model
 from attnexp.model.cost import of_config
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
@@ -93,23 +93,6 @@ def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) 
     assert reading is not None
     said = f"The model finds it {reading.label} with probability {reading.confidence:.4f}."
     assert said in Parsed(page(runs, runs[0])).text
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("pooled", "position=sinusoidal mask=padding"),
-        ("fused", f"{BLOCK} model.pooling=max"),
-        ("reference", "model.hidden=8 model.score=cosine model.pooling=max"),
-    ],
-)
-def test_every_path_gives_the_same_logits(path: str, words: str) -> None:
-    config = compose(f"data=contrast data.max_len=9 {words}".split())
-    reference, fast = build_model(config, 5).eval(), build_model(config, 5).eval()
-    assert take_fast_path(fast) == path
-    logits = reference(padded_reviews())
-    assert logits.shape == (5, 5)
-    torch.testing.assert_close(fast(padded_reviews()), logits)
 
 
 def test_more_classes_change_the_last_layer_alone() -> None:

@@ -20,6 +20,8 @@ from attnexp.data.cache import cache_dir
 from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
 
+pytestmark = pytest.mark.usefixtures("_own_cache")
+
 REVIEWS = [f"review number {i} is {'bad' if i % 2 else 'good'}" for i in range(20)]
 
 
@@ -59,40 +61,29 @@ def test_the_cache_gives_what_encoding_gave(
 def test_one_cache_file_serves_every_length_and_vocabulary(config: DataConfig) -> None:
     load(config)
     config.max_len, config.vocab_size, config.limit_train = 3, 8, 10
-    assert load(config).train.ids.shape == (10, 3)
-    assert load(config).train.ids.max() < 8
+    dataset = load(config)
+    assert dataset.train.ids.shape == (10, 3)
+    assert dataset.train.ids.max() == 7
+    assert len(dataset.words) == 4  # those with an id of their own, 4 to 7
     assert cache_file()
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
+@pytest.mark.parametrize("damage", ["cut", "flip"])
 def test_a_damaged_cache_is_made_again(
     config: DataConfig, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = load(config)
     path = cache_file()
     content = bytearray(path.read_bytes())
-    match damage:
-        case "cut":
-            content = content[: len(content) // 2]
-        case "flip":
-            at = content.index(first.words[0].encode())  # inside the words, not in the zip's frame
-            content[at] ^= 1
-        case "empty":
-            content = bytearray()
-        case "text":
-            content = bytearray(b"not an archive")
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    else:
+        content[content.index(first.words[0].encode())] ^= 1  # not in the zip's frame
     path.write_bytes(content)
     assert same(load(config), first)
     assert "damaged" in capsys.readouterr().err
     assert same(load(config), first)
     assert "damaged" not in capsys.readouterr().err
-
-
-def test_the_vocabulary_holds_the_words_that_have_an_id_of_their_own(config: DataConfig) -> None:
-    config.vocab_size = 8
-    dataset = load(config)
-    assert len(dataset.words) == 4  # ids 4 to 7
-    assert dataset.train.ids.max() == 7
 
 
 def test_changed_reviews_are_not_taken_from_the_cache(config: DataConfig) -> None:
@@ -123,14 +114,6 @@ def test_two_processes_may_fill_the_cache_at_once(config: DataConfig) -> None:
     answers = {process.communicate(timeout=60)[0].strip() for process in together}
     assert answers == {load(config).fingerprint}
     assert [path.name for path in cache_dir().iterdir()] == [cache_file().name]  # no parts left
-
-
-def test_limits_are_stratified_and_the_same_every_time(config: DataConfig) -> None:
-    config.limit_train, config.limit_test = 8, 6
-    first = load(config)
-    assert first.train.labels.tolist().count(1) == 4
-    assert first.test.labels.tolist().count(1) == 3
-    assert same(load(config), first)
 
 
 def test_a_limit_beyond_the_reviews_is_named(config: DataConfig) -> None:
@@ -199,8 +182,6 @@ def test_edited_code_encodes_anew(config: DataConfig, tmp_path: Path) -> None:
         ).stdout
 
     before = words()
-    assert words() == before
-    assert cache_file()
     path = tmp_path / "attnexp/data/text.py"
     path.write_text(path.read_text().replace("text.lower()", "text.upper()"))
     assert words() == before.upper()

@@ -20,6 +20,7 @@ from pyarrow import parquet
 from samples import HALVES, write_archive, write_folder, write_parquet
 
 from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import sources
 from attnexp.data.corpus import Corpus
@@ -301,6 +302,20 @@ def test_results_name_the_environment_and_not_its_folder(
     assert find(DataConfig()).description.endswith(" $ATTNEXP_IMDB")
 
 
+def test_a_preset_is_a_folder_of_this_name_or_the_hubs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cr").mkdir()
+    rows = [f"good {i},1\nbad {i},0\n" for i in range(10)]
+    (tmp_path / "cr/all.csv").write_text("".join(["sentence,polarity\n", *rows]))
+    monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
+    found = find(compose(["data=cr"]).data)
+    assert found.description == "csv files in $ATTNEXP_DATA/cr"
+    assert found.read().classes == ("negative", "positive")
+    with pytest.raises(UserError, match=r"SetFit/subj at .*\n.*ATTNEXP_DATA=FOLDER"):
+        find(compose(["data=subj"]).data)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "a.tar.gz")
@@ -357,19 +372,11 @@ def python(home: Path, endpoint: str, text: str, *words: str, **environment: str
 
 
 def ask_hub(
-    home: Path,
-    endpoint: str,
-    name: str = "",
-    *,
-    settings: str = "{}",
-    before: str = "",
-    **environment: str,
+    home: Path, endpoint: str, name: str = "", *, settings: str = "{}", **environment: str
 ) -> dict[str, Any]:
     """What `find` and `read` give."""
     words = ["hub" if name else "imdb", name, settings]
-    answer: dict[str, Any] = json.loads(
-        python(home, endpoint, before + SCRIPT, *words, **environment)
-    )
+    answer: dict[str, Any] = json.loads(python(home, endpoint, SCRIPT, *words, **environment))
     return answer
 
 
@@ -526,13 +533,6 @@ def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[
     assert "Error" not in answer["error"] or status == 503
 
 
-def test_a_wrong_name_is_told(tmp_path: Path) -> None:
-    with serve(Hub("some/reviews", {})) as served:
-        answer = ask_hub(tmp_path, served.endpoint, "some/review")
-    assert f"There is no data set some/review at {served.endpoint}" in answer["error"]
-    assert "data=files" in answer["error"]
-
-
 @pytest.mark.parametrize("name", ["../shared/imdb", "a b", ""])
 def test_what_cannot_be_a_name_is_told(name: str) -> None:
     message = told(name, DataName.hub)
@@ -580,16 +580,4 @@ def test_a_damaged_file_in_the_cache_is_told_with_its_cure(tmp_path: Path) -> No
         error = ask_hub(home, served.endpoint)["error"]
         assert f"{shard.parents[1]} cannot be read" in error
         shutil.rmtree(error.split("delete ")[1].split(", to download")[0])
-        assert_answers_the_corpus(ask_hub(home, served.endpoint))
-
-
-def test_a_download_that_breaks_off_leaves_nothing_half_written(tmp_path: Path) -> None:
-    files = hub_files(tmp_path)
-    home = tmp_path / "home"
-    with serve(Hub("stanfordnlp/imdb", files, cut=f"plain_text/{TEST_SHARD}")) as served:
-        # The library's pauses between its retries add up to seconds.
-        impatient = "import time; time.sleep = lambda seconds: None\n"
-        answer = ask_hub(home, served.endpoint, before=impatient)
-        assert "cannot be fetched" in answer["error"]
-    with serve(Hub("stanfordnlp/imdb", files)) as served:
         assert_answers_the_corpus(ask_hub(home, served.endpoint))

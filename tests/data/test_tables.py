@@ -1,17 +1,22 @@
 """One's own data: every format gives the same rows, a split is fair, what is wrong is said."""
 
+import csv
 import gzip
 import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import Command, Refused
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 from samples import (
     ROW_LABELS,
@@ -29,6 +34,7 @@ from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
 from attnexp.data.corpus import Corpus, draw_test
 from attnexp.data.sources import find
+from attnexp.data.tables import read_files
 
 
 def columns(rows: Rows) -> dict[str, list[Any]]:
@@ -112,6 +118,31 @@ def test_the_same_rows_have_the_same_fingerprint_in_every_format(tmp_path: Path,
     fingerprint = encode.load(on_disk(tmp_path / "again")).fingerprint
     shutil.rmtree(tmp_path / "again")
     assert encode.load(on_disk(tmp_path)).fingerprint == fingerprint
+
+
+TEXTS = st.lists(st.text('ab" \t\n', min_size=1), min_size=4, max_size=6)
+
+
+@given(texts=TEXTS, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_a_tsv_of_pandas_is_read_as_it_was(texts: list[str], quoting: Any) -> None:
+    frame = pd.DataFrame({"text": texts, "label": [i % 2 for i in range(len(texts))]})
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "rows.tsv")
+        frame.to_csv(file, sep="\t", index=False, quoting=quoting)
+        assert read_files([file], None, None).texts == texts
+
+
+@given(
+    texts=TEXTS.map(
+        lambda texts: ["plain", '"so" it begins', *map(" ".join, map(str.split, texts))]
+    )
+)
+def test_quotes_of_a_tsv_without_a_csv_writer_are_part_of_the_text(texts: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "rows.tsv")
+        lines = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
+        file.write_text("\n".join(["text\tlabel", *lines, ""]))
+        assert read_files([file], None, None).texts == texts
 
 
 @pytest.mark.parametrize(

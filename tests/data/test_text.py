@@ -1,8 +1,5 @@
 """Tokenizers, ours and anyone's; Keras's rules for ranks and ids; texts drawn anew."""
 
-import pickle
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -131,30 +128,6 @@ def test_a_tokenizer_that_is_not_there_is_refused_before_data_are_read(
         compose([f"data.tokenizer={given_name}"])
 
 
-def test_a_tokenizer_of_ones_own_is_imported_when_it_is_used_in_any_process(own: str) -> None:
-    config = compose(["data=contrast", f"data.tokenizer={own}:halves"])
-    assert own not in sys.modules
-    assert tokenizer(config.data.tokenizer)("four") == ["fo", "ur"]
-    program = (
-        "import pickle, sys\n"
-        "config = pickle.load(sys.stdin.buffer)\n"
-        "from attnexp.data.text import tokenizer\n"
-        "print(*tokenizer(config.data.tokenizer)('four'))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=pickle.dumps(config), capture_output=True
-    )
-    assert done.stdout.decode() == "fo ur\n", done.stderr.decode()
-
-
-def test_ranks_count_from_one_by_falling_frequency_and_ties_keep_order() -> None:
-    (train, test), words = rank_words(["b a c a", "b d"], ["a z d"], str.split)
-    assert words == ["b", "a", "c", "d"]
-    assert train.values.tolist() == [1, 2, 3, 2, 1, 4]
-    assert test.values.tolist() == [2, 0, 4]  # z was never seen in train
-    assert train.offsets.tolist() == [0, 4, 6]
-
-
 word = st.text(alphabet="abcd", min_size=1, max_size=2)
 texts = st.lists(st.lists(word, max_size=8).map(" ".join), min_size=1, max_size=6)
 
@@ -196,12 +169,6 @@ def test_ids_agree_with_keras_review_by_review(
     ids = to_ids(Ragged.of(rows), config)
     assert ids.dtype == np.int32
     assert ids.tolist() == [keras_ids(row, config) for row in rows]
-
-
-@pytest.mark.parametrize("side", Side)
-def test_an_empty_review_is_its_start_token(side: Side) -> None:
-    ids = to_ids(Ragged.of([[]]), DataConfig(max_len=3, pad=side))
-    assert ids.tolist() == ([[0, 0, 1]] if side is Side.pre else [[1, 0, 0]])
 
 
 @st.composite

@@ -11,6 +11,8 @@ from attnexp.base.errors import UserError
 from attnexp.data.cache import cache_dir
 from attnexp.data.vectors import load_vectors
 
+pytestmark = pytest.mark.usefixtures("_own_cache")
+
 GLOVE = "the 0.5 -1 2e-1\ngood 1 2 3\nno\u00a0one 4 5 6\n"
 WORDS = ["good", "unheard", "the"]
 EXPECTED = torch.tensor([[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2]])
@@ -67,20 +69,17 @@ def test_the_header_of_word2vec_and_fasttext_is_no_word(glove: Path) -> None:
         load(glove, ["3"])
 
 
-def test_gzip_is_read_as_it_is(glove: Path) -> None:
-    packed = glove.with_suffix(".txt.gz")
-    packed.write_bytes(gzip.compress(GLOVE.encode()))
-    assert torch.equal(load(packed), EXPECTED)
-
-
 def test_a_word_may_hold_a_no_break_space_and_a_stray_byte_is_passed_over(glove: Path) -> None:
     glove.write_bytes(b"caf\xe9 7 8 9\n" + GLOVE.encode())
     assert load(glove, ["no\u00a0one"]).tolist() == [[4, 5, 6]]
 
 
-def test_the_home_folder_may_be_written_short(glove: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_and_the_home_folder_written_short_are_understood(
+    glove: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(glove.parent))
-    assert torch.equal(load(Path("~/glove.txt")), EXPECTED)
+    glove.with_suffix(".txt.gz").write_bytes(gzip.compress(GLOVE.encode()))
+    assert torch.equal(load(Path("~/glove.txt.gz")), EXPECTED)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.biases import AlibiBias, RelativeBias
 from attnexp.model.rotary import RotaryPosition
 from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
+from attnexp.model.seams import Score
 
 B, T, D, H, K = 3, 6, 8, 2, 4
 SIZES = [(1, 4), (2, 3), (5, 1)]
@@ -28,6 +29,7 @@ PIECES: dict[str, dict[str, Any]] = {
     "rotary": {"rotary": RotaryPosition(K)},
     "relative": {"bias": RelativeBias(H, max_distance=2)},
     "alibi": {"bias": AlibiBias(H)},
+    "wide": {"d_query": 7, "d_key": 7},
     "cosine": {"score": Cosine},
     "additive": {"score": Additive, "d_query": 3, "d_key": 5, "d_value": 2},
     "uniform": {"score": Uniform},
@@ -72,9 +74,13 @@ def score(attention: MultiHeadSelfAttention, h: int, q: Tensor, k: Tensor, i: in
         )
     if isinstance(attention.score, DotProduct):
         found = float(q @ k) / math.sqrt(len(k))
-    else:  # held to its own loop in test_scores.py
-        q, k = (one.expand(1, attention.num_heads, 1, -1) for one in (q, k))
-        found = float(attention.score(q, k)[0, h, 0, 0])
+    elif isinstance(attention.score, Cosine):
+        found = float(attention.score.log_temperature[h].exp() * (q @ k) / (q.norm() * k.norm()))
+    elif isinstance(attention.score, Additive):
+        hidden = (q @ attention.score.query[h] + k @ attention.score.key[h]).tanh()
+        found = float(hidden @ attention.score.value[h])
+    else:
+        found = 0.0
     if attention.bias is not None:
         found += float(attention.bias(torch.arange(T))[h, i, j])
     return found
@@ -115,12 +121,15 @@ def test_ours_is_the_slow_and_obvious_attention(pieces: str, name: str, mode: st
         torch.testing.assert_close(attention(x, pattern(name)), obvious, rtol=1e-10, atol=1e-12)
 
 
-def test_the_pieces_differ() -> None:
-    outputs = [
-        make(D, **{"num_heads": H, "d_head": K} | PIECES[name])(normal(B, T, D)).sum().item()
-        for name in PIECES
-    ]
-    assert len({round(value, 6) for value in outputs}) == len(outputs)
+def torchs(attention: MultiHeadSelfAttention, dropout: float = 0.0) -> nn.MultiheadAttention:
+    """torch's layer with the weights of ours, which has a square output projection."""
+    width, num_heads = attention.q_proj.weight.shape[1], attention.num_heads
+    layer = nn.MultiheadAttention(width, num_heads, dropout, bias=False, batch_first=True).double()
+    with torch.no_grad():  # torch keeps the rows of W_Q, W_K, W_V on top of one another
+        projections = attention.q_proj, attention.k_proj, attention.v_proj
+        layer.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
+        layer.out_proj.weight.copy_(attention.get_parameter("out_proj.weight"))
+    return layer
 
 
 @pytest.mark.parametrize("name", ["none", "causal", "padding", "causal padding"])
@@ -129,16 +138,11 @@ def test_ours_is_torchs_multihead_attention(name: str, num_heads: int, d_head: i
     """In outputs, attention maps and gradients; rows that see nothing, NaN there, left out."""
     width = num_heads * d_head
     attention = make(width, num_heads=num_heads, d_head=d_head, d_output=width)
-    theirs = nn.MultiheadAttention(width, num_heads, bias=False, batch_first=True).double()
-    with torch.no_grad():  # torch keeps the rows of W_Q, W_K, W_V on top of one another
-        ours_in = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
-        theirs.in_proj_weight.copy_(torch.cat(ours_in))
-        theirs.out_proj.weight.copy_(attention.get_parameter("out_proj.weight"))
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[1, :2] = "padding" in name
     x = normal(B, T, width)
     one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    expected, expected_map = theirs(
+    expected, expected_map = torchs(attention)(
         *(other, other, other),
         key_padding_mask=padding if "padding" in name else None,
         attn_mask=~masks.Causal()(*masks.grid(T)) if "causal" in name else None,
@@ -158,22 +162,11 @@ def test_ours_is_torchs_multihead_attention(name: str, num_heads: int, d_head: i
         torch.testing.assert_close(one.grad, other.grad)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_uniform_scores_give_every_key_exactly_the_same(dtype: torch.dtype) -> None:
-    attention = make(D, num_heads=H, d_head=K, score=Uniform).to(dtype)
-    weights = attention.weights(normal(B, T, D).to(dtype))
-    assert weights.shape == (B, H, T, T)
-    assert torch.equal(weights, torch.full_like(weights, 1 / T))
-
-
-def torchs(attention: MultiHeadSelfAttention, dropout: float) -> nn.MultiheadAttention:
-    """torch's layer with the weights of ours, which has a square output projection."""
-    layer = nn.MultiheadAttention(D, H, dropout=dropout, bias=False, batch_first=True).double()
-    with torch.no_grad():
-        projections = attention.q_proj, attention.k_proj, attention.v_proj
-        layer.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
-        layer.out_proj.weight.copy_(attention.out_proj.get_parameter("weight"))
-    return layer
+@pytest.mark.parametrize("score", [DotProduct, Cosine, Uniform])
+def test_only_additive_scores_join_two_widths(score: type[Score]) -> None:
+    """C15."""
+    with pytest.raises(ValueError, match="additive ones do not"):
+        make(D, num_heads=H, d_head=K, d_query=3, score=score)
 
 
 def test_dropout_on_attention_weights_is_torchs() -> None:

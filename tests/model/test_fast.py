@@ -1,5 +1,6 @@
 """The fast path is the reference up to rounding, wherever it is taken."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,16 +9,15 @@ from samples import BLOCK, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
-from attnexp.data.encode import load
+from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Attention, Block
 from attnexp.model.classifier import Classifier, build_classifier, build_model, take_fast_path
 from attnexp.model.masks import Window
 from attnexp.model.pooling import Last, Mean
 from attnexp.model.scores import DotProduct
-from attnexp.training.evaluate import evaluate_run, examples_of
-from attnexp.training.loop import start
-from attnexp.training.run import fit, train_run
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import train_run
 
 PATHS = {
     "pooled": [
@@ -68,9 +68,14 @@ ALL = [(path, words) for path, given in PATHS.items() for words in given]
 SMALL = "data=contrast data.max_len=9 train.device=cpu".split()
 
 
+@cache
+def config_of(words: str) -> RunConfig:
+    return compose([*SMALL, *words.split()])
+
+
 def built(words: str) -> tuple[nn.Module, nn.Module, str]:
     """The reference, the same model on its fast path, and which that is."""
-    config = compose([*SMALL, *words.split()])
+    config = config_of(words)
     reference, fast = build_model(config), build_model(config)
     return reference, fast, take_fast_path(fast)
 
@@ -119,9 +124,19 @@ def test_dropout_draws_alike_for_heads_of_any_width(words: str, heads: str) -> N
     torch.testing.assert_close(*logits)
 
 
-class OwnClassifier(Classifier):
-    def forward(self, ids: Tensor) -> Tensor:
-        return super().forward(ids) + 1
+class OwnWindow(Window):
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        return super().__call__(query, key) & (key <= query)
+
+
+def doubled(base: type[nn.Module]) -> type[nn.Module]:
+    """A subclass whose forward gives twice as much."""
+
+    def forward(self: nn.Module, *given: Tensor | None) -> Tensor:
+        result: Tensor = base.forward(self, *given)
+        return 2 * result
+
+    return type(f"Own{base.__name__}", (base,), {"forward": forward})
 
 
 class OwnLayers(Attention):
@@ -129,55 +144,9 @@ class OwnLayers(Attention):
         return reversed(list(super().__iter__()))
 
 
-class OwnBlock(Block):
-    def forward(self, *given: Tensor | None) -> Tensor:
-        return super().forward(*given) * 2  # type: ignore[arg-type]
-
-
-class OwnAttention(MultiHeadSelfAttention):
-    def forward(self, *given: Tensor | None) -> Tensor:
-        return super().forward(*given) ** 2  # type: ignore[arg-type]
-
-
-class OwnScore(DotProduct):
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().forward(q, k) + torch.arange(k.shape[-2])
-
-
-class OwnPool(Mean):
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        return x.square().mean(dim=-2)
-
-
-class OwnLast(Last):
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        return x.amax(dim=-2)
-
-
-class OwnDropout(nn.Dropout):
-    def forward(self, input: Tensor) -> Tensor:
-        return input.tanh()
-
-
-class OwnLinear(nn.Linear):
-    def forward(self, input: Tensor) -> Tensor:
-        return super().forward(input) + 0.1
-
-
-class OwnNorm(nn.Identity):
-    def forward(self, input: Tensor) -> Tensor:
-        return input / 2
-
-
-class OwnWindow(Window):
-    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
-        return super().__call__(query, key) & (key <= query)
-
-
-OWN = (
-    *(OwnClassifier, OwnLayers, OwnBlock, OwnAttention, OwnScore, OwnPool, OwnLast),
-    *(OwnDropout, OwnLinear, OwnNorm),
-)
+BASES = (Classifier, Block, MultiHeadSelfAttention, DotProduct, Mean, Last, nn.Dropout, nn.Linear,
+         nn.Identity)  # fmt: skip
+OWN = (OwnLayers, *map(doubled, BASES))
 
 
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.__name__)
@@ -191,7 +160,7 @@ OWN = (
 )
 def test_what_has_another_forward_is_not_replaced(own: type[nn.Module], words: str) -> None:
     """Each subclass in turn stands wherever its base stood."""
-    config = compose([*SMALL, "model.heads=2", "model.d_head=4", "model.d_model=8", *words.split()])
+    config = config_of(f"model.heads=2 model.d_head=4 model.d_model=8 {words}")
     models = [build_classifier(config).double().eval() for _ in range(2)]
     for model in models:
         for seed, parameter in enumerate(model.parameters()):
@@ -211,31 +180,6 @@ def test_another_window_is_no_window() -> None:
         model.pattern = OwnWindow(radius=2)
     assert take_fast_path(models[1]) == "pooled"
     torch.testing.assert_close(models[1](padded_reviews(30)), models[0](padded_reviews(30)))
-
-
-@pytest.mark.parametrize(
-    "words", ["position=sinusoidal", "position=none model.score.scale=false train.eps=1e-8"]
-)
-def test_fifty_steps_of_training_lose_the_same(words: str) -> None:
-    # Of the size of K's run. 50 epochs of one batch each: every loss is seen.
-    config = compose(
-        f"data=contrast data.limit_train=32 data.limit_test=2 train.epochs=50 train.device=cpu "
-        f"train.batch_size=32 {words}".split()
-    )
-    data = load(config.data)
-    device = torch.device("cpu")
-    train, test = examples_of(data.train, device), examples_of(data.test, device)
-    losses = []
-    for fast in (False, True):
-        torch.manual_seed(0)
-        model = build_model(config)
-        if fast:
-            assert take_fast_path(model) == "pooled"
-        state = start(model, train, config.train, torch.Generator().manual_seed(0))
-        rows = fit(state, train, test, config.train)
-        losses.append([row.train_loss for row, _ in rows])
-    assert len(losses[0]) == 50
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5, abs=0)
 
 
 def test_a_run_says_which_path_it_took_and_is_one_run_on_either(tmp_path: Path) -> None:

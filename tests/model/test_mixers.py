@@ -3,7 +3,6 @@
 Shapes: B batch, T tokens, D input width.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import pytest
@@ -14,19 +13,9 @@ from torch import nn
 
 from attnexp.claims.measure import normal
 from attnexp.model.embedding import NgramEmbedding
-from attnexp.model.mixers import GRU, LSTM, BiLSTM, Convolution, Recurrent
+from attnexp.model.mixers import BiLSTM, Convolution, Recurrent
 
 B, T, D = 3, 11, 6
-
-MIXERS: dict[str, Callable[[], Convolution | Recurrent]] = {
-    "conv 1": lambda: Convolution(D, 4, kernel=1),
-    "conv 3": lambda: Convolution(D, 4),
-    "conv 5": lambda: Convolution(D, 4, kernel=5),
-    "lstm": lambda: LSTM(D, 4),
-    "gru": lambda: GRU(D, 4),
-    "bilstm": lambda: BiLSTM(D, 4),
-    "bigru": lambda: Recurrent(D, 4, cell="gru", bidirectional=True),
-}
 
 REAL = torch.zeros(B, T, dtype=torch.bool)
 """A `key_padding_mask` without padding."""
@@ -39,32 +28,10 @@ def redraw(module: nn.Module) -> None:
         nn.init.normal_(parameter, std=0.4, generator=torch.Generator().manual_seed(seed))
 
 
-def make(name: str) -> Convolution | Recurrent:
-    mixer = MIXERS[name]()
-    redraw(mixer)
-    return mixer
-
-
-@pytest.mark.parametrize("name", MIXERS)
-def test_a_mixer_keeps_length_and_says_its_width(name: str) -> None:
-    mixer = make(name)
-    y = mixer(normal(B, T, D), REAL)
-    assert y.shape == (B, T, mixer.d_output) == (B, T, 4)
-    assert mixer(normal(B, 1, D), REAL[:, :1]).shape == (B, 1, 4)
-
-
-@pytest.mark.parametrize("name", MIXERS)
-def test_every_parameter_learns(name: str) -> None:
-    mixer = make(name)
-    mixer(normal(B, T, D), REAL).sum().backward()
-    learned = [p for p in mixer.parameters() if p.requires_grad]
-    assert all(p.grad is not None and p.grad.any() for p in learned)
-
-
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: int) -> None:
-    convolution = make(f"conv {width}")
-    assert isinstance(convolution, Convolution)
+    convolution = Convolution(D, 4, kernel=width)
+    redraw(convolution)
     x, weight, bias = normal(B, T, D), convolution.conv.weight, convolution.conv.bias
     assert bias is not None
     slow = torch.zeros(B, T, 4, dtype=x.dtype)
@@ -81,7 +48,8 @@ def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: 
 def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(
     cell: Literal["lstm", "gru"],
 ) -> None:
-    both = make(f"bi{cell}")
+    both = Recurrent(D, 4, cell=cell, bidirectional=True)
+    redraw(both)
     x = normal(B, T, D)
     ways = []
     for suffix in ("", "_reverse"):

@@ -30,56 +30,29 @@ def frequencies(d_model: int) -> Float:
     return np.exp(pairs)
 
 
-def test_the_table_is_neither_trained_nor_saved() -> None:
-    position = SinusoidalPosition(9, 6)
-    assert not list(position.parameters())
-    assert not position.state_dict()
+@pytest.mark.parametrize("module", [SinusoidalPosition(9, 6), AlibiBias(4)], ids=["PE", "alibi"])
+def test_a_fixed_table_is_neither_trained_nor_saved(module: torch.nn.Module) -> None:
+    assert not list(module.parameters())
+    assert not module.state_dict()
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.05, 1.0])
 @pytest.mark.parametrize("combine", ["add", "concat"])
 @pytest.mark.parametrize("kind", [SinusoidalPosition, LearnedPosition])
-def test_no_positions_means_counting_from_zero(
-    kind: type[SinusoidalPosition] | type[LearnedPosition], combine: Combine
+def test_each_review_takes_scaled_rows_by_its_own_positions(
+    kind: type[SinusoidalPosition] | type[LearnedPosition], combine: Combine, scale: float
 ) -> None:
-    x = normal(3, 5, 6).float()
-    position = kind(9, 6, combine=combine)
+    """Without positions they are counted from zero."""
+    x, table = normal(2, 3, 6).float(), sinusoidal_table(9, 6, layout="split")
+    position = kind(9, 6, combine=combine, scale=scale)
     if isinstance(position, LearnedPosition):
-        torch.nn.init.normal_(position.weight, generator=torch.Generator().manual_seed(1))
-    counted = torch.arange(5)
-    assert torch.equal(position(x), position(x, counted))
-    assert torch.equal(position(x), position(x, counted.expand(3, 5)))
-
-
-@pytest.mark.parametrize("combine", ["add", "concat"])
-def test_each_review_can_have_positions_of_its_own(combine: Combine) -> None:
-    x = normal(2, 3, 6).float()
+        position.weight.data = table
     positions = torch.tensor([[2, 0, 8], [5, 5, 1]])
-    joined = SinusoidalPosition(9, 6, combine=combine)(x, positions)
-    for review, own, alone in zip(joined, positions, x, strict=True):
-        row = sinusoidal_table(9, 6, layout="split")[own]
-        expected = alone + row if combine == "add" else torch.cat([row, alone], dim=-1)
-        assert torch.equal(review, expected)
-
-
-@pytest.mark.parametrize("scale", [0.0, 0.05, 3.0])
-@pytest.mark.parametrize("kind", [SinusoidalPosition, LearnedPosition])
-def test_scale_multiplies_the_table_alone(
-    kind: type[SinusoidalPosition] | type[LearnedPosition], scale: float
-) -> None:
-    x = normal(2, 4, 6).float()
-    plain, scaled = kind(9, 6, combine="concat"), kind(9, 6, combine="concat", scale=scale)
-    for position in (plain, scaled):
-        if isinstance(position, LearnedPosition):
-            torch.nn.init.normal_(position.weight, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(scaled(x)[..., 6:], x)
-    torch.testing.assert_close(scaled(x)[..., :6], scale * plain(x)[..., :6])
-
-
-def test_every_row_of_the_sinusoids_has_the_norm_that_the_docstring_says() -> None:
-    norms = sinusoidal_table(80, 128).norm(dim=-1)
-    torch.testing.assert_close(norms, torch.full((80,), 8.0))
-    fresh = torch.empty(20_000, 128).uniform_(-0.05, 0.05, generator=torch.Generator())
-    assert 24 < 8 / fresh.norm(dim=-1).mean() < 25
+    for chosen in (positions, None):
+        for review, own, alone in zip(position(x, chosen), positions, x, strict=True):
+            row = scale * table[own if chosen is not None else torch.arange(3)]
+            expected = alone + row if combine == "add" else torch.cat([row, alone], dim=-1)
+            torch.testing.assert_close(review, expected)
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
@@ -92,12 +65,6 @@ def test_a_learned_table_learns_in_the_rows_it_used_alone(combine: Combine) -> N
     assert position.weight.grad is not None
     uses = torch.bincount(positions.flatten(), minlength=9)
     assert torch.equal(position.weight.grad, 0.5 * uses[:, None].expand(9, 6))
-
-
-def test_a_learned_table_starts_at_no_position_and_is_one_parameter() -> None:
-    position, x = LearnedPosition(9, 6), normal(2, 3, 6).float()
-    assert torch.equal(position(x), x)
-    assert {name: tuple(p.shape) for name, p in position.named_parameters()} == {"weight": (9, 6)}
 
 
 LAYOUTS = pytest.mark.parametrize("layout", ["interleaved", "split"])
@@ -133,10 +100,11 @@ def test_rotation_computes_in_single_precision_at_least(layout: Layout) -> None:
     assert torch.equal(turned, rotate(x.float(), torch.arange(50)).bfloat16())
 
 
-@pytest.mark.parametrize("d_head", [1, 7])
-def test_a_rotation_cannot_turn_an_odd_width(d_head: int) -> None:
-    with pytest.raises(ValueError, match=f"even; got {d_head}"):
-        RotaryPosition(d_head)
+def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(ValueError, match="even; got 7"):
+        RotaryPosition(7)
+    with pytest.raises(ValueError, match="max_distance must be 1 or more; got 0"):
+        RelativeBias(2, max_distance=0)
 
 
 def relative(num_heads: int, max_distance: int) -> RelativeBias:
@@ -155,20 +123,6 @@ def test_a_relative_bias_is_its_weight_by_clipped_distance() -> None:
             for key in range(9):
                 column = 3 + max(-3, min(3, key - query))
                 assert scores[head, query, key] == bias.weight[head, column]
-
-
-def test_a_relative_bias_learns_at_the_distances_it_met() -> None:
-    bias = relative(2, 4)
-    bias(torch.arange(3)).sum().backward()
-    assert bias.weight.grad is not None
-    assert bias.weight.grad.tolist() == [[0, 0, 1, 2, 3, 2, 1, 0, 0]] * 2
-
-
-def test_a_relative_bias_starts_as_none_and_needs_two_distances() -> None:
-    assert not RelativeBias(2, max_distance=3)(torch.arange(5)).any()
-    assert RelativeBias(2, max_distance=3).weight.shape == (2, 7)
-    with pytest.raises(ValueError, match="max_distance must be 1 or more; got 0"):
-        RelativeBias(2, max_distance=0)
 
 
 def test_alibi_has_the_slopes_of_the_paper() -> None:
@@ -191,12 +145,6 @@ def test_alibi_falls_in_a_straight_line_to_both_sides(num_heads: int, num_tokens
         for key in range(num_tokens):
             slope = -scores[:, 0, -1] / max(num_tokens - 1, 1)
             torch.testing.assert_close(scores[:, query, key], -slope * abs(query - key))
-
-
-def test_alibi_has_nothing_to_learn_or_to_save() -> None:
-    bias = AlibiBias(4)
-    assert not list(bias.parameters())
-    assert not bias.state_dict()
 
 
 @pytest.mark.parametrize("bias", [relative(3, 2), AlibiBias(3)], ids=["relative", "alibi"])

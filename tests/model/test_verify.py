@@ -1,15 +1,17 @@
 """What a piece gives is held to its seam, and an error names the piece."""
 
 import math
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
+from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.model.verify import check_pieces, explain, first_not_finite
 
@@ -95,7 +97,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def built(own: str, words: str) -> nn.Module:
-    return build_model(compose([*SMALL, *words.replace("own:", f"{own}:").split()]))
+    return build_model(composed_once(*SMALL, *words.replace("own:", f"{own}:").split()))
+
+
+@cache
+def composed_once(*words: str) -> RunConfig:
+    return compose(words)
 
 
 WRONG = {
@@ -180,10 +187,3 @@ def test_the_first_piece_that_gives_no_number_is_named(own: str) -> None:
         model.get_parameter("layers.1.attention.q_proj.weight").fill_(math.nan)
     said = "layers.1.attention.score (attnexp.model.scores:DotProduct)"
     assert first_not_finite(model, IDS) == said
-
-
-def test_layers_of_ones_own_need_none_of_the_settings_of_ours(own: str, tmp_path: Path) -> None:
-    model = built(own, "model=own:Works mask=window mask.radius=2 position=relative")
-    assert take_fast_path(model) == "reference"
-    logits: Tensor = model(IDS)
-    assert logits.shape == (3,)

@@ -20,7 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.inspect import insight
-from attnexp.report import formats, html, inside, tables
+from attnexp.report import formats, html, inside
 from attnexp.runs import store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.result import Run
@@ -69,30 +69,6 @@ def full(everything: list[Run]) -> str:
 
 
 # The content
-
-
-def test_every_verdict_stands_on_the_page_before_anything_else(
-    everything: list[Run], full: str
-) -> None:
-    text = Parsed(full).text
-    last = 0
-    for comparison in compare(everything):
-        for _, _, line in tables.verdicts(comparison):
-            assert line in text
-            last = max(last, text.index(line) + len(line))
-    first_table = text.index("Accuracy in %, differences in points")
-    assert last < first_table
-
-
-def test_every_cell_of_every_table_stands_on_the_page() -> None:
-    found = blog(others=("pe", "c"))
-    text = Parsed(page(found)).text
-    (comparison,) = compare(found)
-    for table in tables.tables(comparison):
-        for row in table.rows:
-            for cell in row[1:]:
-                assert " ".join(cell.split()) in text
-    assert "K, published" in text
 
 
 def test_what_users_write_is_text(full: str) -> None:
@@ -154,25 +130,6 @@ def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Co
     ]
     rows = list(csv.DictReader(io.StringIO(held["figures.csv"])))
     assert {row["variant"] for row in rows} == {v.label for c in comparisons for v in c.variants}
-
-
-def test_config_of_the_baseline_and_what_differs() -> None:
-    text = page(blog())
-    assert "max_len: 80" in text
-    parsed = Parsed(text)
-    assert 'pe position.kind: "attnexp.model.positions:SinusoidalPosition"' in parsed.text
-    assert "seed: 0" not in parsed.text
-    assert "25,000 train, 25,000 val, 25,000 test" in parsed.text
-    assert "c" * 12 + ", with changes" in parsed.text
-
-
-def test_synthetic_data_and_optimistic_peaks_are_named() -> None:
-    text = Parsed(page(blog())).text
-    assert "validated on the test set, so `best` is optimistic" in text.lower()
-    text = Parsed(page(blog("data=contrast", "train=holdout"))).text
-    assert "contrast (synthetic)" in text
-    assert "optimistic" not in text
-    assert "the test set was touched once" in text
 
 
 def test_one_run_has_no_verdict_and_a_reason() -> None:

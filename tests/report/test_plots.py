@@ -87,8 +87,8 @@ GOLDEN = Path(__file__).parent / "plots.txt"
 def test_plots_are_as_they_were() -> None:
     """Letters at their epoch and accuracy, K's as capitals; intervals on their axis, with numbers.
 
-    After a change that is meant, `python tests/report/test_plots.py` writes them anew: look at the
-    difference.
+    After a change that is meant, `PYTHONPATH=tests python tests/report/test_plots.py` writes them
+    anew: look at the difference.
     """
     assert every_case() == GOLDEN.read_text()
 
@@ -131,22 +131,15 @@ def test_colour_adds_nothing_but_colour(case: str) -> None:
     assert len({str(span.style) for span in coloured.spans}) > 2
 
 
-def test_curves_stop_where_they_cannot_be_told_apart() -> None:
-    text = plots.curves(many(8), width=80, colour=False).plain
-    assert "not drawn: 3 variants more" in text
-    assert "f variant 5" in text
-    assert "variant 6" not in text
-    assert "not drawn" not in both(many(8, 6), 80)
-
-
-def test_without_a_course_there_is_no_curve() -> None:
-    assert not plots.curves(many(1), width=80, colour=False)
-
-
-def test_no_shared_seed_no_forest() -> None:
+def test_what_cannot_be_drawn_is_left_out() -> None:
+    """A forest of variants that share no seed, or of one; curves of one epoch."""
     apart = only([result("no_pe", 0, [0.8, 0.8]), result("pe", 1, [0.8, 0.8], *PE)])
     assert not plots.forest(apart, width=80)
     assert not plots.forest(only([result("no_pe", 0, [0.8, 0.8])]), width=80)
+    assert not plots.curves(many(1), width=80, colour=False)
+    console = Console(file=io.StringIO(), width=80)
+    plots.print_plots(only([result("no_pe", 0, [0.8])]), console)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 def test_labels_that_shorten_to_the_same_stand_whole_above_their_bars() -> None:
@@ -185,12 +178,6 @@ def test_show_colours_a_terminal() -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="256")
     plots.print_plots(blog(), console)
     assert "\x1b[" in console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def test_show_of_nothing_prints_nothing() -> None:
-    console = Console(file=io.StringIO(), width=80)
-    plots.print_plots(only([result("no_pe", 0, [0.8])]), console)
-    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 """Tables: the right numbers, in every format, within 80 columns."""
 
-import csv
-import io
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -16,7 +13,7 @@ from samples import but, exit_code, only, printed, result
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
-from attnexp.report import formats, tables
+from attnexp.report import tables
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.points import METRICS
 from attnexp.runs.result import Evaluation, Run
@@ -206,13 +203,6 @@ def test_ks_figures_stand_beside_ks_experiment_only() -> None:
         assert variant.published == {}
 
 
-def test_synthetic_data_are_named_and_their_ceiling_shown() -> None:
-    text = printed(blog("data=contrast", "data.order_fraction=0.5"))
-    assert "contrast (synthetic)" in text
-    assert "75.00" in text
-    assert "\nK " not in text
-
-
 @pytest.mark.parametrize("words", [[], ["data=contrast"], ["train=holdout"]])
 def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
     text = printed([but(r, epochs=[replace(e, train_accuracy=1.0, val_accuracy=1.0)
@@ -222,59 +212,10 @@ def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
     assert "100.00 ± 0.00" in text
 
 
-def test_tables_say_how_validation_was_done() -> None:
-    assert "validated on test" in printed(blog())
-    text = printed(blog("train=holdout"))
-    assert "validated on held-out" in text
-    assert "validated on test" not in text
-    assert "the test set was touched once" in " ".join(text.split())
-
-
 def test_one_run_shows_no_spread_and_no_difference() -> None:
     text = printed(blog()[:1])
     assert "±" not in text.replace("mean ± standard deviation", "")
     assert "−" not in text
-
-
-def test_markdown_has_the_same_cells() -> None:
-    comparison = only(blog())
-    text = formats.markdown([comparison])
-    for table in tables.tables(comparison):
-        for cells in table.rows:
-            assert "| " + " | ".join(cells) + " |" in text
-
-
-def test_csv_and_json_hold_full_precision() -> None:
-    comparison = only(blog())
-    rows = list(csv.DictReader(io.StringIO(formats.as_csv([comparison]))))
-    at_best = [r for r in rows if (r["variant"], r["point"]) == ("pe", "best")]
-    figure, difference = [r for r in at_best if r["metric"] == "accuracy"]
-    assert float(figure["mean"]) == comparison.variants[1].means["best"]["accuracy"].mean
-    assert (figure["n"], figure["k"], figure["baseline"]) == ("3", "0.8447", "")
-    pair = comparison.differences["pe"]["best"].metrics["accuracy"]
-    assert difference["baseline"] == "no_pe"
-    assert float(difference["low"]) == pair.low
-    assert float(difference["p"]) == pair.p
-    tree = json.loads(formats.as_json([comparison]))["comparisons"]
-    figures = tree[0]["variants"][0]["means"]["best"]["accuracy"]
-    assert figures["mean"] == comparison.variants[0].means["best"]["accuracy"].mean
-
-
-def test_latex_compiles_in_the_mind() -> None:
-    """Environments close, every row has as many cells as columns, nothing special is bare."""
-    label = "50_% & more #1"
-    text = formats.latex(compare([*blog()[::2], *(replace(r, label=label) for r in blog()[1::2])]))
-    for environment in ("table", "tabular"):
-        begins = text.count(rf"\begin{{{environment}}}")
-        assert begins == text.count(rf"\end{{{environment}}}") > 0
-    assert r"50\_\% \& more \#1" in text
-    assert not re.search(r"(?<!\\)[_#]", text)
-    for table in text.split(r"\begin{tabular}")[1:]:
-        columns = re.match(r"\{(\w+)\}", table)
-        assert columns is not None
-        rows = [line for line in table.splitlines() if line.endswith(r"\\")]
-        cells = {len(re.split(r"(?<!\\)&", row)) for row in rows}
-        assert cells == {len(columns[1])}
 
 
 def test_results_that_must_not_be_compared_get_tables_of_their_own() -> None:

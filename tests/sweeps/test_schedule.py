@@ -9,7 +9,6 @@ from samples import fail_with, finished
 
 from attnexp.base.errors import RunFailed
 from attnexp.config.schema import OnError
-from attnexp.runs import store
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.sweeps import schedule
@@ -174,13 +173,6 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     assert sorted(trained) == ["none 0", "none 1"]
     assert entries[0].before
     assert [Status.elsewhere, Status.running] in seen
-
-
-def test_two_processes_cannot_be_at_one_run(tmp_path: Path) -> None:
-    with store.lock(tmp_path / "abc"):
-        assert store.is_locked(tmp_path / "abc")
-        assert not store.is_locked(tmp_path / "abd")
-    assert not store.is_locked(tmp_path / "abc")
 
 
 def test_processes_give_the_same_figures_as_one_after_another(tmp_path: Path) -> None:

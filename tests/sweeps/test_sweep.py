@@ -70,6 +70,21 @@ def write_study(folder: Path, text: str) -> str:
     return f"study={path}"
 
 
+def test_several_data_sets_have_the_same_variants() -> None:
+    words = ["study=blog", "data=trec,cr", "seed=range(2)"]
+    jobs = plan(words).jobs
+    assert [str(job) for job in jobs[:4]] == [
+        "no_pe on trec, seed 0",
+        "no_pe on cr, seed 0",
+        "pe on trec, seed 0",
+        "pe on cr, seed 0",
+    ]
+    assert {job.label for job in jobs} == {"no_pe", "pe"}
+    assert {job.config.data.max_len for job in jobs} == {20, 40}
+    with pytest.raises(UserError, match="pe on cr is asked for 2 times"):
+        plan([*words[:1], "data=trec,cr,cr"])
+
+
 def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     """Its baseline comes first wherever it stands, and its name is the file's."""
     text = "baseline: b\nvariants:\n  a: [model.heads=4]\n  b: []\noverrides: ['seed=range(2)']\n"

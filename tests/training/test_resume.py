@@ -16,7 +16,6 @@ from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import build_model
 from attnexp.model.init import named_seed
 from attnexp.runs import checkpoint, store
-from attnexp.runs.result import RunResult
 from attnexp.training.loop import Examples, start
 from attnexp.training.run import fit, open_run, prepare, train, train_run
 from attnexp.training.state import State
@@ -85,10 +84,6 @@ def told(part: Path) -> str:
     return log.read_text()
 
 
-def same(one: RunResult, other: RunResult) -> bool:
-    return (without_clock(one.epochs), one.test) == (without_clock(other.epochs), other.test)
-
-
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str) -> None:
     _, undisturbed = train_run(small(tmp_path / "undisturbed", f"train={protocol}"))
@@ -98,7 +93,8 @@ def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str
         part = stopped(config, after=line)
         assert not list(part.parent.rglob(store.RESULT))
     run_dir, result = train_run(config)
-    assert same(result, undisturbed)
+    assert without_clock(result.epochs) == without_clock(undisturbed.epochs)
+    assert result.test == undisturbed.test
     assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in ends]
     assert result.wall_seconds > sum(row.seconds for row in result.epochs)
     assert {path.name for path in run_dir.iterdir()} == {*result.files, store.LOG, store.RESULT}
@@ -106,20 +102,13 @@ def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str
     assert f"goes on from the end of epoch {ends[-1]}" in told(part)
 
 
-def damage(file: Path, position: int) -> None:
-    """Turn one bit over."""
-    content = bytearray(file.read_bytes())
-    content[position] ^= 1
-    file.write_bytes(content)
-
-
-@pytest.mark.parametrize("position", [0, 9, 40, 400, -1, -1000])
+@pytest.mark.parametrize("position", [0, 40, -1])
 def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, position: int) -> None:
-    _, undisturbed = train_run(small(tmp_path / "undisturbed"))
-    part = stopped(small(tmp_path / "stopped"))
-    damage(part / checkpoint.FILE, position)
-    _, result = train_run(small(tmp_path / "stopped"))
-    assert same(result, undisturbed)
+    part = stopped(small(tmp_path))
+    content = bytearray((part / checkpoint.FILE).read_bytes())
+    content[position] ^= 1
+    (part / checkpoint.FILE).write_bytes(content)
+    _, result = train_run(small(tmp_path))
     assert "not used: it is damaged. Starts over." in told(part)
     assert result.provenance["resumed"] == []
 
@@ -170,8 +159,8 @@ def test_an_attempt_with_other_code_is_left_alone_and_said(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: signal.Signals) -> None:
-    words = ["train", "experiment=smoke", "train.epochs=20", "data.limit_train=640"]
-    code, said = interrupted(tmp_path, *words, at="epoch 1/20", number=number)
+    words = ["train", "experiment=smoke", "train.epochs=8", "data.limit_train=640"]
+    code, said = interrupted(tmp_path, *words, at="epoch 1/8", number=number)
     assert code == 130, said
     *_, last = said.splitlines()
     assert last.startswith("Interrupted: the same command goes on from ")
