@@ -25,7 +25,7 @@ class Effect:
     accuracy: Paired
     """Under the intervention minus intact."""
     texts: Crossed | None
-    """The same difference with its interval for other seeds and texts; None below two seeds."""
+    """Its interval for other seeds and texts; None below two seeds, or if no answer changes."""
     flips: float
     """Share of answers that change."""
 
