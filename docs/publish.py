@@ -2,11 +2,11 @@
 
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
-The second is published under another name. Of every run its `result.json` and, a bit a text, what it
-had right: 10 kB a run on IMDB, from which
-`attnexp report` makes the same tables. Its figures are those of the run, and the checksums beside
-them of what is published. Absolute paths are cut to their last name. A study that was published
-before is replaced, and runs that no study names any more are removed.
+The second is published under another name. Of every run its `result.json` and, a bit a text, which
+texts it had right: 10 kB a run on IMDB, from which `attnexp report` makes the same tables. Its
+figures are those of the run, and the checksums beside them of what is published. Absolute paths are
+cut to their last name. A study that was published before is replaced, and runs that no study names
+any more are removed.
 """
 
 import json
@@ -43,7 +43,8 @@ def main(folders: list[str]) -> int:
 
 
 def publish(folder: Path, name: str) -> str:
-    """Publish one study under a name; returns what there is to say. Raises `UserError` where it cannot be."""
+    """Publish one study under a name; returns how many of its runs. Raises `UserError` for a folder
+    without a study."""
     study = manifest.load(folder)
     if study is None:
         raise UserError(f"{folder} holds no study.")

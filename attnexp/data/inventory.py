@@ -41,7 +41,7 @@ def _locate(config: DataConfig) -> dict[str, Any]:
     if sources.local_path(config)[0] is None:
         name = sources.hub_name(config)
         if not sources.cached(config):
-            return found | {"missing": f"not here; downloaded from the hub ({name}) when needed"}
+            return found | {"missing": f"not here; from the hub: {name}"}
     try:
         source = sources.find(config)
     except UserError as error:

@@ -54,7 +54,7 @@ class Sums:
 
 def crossed(by_seed: ArrayLike, by_text: ArrayLike, squares: float) -> Crossed | None:
     """The t interval of the mean of D, from the sums of `Sums`; None below two seeds or texts,
-    and where no answer differs.
+    and where nothing varies.
 
     Components of variance are those of a two-way analysis of variance, at least 0. With the mean
     squares MS their sum is (MS_seed + MS_text - MS_rest) / (S E), whose degrees of freedom are

@@ -107,19 +107,6 @@ def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path)
     assert correct(run, 3).keys() == {"final"}
 
 
-def test_what_another_version_published_is_told(tmp_path: Path) -> None:
-    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
-    root = tmp_path / "outputs" / "published"
-    for run in manifest.load_runs([root / "mine"]):
-        bits = np.packbits(np.ones(25_000, bool))
-        predictions.save(
-            run.path, {f"{predictions.CORRECT}{point}": bits for point in ("peak", "final")}
-        )
-        store.save(run.path, replace(run.result, files=store.digests(run.path)))
-    with pytest.raises(UserError, match="Publish it again"):
-        correct(manifest.load_runs([root / "mine"])[0], 1)
-
-
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:
     """And so do its runs, but for those that another study has."""
     root = tmp_path / "outputs" / "published"

@@ -85,7 +85,7 @@ def test_json_is_all_there_is_on_stdout(attnexp_json: Json) -> None:
     assert [*bare["differences"].values()] == [*study["differences"].values()]
     assert attnexp_json("config", "seed=3")["seed"] == 3
     assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
-    assert "downloaded from the hub" in attnexp_json("data")["sets"][0]["missing"]
+    assert "from the hub" in attnexp_json("data")["sets"][0]["missing"]
 
 
 def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) -> None:
@@ -188,9 +188,10 @@ def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
 def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
     write_reviews(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
-    assert "not encoded yet" in attnexp("data", *words).stdout
+    assert "; encoded" not in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
     assert prepared.returncode == 0, prepared.stderr
+    assert f"parquet files in {tmp_path}; encoded" in prepared.stdout
     assert "2 + 2 texts, keras tokens" in prepared.stdout
     assert attnexp("data", *words).stdout == prepared.stdout
     (cached,) = (tmp_path / "cache").iterdir()
@@ -210,7 +211,7 @@ WRONG = {
     "train data=contrast data.limit_train=9999": "data.limit_train=9999",
     "train data=imdb": "Or do without IMDB: data=contrast",
     "sweep data=contrast --max-seeds 9": "--max-seeds and --metric need --until decided",
-    "sweep study=blog executor=a:B": "executor=a:B: an executor is no piece",
+    "sweep study=blog executor=a:B": "executor=a:B: an executor cannot be a class of your own",
     "report /nowhere": "/nowhere",
     "evaluate /nowhere": "/nowhere",
     "predict /nowhere text": "/nowhere",

@@ -126,6 +126,7 @@ def test_the_embedded_corpus_raises_no_question() -> None:
     assert load(config).quality == {}
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_questions_are_told_once_and_stored(attnexp: Command, tmp_path: Path) -> None:
     config = write_reviews(tmp_path / "reviews", TRAIN, [*TEST, TRAIN[1]])
     where = ["data=files", f"data.path={config.path}", "data.max_len=8", "train.epochs=1"]

@@ -187,7 +187,7 @@ def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> No
     packages = {package["name"]: package for package in found["packages"]}
     assert packages["torch"]["version"] == torch.__version__
     assert packages["submitit"]["extra"] == "slurm"
-    assert [one["name"] for one in found["data"]] == ["imdb", "contrast"]
+    assert [one["name"] for one in found["data"]][:2] == ["imdb", "contrast"]
     assert "cannot be reached" in found["hub"]["unreachable"]  # nobody listens there
     assert exit_code("doctor") == 0
     assert "contrast: generated here" in told(capsys)[0]
