@@ -49,16 +49,12 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
 """Settings that change what a model costs."""
 
 ANSWERS = (
-    ("blog", "final", "K's code (`study=blog`): final, after five epochs, as he measured"),
-    (
-        "blog",
-        "best",
-        "best, one epoch for all seeds of a variant, the best on average on the test set",
-    ),
-    ("blog_unscaled_holdout", "chosen", "chosen on held-out data (`study=blog_unscaled_holdout`)"),
-    ("blog_scaled", "final", "scores divided by √d_k (`study=blog_scaled`): final"),
-    ("blog_scaled", "best", "best, likewise"),
-    ("blog_holdout", "chosen", "chosen on held-out data (`study=blog_holdout`)"),
+    ("blog", "final", "K's code, the last of five epochs, as he measured"),
+    ("blog", "best", "K's code, the epoch that is best on average over seeds"),
+    ("blog_unscaled_holdout", "chosen", "K's code, the epoch chosen on held-out data"),
+    ("blog_scaled", "final", "scores divided by √d_k, the last epoch"),
+    ("blog_scaled", "best", "scores divided by √d_k, the best epoch"),
+    ("blog_holdout", "chosen", "scores divided by √d_k, the epoch chosen on held-out data"),
 )
 """What the first page tells: published studies, where in their runs, and in words."""
 
@@ -104,8 +100,8 @@ def shown(command: str) -> str:
 
 def answers() -> Iterator[str]:
     """What positional encoding gives, by how one looks."""
-    yield "| positional encoding, against none | n | points | seeds and texts | verdict |"
-    yield "|---|---:|---:|---:|---|"
+    yield "| with PE minus without | study | seeds | points | other texts too | verdict |"
+    yield "|---|---|---:|---:|---:|---|"
     for study, point, words in ANSWERS:
         compared = _compared(study)
         n, rest = _format_difference(study, compared, "pe", point)
@@ -113,8 +109,8 @@ def answers() -> Iterator[str]:
         texts = compared.differences["pe"][point].texts
         wide = POINTS.interval(texts.low, texts.high).strip() if texts else "–"
         if point == "best":
-            words += f": {', '.join(f'{v.label} {v.best_epoch}' for v in compared.variants)}"
-        yield f"| {words} | {n} | {size} | {wide} | {verdict} |"
+            words += f" ({', '.join(f'{v.label} {v.best_epoch}' for v in compared.variants)})"
+        yield f"| {words} | `{study}` | {n} | {size} | {wide} | {verdict} |"
 
 
 def differences(study: str) -> Iterator[str]:
