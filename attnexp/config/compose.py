@@ -115,8 +115,6 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
         if key not in (EXECUTOR, *keys):
             hint = did_you_mean(key, keys)
             raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
-        if key == EXECUTOR and CLASS.fullmatch(str(override.value())):
-            raise UserError(f"{override.input_line}: an executor cannot be a class of your own.")
     config = _filled(OmegaConf.structured(SweepConfig), _composed(overrides, root="sweep"))
     assert isinstance(config, SweepConfig)
     check_bounds(config)

@@ -20,7 +20,7 @@ from hydra.errors import HydraException, OverrideParseException
 from attnexp.base.errors import UserError
 from attnexp.config.options import conf_dir, groups, is_file
 from attnexp.config.pieces import CLASS
-from attnexp.config.schema import did_you_mean
+from attnexp.config.schema import PLACES, did_you_mean
 
 OVERLAYS = ("experiment", "study")
 """Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
@@ -110,13 +110,18 @@ def options_of(override: Override) -> list[str]:
 def check_option(group: str, option: str) -> None:
     """Raise `UserError` for an option that the group does not have."""
     options = groups().get(group, [])
-    yours = is_file(option) if group in OVERLAYS else CLASS.fullmatch(option)
-    if option in options or yours or (option == "null" and group in OVERLAYS):
+    yours, accepted = "", option in options
+    if group in OVERLAYS:
+        yours = "; or give a file, as FILE.yaml"
+        accepted = accepted or is_file(option) or option == "null"
+    elif group.partition(".")[0] in PLACES:
+        yours = "; or give a class, as module:Class"
+        accepted = accepted or CLASS.fullmatch(option) is not None
+    if accepted:
         return
     raise UserError(
         f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose one "
-        f"of: {', '.join(options)}; or give a "
-        f"{'file, as FILE.yaml' if group in OVERLAYS else 'class, as module:Class'}."
+        f"of: {', '.join(options)}{yours}."
     )
 
 
