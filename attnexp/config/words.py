@@ -113,7 +113,7 @@ def check_option(group: str, option: str) -> None:
     yours, accepted = "", option in options
     if group in OVERLAYS:
         yours = "; or give a file, as FILE.yaml"
-        accepted = accepted or is_file(option) or option == "null"
+        accepted = accepted or is_file(option)
     elif group.partition(".")[0] in PLACES:
         yours = "; or give a class, as module:Class"
         accepted = accepted or CLASS.fullmatch(option) is not None

@@ -211,6 +211,7 @@ WRONG = {
     "train data=contrast data.limit_train=9999": "data.limit_train=9999",
     "train data=imdb": "Or do without IMDB: data=contrast",
     "sweep data=contrast --max-seeds 9": "--max-seeds and --metric need --until decided",
+    "config experiment=null": "experiment=null: there is no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B: there is no such executor",
     "report /nowhere": "/nowhere",
     "evaluate /nowhere": "/nowhere",

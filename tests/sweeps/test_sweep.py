@@ -195,7 +195,7 @@ def test_words_for_the_executor_reach_no_run() -> None:
         ("executor.workers=0", "executor.workers must be at least 1; got 0"),
         ("executor.gpu=2", "executor.gpu must be above 0 and at most 1"),
         ("executor=local,ray", "one executor"),
-        ("executor=a:B", "cannot be a class of your own"),
+        ("executor=a:B", "there is no such executor"),
         ("executor.foo=2", r"There are executor\.kind, executor\.workers"),
         ("executor.partition=gpu", "belongs to executor=slurm and submitit"),
     ],
