@@ -17,6 +17,9 @@ MISSING_FILES = "review files missing by their numbers"
 REPEATED_FILES = "review files that are there again (the last is read)"
 BYTE_ORDER_MARKS = "byte order marks before a text (left out)"
 
+FEW_TOKENS = "texts of one or two tokens that are long (is data.tokenizer the right one?)"
+UNKNOWN = "test tokens that train has not, more than half of all"
+
 Quality = dict[str, int]
 """Counts of the problems above; those not found are left out."""
 
@@ -39,10 +42,18 @@ def compare(
     for digest, label in zip(chain(*digests), np.concatenate(labels).tolist(), strict=True):
         if digest:
             labels_of[digest].add(label)
+    lengths = np.concatenate([np.diff(half.offsets) for half in ranks]).tolist()
+    few = sum(  # a sentence in Chinese is one word, if words are parted by spaces
+        tokens < 3 and isinstance(text, str) and len(text) > 10 * max(tokens, 1)
+        for text, tokens in zip(chain(*texts), lengths, strict=True)
+    )
+    unknown = int((ranks[1].values == 0).sum())
     return found({
         TEST_IN_TRAIN: sum(digest in in_train for digest in digests[1]),
         BOTH_LABELS: sum(len(both) > 1 for both in labels_of.values()),
         WITHOUT_WORDS: sum(not digest for digest in chain(*digests)),
+        FEW_TOKENS: few if 10 * few > len(lengths) else 0,
+        UNKNOWN: unknown if 2 * unknown > len(ranks[1].values) else 0,
     })  # fmt: skip
 
 

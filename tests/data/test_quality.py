@@ -59,6 +59,11 @@ QUESTIONS: dict[str, tuple[list[str], list[str], dict[str, int]]] = {
     "a review twice in train": ([*TRAIN, TRAIN[0]], TEST, {}),
     "both labels in train": ([*TRAIN, TRAIN[1]], TEST, {quality.BOTH_LABELS: 1}),
     "no words": ([*TRAIN, "", "..."], [*TEST, " "], {quality.WITHOUT_WORDS: 3}),
+    "a language without spaces": (
+        ["这部电影的剧情非常精彩", "这部电影的剧情非常无聊"] * 5,
+        ["演员的表演让人难以忘怀", "演员的表演让人昏昏欲睡"],
+        {quality.FEW_TOKENS: 12, quality.UNKNOWN: 2},
+    ),
     "a byte order mark": (
         ["\ufeffthis is one", *TRAIN], TEST, {quality.BYTE_ORDER_MARKS: 1}
     ),
