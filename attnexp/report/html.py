@@ -64,7 +64,7 @@ class Group:
     def protocol(self) -> str:
         """How validation was done."""
         return {
-            "blog": "validated on the test set, so `best` is optimistic",
+            "blog": "validated on the test set, so best is optimistic",
             "holdout": "validated on held-out train data; the test set was touched once",
         }.get(self.comparison.protocol, "results measured by others")
 
