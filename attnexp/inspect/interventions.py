@@ -47,12 +47,12 @@ def reverse(ids: Tensor, model: nn.Module) -> Tensor:
     return _reordered(ids, -(ids > START).cumsum(1).float())
 
 
-def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
+def unknown(ids: Tensor, model: nn.Module, share: float) -> Tensor:
     """Each word replaced by the unknown one with this probability."""
     return ids.masked_fill((ids > START) & (_random(ids) < share), UNKNOWN)
 
 
-def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
+def last(ids: Tensor, model: nn.Module, number: float) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
     from_end = (ids != PAD).flip(1).cumsum(1).flip(1)
     return ids.masked_fill(from_end > number, PAD)
@@ -73,7 +73,7 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
     return _together(part.register_forward_hook(removed) for part in _position_pieces(model))
 
 
-def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
+def shift_positions(ids: Tensor, model: nn.Module, by: float) -> Context:
     """Positions counted from another number; a table begins again after its last row."""
 
     def shifted(part: nn.Module, given: Given) -> Given:
@@ -134,6 +134,9 @@ INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
         *(uniform, self_only, no_head),
     )
 }
+NUMBERS = {"unknown": 0.1, "last": 20, "shift_positions": 1}
+"""Numbers of interventions that need one, unless another is given."""
+
 DEFAULT = ("shuffle", "shuffle=2", "shuffle=3", "shuffle=5", *list(INTERVENTIONS)[1:], ATTENTION)
 
 
@@ -153,6 +156,8 @@ def choose(word: str, num_heads: int) -> list[str]:
         )
     if ":" in name:
         pieces.load(name)
+    if word in NUMBERS:
+        return [f"{word}={NUMBERS[word]:g}"]
     each = [f"no_head={i + 1}" for i in range(num_heads)]
     return each if word == "no_head" and each else [word]
 
