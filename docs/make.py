@@ -190,10 +190,11 @@ def published() -> Iterator[str]:
     for folder in sorted(file.parent for file in PUBLISHED.glob(f"*/{manifest.FILE}")):
         runs = manifest.load_runs([folder])
         first = runs[0].result
+        names = ", ".join(dict.fromkeys(run.result.data["name"] for run in runs))
         hashes = {str(run.result.provenance["commit"]) for run in runs}
         commits = ", ".join(sorted(f"{one[:7]}{one[40:]}" for one in hashes))
         yield (
-            f"| `{folder.name}` | {first.data['name']} | {first.config['train']['protocol']} | "
+            f"| `{folder.name}` | {names} | {first.config['train']['protocol']} | "
             f"{len({run.label for run in runs})} | {len(runs)} | {commits} |"
         )
 
