@@ -20,7 +20,7 @@ class Across:
     protocol: str
     point: str
     differences: dict[str, Difference]
-    """By data set."""
+    """Differences, by data set."""
     with_texts: bool
     """Whether errors are those of other seeds and texts; else of other seeds alone."""
     mean: Meta
@@ -44,7 +44,7 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
             for point, difference in by_point.items():
                 if difference.metrics["accuracy"].low is not None:
                     of = found.setdefault((label, baseline, comparison.protocol, point), {})
-                    of[_unlike(comparison.title, of)] = difference
+                    of[_numbered(comparison.title, of)] = difference
     combined = [
         _combine(*names, differences)
         for names, differences in found.items()
@@ -63,7 +63,7 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
     return combined
 
 
-def _unlike(title: str, taken: dict[str, Difference]) -> str:
+def _numbered(title: str, taken: dict[str, Difference]) -> str:
     """The title, numbered where another data set has it."""
     n = sum(name.partition(" #")[0] == title for name in taken)
     return f"{title} #{n + 1}" if n else title

@@ -1,12 +1,14 @@
-"""What chance does to a variant: how much by each source, and which seeds fail."""
+"""Effects of chance on a variant: spread by source, seeds that fail, and chance level."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from attnexp.analysis.results import Results
-from attnexp.runs.identity import replicate
+from attnexp.analysis.summary import Variant
+from attnexp.runs.identity import replicate, seeds_in_use
 from attnexp.runs.result import Run
 from attnexp.statistics.crossed import Spread, spread
 
@@ -24,7 +26,7 @@ class Source:
     num_points: int
     num_values: int
     spreads: dict[str, Spread]
-    """Of accuracy, by endpoint."""
+    """Spread of accuracy, by endpoint."""
 
 
 def sources(results: Results) -> list[Source]:
@@ -55,13 +57,10 @@ def sources(results: Results) -> list[Source]:
 def _grid(runs: Sequence[Run], name: str) -> list[list[str]] | None:
     """Seeds by point, which fixes all other sources, then by value of this one: a row for each of
     two points or more, all of the same two values or more. None if they are no such grid."""
-    rows: dict[str, dict[int, str]] = {}
+    rows: dict[str, dict[int | None, str]] = {}
     for run in runs:
         config = run.result.config
-        seeds = {
-            source: config["seed"] if seed is None and source != "resample" else seed
-            for source, seed in config["seeds"].items()
-        }
+        seeds = seeds_in_use(config["seed"], config["seeds"])
         value = seeds.pop(name)
         rows.setdefault(str(seeds), {})[value] = replicate(config)
     values = next(iter(rows.values())).keys()
@@ -74,8 +73,7 @@ def bad_seeds(by_seed: Mapping[str, float]) -> list[str]:
     """Seeds far below the median of ten seeds or more, the worst first; mostly none.
 
     A robust standard deviation is 1.4826 times the median distance from the median: a tail of bad
-    seeds does not widen it. Of 3,000 simulated sets of normal values 4.5 % had one at n = 10, 2 %
-    at 30.
+    seeds does not widen it.
     """
     values = np.array([*by_seed.values()])
     if len(values) < 10:
@@ -84,3 +82,26 @@ def bad_seeds(by_seed: Mapping[str, float]) -> list[str]:
     bound = -FAR * 1.4826 * np.median(np.abs(distances))
     below = {seed: d for seed, d in zip(by_seed, distances, strict=True) if d < bound}
     return sorted(below, key=below.__getitem__)
+
+
+def format_bad_seeds(variant: Variant, results: Results) -> Iterator[str]:
+    """A message for each of the first and last epoch after which seeds are far below the others."""
+    for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
+        by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
+        if bad := bad_seeds(by_seed):
+            yield (
+                f"{variant.label}: {len(bad)} of {len(by_seed)} seeds ({', '.join(bad)}) are more "
+                f"than {FAR:g} robust sd below the median after epoch {epoch}."
+            )
+
+
+def at_chance_level(variants: Sequence[Variant], results: Results) -> Iterator[tuple[str, float]]:
+    """Endpoints at which no variant is above chance level, with that level. The sampling error of
+    a mean accuracy is that of the texts and of the seeds, at 95 %."""
+    if (chance := results.chance) is None:
+        return
+    for point, n in results.num_texts.items():
+        means = [variant.means[point]["accuracy"] for variant in variants]
+        errors = [math.sqrt(chance * (1 - chance) / n + (m.sd or 0) ** 2 / m.n) for m in means]
+        if all(m.mean <= chance + 1.96 * e for m, e in zip(means, errors, strict=True)):
+            yield point, chance

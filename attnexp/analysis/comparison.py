@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from attnexp.analysis.chance import FAR, Source, bad_seeds, sources
+from attnexp.analysis.chance import Source, at_chance_level, format_bad_seeds, sources
 from attnexp.analysis.results import Results, results_of_runs
 from attnexp.analysis.summary import (
     PublishedComparison,
@@ -182,7 +182,7 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     """Compare the variants of a results table; the first is the baseline."""
     baseline, *others = results.variants
     variants = [summarise_variant(label, results) for label in results.variants]
-    (answers, sums), at_chance = _by_text(results), dict(_at_chance(variants, results))
+    (answers, sums), at_chance = _by_text(results), dict(at_chance_level(variants, results))
     planned = {label: results.num_planned(label, baseline) for label in others}
     differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
     for point in results.points:
@@ -220,18 +220,6 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     )
 
 
-def _at_chance(variants: Sequence[Variant], results: Results) -> Iterator[tuple[str, float]]:
-    """Endpoints at which no variant is above chance level, with that level. The sampling error of
-    a mean accuracy is that of the texts and of the seeds, at 95 %."""
-    if (chance := results.chance) is None:
-        return
-    for point, n in results.num_texts.items():
-        means = [variant.means[point]["accuracy"] for variant in variants]
-        errors = [math.sqrt(chance * (1 - chance) / n + (m.sd or 0) ** 2 / m.n) for m in means]
-        if all(m.mean <= chance + 1.96 * e for m, e in zip(means, errors, strict=True)):
-            yield point, chance
-
-
 def _compare_runs(group: list[Run], margin: float) -> Comparison:
     damaged: list[str] = []
     results = results_of_runs(group, damaged.append)
@@ -250,7 +238,7 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
         diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
         damaged=list(dict.fromkeys(damaged)),
         sources=sources(results),
-        bad_seeds=[line for one in compared.variants for line in _bad_seeds(one, results)],
+        bad_seeds=[line for one in compared.variants for line in format_bad_seeds(one, results)],
     )
 
 
@@ -313,8 +301,8 @@ def _judged(
 def _by_text(
     results: Results,
 ) -> tuple[dict[str, dict[str, dict[str, McNemar]]], dict[str, dict[str, Sums]]]:
-    """By variant and point, where both have answered the same examples: McNemar's tests by seed,
-    and sums over seeds and texts.
+    """McNemar's tests by variant, point and seed, and sums over seeds and texts by variant and
+    point, where both have answered the same examples.
 
     Works seed by seed, so that every file is read once and few are held in memory.
     """
@@ -412,16 +400,6 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
     if names:
         files = ", ".join(code.files(names))
         yield f"{files} changed between these runs; runs of different code are separate variants."
-
-
-def _bad_seeds(variant: Variant, results: Results) -> Iterator[str]:
-    for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
-        by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
-        if bad := bad_seeds(by_seed):
-            yield (
-                f"{variant.label}: {len(bad)} of {len(by_seed)} seeds ({', '.join(bad)}) are more "
-                f"than {FAR:g} robust sd below the median after epoch {epoch}."
-            )
 
 
 def _diverged(label: str, runs: list[Run]) -> list[str]:

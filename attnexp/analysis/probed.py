@@ -1,4 +1,4 @@
-"""What interventions change, over the seeds of each variant, from what `attnexp probe` stored."""
+"""Summary of `attnexp probe` over the seeds of each variant: effects of interventions."""
 
 import math
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ class Effect:
 
     num_texts: int
     accuracy: Paired
-    """Under the intervention minus intact."""
+    """Accuracy under the intervention minus that of the intact model, paired by seed."""
     texts: Crossed | None
-    """Its interval for other seeds and texts; None below two seeds, or if no answer changes."""
+    """Interval of this difference for other seeds and texts; None below two seeds, or if no answer
+    changes."""
     flips: float
     """Share of answers that change."""
 
@@ -38,17 +39,17 @@ class Probed:
     variant: str
     effects: dict[str, Effect]
     impossible: dict[str, str]
-    """Why its model cannot have an intervention."""
+    """Reasons why an intervention cannot be done on this model, by intervention."""
     measures: dict[str, Mean]
-    """Over seeds: entropy (over its maximum) and distance (in tokens) of every head's attention,
-    and Kendall's tau of how much tokens count, by two measures, or by one in two seeds."""
+    """Means over seeds: entropy (over its maximum) and distance (in tokens) of every head's
+    attention, and Kendall's tau of how much tokens count, by two measures, or by one in two
+    seeds."""
 
 
 def summarise(runs: Sequence[Run], ids: Sequence[str] = ()) -> list[Probed]:
-    """What is stored of each variant under these ids, or at all.
+    """Results of each variant, restricted to these ids if any are given.
 
-    Of several results of one intervention those count that most seeds have, then those of most
-    texts.
+    Of several results of one intervention, those of most seeds count, then those of most texts.
     """
     found = []
     for group in comparison_groups(runs):
@@ -94,7 +95,7 @@ def _effect(by_seed: Results) -> Effect:
         sums.add(won, lost)
         intact[seed] = result["accuracy"]
         changed[seed] = intact[seed] + (len(result["won"]) - len(result["lost"])) / num_texts
-    pair = paired(changed, intact)
+    pair = paired(changed, intact, step=1 / num_texts)
     assert pair is not None
     flips = fmean(result["flips"] for result in by_seed.values())
     texts = crossed(sums.by_seed, sums.by_text, sums.squares)

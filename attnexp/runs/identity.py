@@ -9,7 +9,7 @@ fingerprint of its data.
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -81,10 +81,7 @@ def identify_variant(config: RunConfig, fingerprint: str) -> Callable[[RunConfig
     code = _digests(modules_of(config))
 
     def with_seeds(config: RunConfig) -> Identity:
-        seeds = {
-            source: config.seed if seed is None and source != "resample" else seed
-            for source, seed in asdict(config.seeds).items()
-        }
+        seeds = seeds_in_use(config.seed, asdict(config.seeds))
         return Identity(settings=_digest(f"[{given}, {_json(seeds)}]")[:12], code=code)
 
     return with_seeds
@@ -135,6 +132,14 @@ def default_label(config: dict[str, Any]) -> str:
     data = DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
     pieces = (name_of(config[key]["kind"]) for key in ("model", "position") if key in config)
     return " ".join([data.title, *pieces])
+
+
+def seeds_in_use(seed: int, own: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Seed of each source of chance: its own, else `seed`, which `resample` does not follow."""
+    return {
+        source: seed if value is None and source != "resample" else value
+        for source, value in own.items()
+    }
 
 
 def replicate(config: dict[str, Any]) -> str:

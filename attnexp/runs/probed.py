@@ -1,4 +1,4 @@
-"""What `attnexp probe` found of a run: `probe.json` in its folder, no part of its checksums."""
+"""Results of `attnexp probe`: `probe.json` in the folder of a run, not among its checksums."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 from attnexp.base import progress
 from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
-from attnexp.runs.result import digest
 
 SCHEMA = 1
 FILE = "probe.json"
@@ -20,11 +19,11 @@ Results = dict[str, dict[str, Any]]
 
 
 def load(folder: Path) -> Results:
-    """What is stored of a run; nothing where the file is absent, or damaged, which is told."""
+    """Stored results of a run; none if there is no file, or, with a note, if it is damaged."""
     try:
-        tree = json.loads((folder / FILE).read_text())
-        if tree.pop("sha256") != digest(json.dumps(tree).encode()):
-            raise ValueError
+        content = (folder / FILE).read_bytes()
+        tree = json.loads(content)
+        store.check_seal(content, tree)
         results: Results = tree["results"]
     except FileNotFoundError:
         return {}
@@ -35,8 +34,6 @@ def load(folder: Path) -> Results:
 
 
 def save(folder: Path, results: Results) -> None:
-    """Write what is stored of a run, whole or not at all, with its checksum."""
-    tree = {"schema": SCHEMA, "results": results}
-    tree["sha256"] = digest(json.dumps(tree).encode())
+    """Write the results of a run, whole or not at all, with their checksum."""
     with writing(folder), atomic_write(folder / FILE) as file:
-        file.write(json.dumps(tree).encode())
+        file.write(store.seal({"schema": SCHEMA, "results": results}, indent=0))

@@ -195,6 +195,7 @@ def test_what_is_found_is_kept_and_goes_on(
     effect = blind["effects"]["shuffle"]
     assert effect["accuracy"]["by_seed"] == {"0": 0, "1": 0}
     assert (effect["flips"], effect["num_texts"]) == (0, 48)
+    assert effect["accuracy"]["low"] < 0 < effect["accuracy"]["high"]  # two seeds prove no zero
     assert blind["effects"]["own:nothing"]["flips"] == 0
     assert blind["impossible"] == {"no_positions": "the model has no position piece"}
     assert seeing["impossible"] == {}
