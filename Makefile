@@ -4,6 +4,7 @@ BIN := .venv/bin
 DATA ?= contrast
 SEEDS ?= 6
 NUM ?= 300
+CPU_WHEELS ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup ablation studies test test-slow mutants audit release-check check smoke bench docs clean
@@ -35,6 +36,7 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=baselines 'seed=range(100,112)'
 	$(BIN)/attnexp sweep study=blog $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=blog_scaled $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
+	$(BIN)/attnexp sweep study=position_x_embedding $(DATA_SETS) 'seed=range(200,206)' out=outputs/data
 
 # One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out
@@ -57,14 +59,17 @@ mutants: setup .venv/scrutiny  ## Wrong code, and which of it no test notices (N
 audit: setup .venv/scrutiny  ## Known weaknesses of what constraints.txt pins (asks the network)
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-# From another folder, by nothing but what was built: no checkout is on the path.
+# From another folder, by nothing but what was built: no checkout is on the path. A constraint such as
+# torch==2.13.0 also fits 2.13.0+cpu, which pip prefers where an index has it.
 release-check: setup .venv/scrutiny  ## Build wheel and sdist, and run each in an empty environment
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	@set -e; for built in "$$PWD"/dist/*; do \
 	  there=$$(mktemp -d); trap 'rm -rf "$$there"' EXIT; \
 	  $(PYTHON) -m venv "$$there/venv"; \
-	  "$$there/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$$built"; \
+	  "$$there/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt \
+	    --extra-index-url $(CPU_WHEELS) "$$built"; \
+	  "$$there/venv/bin/python" -c 'import torch; assert torch.version.cuda is None, torch.__version__'; \
 	  (cd "$$there"; unset PYTHONPATH; \
 	   venv/bin/attnexp train experiment=smoke --json > run.json; \
 	   venv/bin/attnexp report outputs/runs --figure curves.svg); \

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from attnexp.cli.notebook import compare, compose, judge, load_runs, train_run
 else:
 
+    def __dir__() -> list[str]:
+        return [*__all__, "__version__"]
+
     def __getattr__(name: str) -> object:
         """What is named above, imported when it is first asked for: it needs torch."""
         if name not in __all__:

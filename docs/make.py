@@ -23,7 +23,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from attnexp.analysis.comparison import Comparison, Difference, compare
+from attnexp.analysis.comparison import Comparison, compare
+from attnexp.analysis.differences import Difference
 from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.checks import format_bounds
@@ -31,9 +32,12 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, walk
-from attnexp.report import tables
-from attnexp.report.cells import format_mean, format_size
+from attnexp.report import verdicts
+from attnexp.report.cells import format_difference, format_mean
+from attnexp.report.differences import format_levels
 from attnexp.runs import manifest
+from attnexp.statistics.meta import meta
+from attnexp.statistics.paired import Paired
 from attnexp.statistics.verdict import POINTS
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +87,7 @@ def made(how: str) -> str:
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
     name, *given = how.split()
-    makers = (answers, differences, means, published, pieces, settings, claims)
+    makers = (answers, differences, within_data, means, published, pieces, settings, claims)
     maker: Callable[..., Iterator[str]] = {one.__name__: one for one in makers}[name]
     return "\n" + "\n".join(maker(*given)) + "\n\n"
 
@@ -104,7 +108,7 @@ def answers() -> Iterator[str]:
     yield "|---|---|---:|---:|---:|---|"
     for study, point, words in ANSWERS:
         compared = _compared(study)
-        n, rest = _format_difference(study, compared, "pe", point)
+        n, rest = _format_difference(compared, "pe", point)
         size, verdict = rest.split(" | ")
         texts = compared.differences["pe"][point].texts
         wide = POINTS.interval(texts.low, texts.high).strip() if texts else "–"
@@ -124,17 +128,43 @@ def differences(study: str) -> Iterator[str]:
             accuracy = variant.means[point]["accuracy"]
             shown, n, rest = format_mean(accuracy, POINTS), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
-                n, rest = _format_difference(study, comparison, variant.label, point)
+                n, rest = _format_difference(comparison, variant.label, point)
             if n != accuracy.n:
                 shown += f" ({accuracy.n} seeds)"
-            yield f"| {variant.label} | {point} | {shown} | {n} | {rest} |"
+            at = verdicts.heading(comparison, "accuracy", point)
+            yield f"| {variant.label} | {at} | {shown} | {n} | {rest} |"
     for interaction in comparison.interactions:
         one, two, three, four = interaction.variants
         for name, difference in interaction.points.items():
             n, size = _size(difference)
-            said, _, _ = tables.format_interaction(interaction, difference).partition(":")
+            said, _, _ = verdicts.format_interaction(interaction, difference).partition(":")
             yield f"| ({one} − {two}) − ({three} − {four}) | {name} | – | {n} | {size} | {said} |"
-    yield f"\n{'. '.join(tables.endpoints(comparison))}."
+    yield f"\n{'. '.join(verdicts.endpoints(comparison))}."
+
+
+def within_data(study: str, point: str) -> Iterator[str]:
+    """Differences within levels on each data set of a published study, and their mean over data
+    sets; a star where the 95 % interval for other seeds leaves out 0."""
+    compared = compare(manifest.load_runs([PUBLISHED / study]))
+    yield f"| {point} | {' | '.join(one.title for one in compared)} | mean over data sets |"
+    yield f"|---|{'---:|' * (len(compared) + 1)}"
+    by_levels: dict[str, list[Paired]] = {}
+    for comparison in compared:
+        for each in comparison.within:
+            pair = each.points[point].metrics["accuracy"]
+            by_levels.setdefault(", ".join(format_levels(each)), []).append(pair)
+    for name, pairs in by_levels.items():
+        cells = []
+        for pair in pairs:
+            assert pair.low is not None
+            assert pair.high is not None
+            star = "\\*" if pair.low > 0 or pair.high < 0 else ""
+            cells.append(POINTS.signed(pair.difference.mean) + star)
+        errors = [(pair.spread or 0.0) / pair.difference.n**0.5 for pair in pairs]
+        mean = meta([pair.difference.mean for pair in pairs], errors)
+        assert mean is not None
+        cells.append(POINTS.signed(mean.mean) + POINTS.interval(mean.low, mean.high))
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def means(study: str) -> Iterator[str]:
@@ -146,7 +176,7 @@ def means(study: str) -> Iterator[str]:
         for point in comparison.points:
             accuracy = variant.means[point]["accuracy"]
             yield f"| {variant.label} | {point} | {format_mean(accuracy, POINTS)} | {accuracy.n} |"
-    yield f"\n{'. '.join(tables.endpoints(comparison))}."
+    yield f"\n{'. '.join(verdicts.endpoints(comparison))}."
 
 
 def _compared(study: str) -> Comparison:
@@ -154,32 +184,20 @@ def _compared(study: str) -> Comparison:
     return comparison
 
 
-def _adds_seeds(study: str) -> bool:
-    """Whether seeds were added to a published study because of its results."""
-    found = manifest.load(PUBLISHED / study)
-    return found is not None and any("--until decided" in command for command in found.commands)
-
-
-def _format_difference(
-    study: str, comparison: Comparison, label: str, point: str
-) -> tuple[int, str]:
+def _format_difference(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
     """Pairs; and in two cells the mean with its 95 % interval, if there are two or more, and the
     verdict. Both are anytime-valid where seeds were added because of the results."""
     difference = comparison.differences[label][point]
     n, size = _size(difference)
-    if _adds_seeds(study):
-        decision = difference.anytime["accuracy"]
-        size = POINTS.signed(decision.mean) + POINTS.interval(decision.low, decision.high)
-        said, _, _ = decision.line.partition(":")
+    said, _, _ = difference.verdict("accuracy").line.partition(":")
+    if difference.sequential:
         return n, f"{size} | {said} (anytime-valid)"
-    said, _, _ = difference.judgements["accuracy"].line.partition(":")
     return n, f"{size} | {'–' if n == 1 else said}"  # one seed says nothing
 
 
 def _size(difference: Difference) -> tuple[int, str]:
     """Pairs, and the mean with its 95 % interval if there are two or more."""
-    pair = difference.metrics["accuracy"]
-    return pair.difference.n, format_size(pair)
+    return difference.metrics["accuracy"].difference.n, format_difference(difference)
 
 
 def published() -> Iterator[str]:

@@ -3,10 +3,11 @@
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
 The second is published under another name. Of every run its `result.json` and, a bit a text, which
-texts it had right: 10 kB a run on IMDB, from which `attnexp report` makes the same tables. Its
-figures are those of the run, and the checksums beside them of what is published. Absolute paths are
-cut to their last name. A study that was published before is replaced, and runs that no study names
-any more are removed.
+texts it had right: 10 kB a run on IMDB, from which `attnexp report` makes the same tables. What
+`attnexp probe` stored is copied too, except how much each token counted. Its figures are those of
+the run, and the checksums beside them of what is published. Absolute paths are cut to their last
+name. A study that was published before is replaced, and runs that no study names any more are
+removed.
 """
 
 import json
@@ -19,7 +20,7 @@ from pathlib import Path
 from attnexp.analysis.results import correct
 from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base.errors import UserError
-from attnexp.runs import manifest, predictions, store
+from attnexp.runs import manifest, predictions, probed, store
 from attnexp.runs.points import best_epoch
 from attnexp.runs.result import Run, RunResult
 
@@ -77,11 +78,14 @@ def copy(run: Run, best: int, target: Path) -> None:
     }
     if store.has_finished(target):
         packed = predictions.load(Run(path=target, result=store.load(target))) | packed
+    found = probed.load(target) | probed.load(run.path)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     predictions.save(target, packed)
     result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
     store.save(target, replace(result, files=store.digests(target)), indent=0)
+    if found:
+        probed.save(target, {id: one | {"counts": {}} for id, one in found.items()})
 
 
 def without_folders(text: str) -> str:

@@ -1,11 +1,13 @@
 """What every test shares: a cache that is not the user's, and the installed command."""
 
 import gc
+import importlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,8 @@ Json = Callable[..., Any]
 
 def pytest_collection_finish() -> None:
     """Keep what the imports made out of every later collection of garbage; each run makes one."""
+    if "torch" in sys.modules:
+        importlib.import_module("torch._dynamo")  # as the first optimizer would
     gc.freeze()
 
 

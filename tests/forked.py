@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from attnexp.base import progress
 from attnexp.cli import main
 
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
@@ -67,6 +68,8 @@ def _act(
 ) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
+    progress.console.is_interactive = progress.console.is_terminal  # rich asked at its import
     gc.freeze()  # a collection of garbage would copy every page that the fork shares
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()

@@ -8,8 +8,8 @@ import json
 import os
 import pty
 import random
+import select
 import signal
-import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from forked import PROGRAM
 from numpy.typing import NDArray
 from pyarrow import parquet
 from rich.console import Console
@@ -84,6 +83,22 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
                     "started": "2026-01-01T00:00:00+00:00"}, files={},
     )  # fmt: skip
     return Run(path=Path("nowhere"), result=result, label=label)
+
+
+def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
+    """Write runs and the study that names them, below the root of all results."""
+    planned = []
+    for run in runs:
+        seed = str(run.result.seed)
+        run_id = f"{study}{run.label}{seed}{run.result.data['name']}-0"
+        entry = manifest.Entry(variant=run.label, seed=seed, run_id=run_id)
+        folder = store.run_dir(root, entry.run_id)
+        folder.mkdir(parents=True)
+        store.save(folder, replace(run.result, run_id=entry.run_id))
+        planned.append(entry)
+    variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
+    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
+    manifest.record(root / study, made)
 
 
 def but(run: Run, **figures: Any) -> Run:
@@ -462,23 +477,23 @@ def outcomes(folder: Path) -> dict[str, object]:
     return found
 
 
-def on_a_terminal(tmp_path: Path, *words: str) -> str:
+def on_a_terminal(tmp_path: Path, *words: str, **environment: str) -> str:
     """Everything that a terminal of 80 columns is sent."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [PROGRAM, *words],
-        cwd=tmp_path, stdout=theirs, stderr=theirs,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
+    terminal = Path(os.ttyname(theirs))
+    colours = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    process = forked.start(
+        forked.attnexp, *words, cwd=tmp_path, stdout=terminal, stderr=terminal,
+        environment={**os.environ, **colours, **environment},
     )  # fmt: skip
-    os.close(theirs)
-    seen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
+    seen, alive, ready = b"", True, [ours]
+    while alive or ready:
+        alive = process.is_alive()
+        ready, _, _ = select.select([ours], [], [], 0.1)
+        seen += b"".join(os.read(one, 65536) for one in ready)
     os.close(ours)
-    assert process.wait(60) == 0
+    os.close(theirs)
+    assert process.exitcode == 0, seen.decode()
     return seen.decode()
 
 

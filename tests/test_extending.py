@@ -3,6 +3,8 @@
 import math
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,22 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
     assert attnexp("report", "results/mine").returncode == 0
     (tmp_path / "decay.py").unlink()
     assert "no module 'decay'" in refused("evaluate", str(run_dir))
+
+
+@pytest.mark.slow
+def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
+    attnexp: Command, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "chinese.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    prepare, sweep = re.findall(r"^attnexp (.*)$", page, re.MULTILINE)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    prepared = attnexp(*shlex.split(prepare))
+    assert "one or two tokens" not in prepared.stdout
+    unfit = attnexp(*shlex.split(prepare.replace("data.tokenizer=characters ", "")))
+    assert "one or two tokens that are long (is" in unfit.stdout
+    done = attnexp(*shlex.split(sweep), "train.epochs=2")
+    assert "pe against no_pe, final: helps by at least 0.25" in done.stdout, done.stderr
 
 
 MODULE = """

@@ -2,23 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 
-from attnexp.analysis.comparison import Comparison, Difference
+from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.differences import Difference
 from attnexp.base.errors import UserError
 from attnexp.statistics.meta import Meta, meta
+from attnexp.statistics.verdict import Unit
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON document of differences over data sets."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Across:
-    """Accuracy of a variant minus the baseline's at one endpoint, on every data set."""
+    """A metric of a variant minus the baseline's at one endpoint, on every data set."""
 
     variant: str
     baseline: str
     protocol: str
     point: str
+    metric: str
+    unit: Unit
     differences: dict[str, Difference]
     """Differences, by data set."""
     with_texts: bool
@@ -32,21 +37,24 @@ class Across:
 
 def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
     """Combine what several data sets say of variants with one name, the baseline's name being one
-    too, under one protocol.
+    too, under one protocol. Every judged metric is combined by itself.
 
     A data set counts where the difference has an interval. Raises `UserError` where no variant has
     two such data sets.
     """
-    found: dict[tuple[str, str, str, str], dict[str, Difference]] = {}
+    found: dict[tuple[str, ...], dict[str, Difference]] = {}
+    units = dict[str, Unit]()
     for comparison in comparisons:
         baseline = comparison.variants[0].label
+        units |= {name: metric.unit for name, metric in comparison.judged.items()}
         for label, by_point in comparison.differences.items():
-            for point, difference in by_point.items():
-                if difference.metrics["accuracy"].low is not None:
-                    of = found.setdefault((label, baseline, comparison.protocol, point), {})
+            for (point, difference), metric in product(by_point.items(), comparison.judged):
+                if difference.metrics[metric].low is not None:
+                    names = (label, baseline, comparison.protocol, point, metric)
+                    of = found.setdefault(names, {})
                     of[_numbered(comparison.title, of)] = difference
     combined = [
-        _combine(*names, differences)
+        _combine(names, units[names[-1]], differences)
         for names, differences in found.items()
         if len(differences) > 1
     ]
@@ -69,11 +77,14 @@ def _numbered(title: str, taken: dict[str, Difference]) -> str:
     return f"{title} #{n + 1}" if n else title
 
 
-def _combine(
-    variant: str, baseline: str, protocol: str, point: str, differences: dict[str, Difference]
-) -> Across:
-    pairs = [difference.metrics["accuracy"] for difference in differences.values()]
-    texts = [difference.texts for difference in differences.values() if difference.texts]
+def _combine(names: tuple[str, ...], unit: Unit, differences: dict[str, Difference]) -> Across:
+    variant, baseline, protocol, point, metric = names
+    pairs = [difference.metrics[metric] for difference in differences.values()]
+    texts = [
+        difference.texts
+        for difference in differences.values()
+        if difference.texts and metric == "accuracy"
+    ]
     with_texts = len(texts) == len(pairs)
     of_seeds = [(pair.spread or 0) / pair.difference.n**0.5 for pair in pairs]
     errors = [one.se for one in texts] if with_texts else of_seeds
@@ -84,6 +95,8 @@ def _combine(
         baseline=baseline,
         protocol=protocol,
         point=point,
+        metric=metric,
+        unit=unit,
         differences=differences,
         with_texts=with_texts,
         mean=mean,

@@ -5,11 +5,15 @@ only format them.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from attnexp.analysis.chance import Source, at_chance_level, format_bad_seeds, sources
+from attnexp.analysis.crossings import Interaction, Within, interactions, within
+from attnexp.analysis.differences import Difference, judged_differences, paired_differences
+from attnexp.analysis.metrics import Metric, metrics_of_runs
 from attnexp.analysis.results import Results, results_of_runs
 from attnexp.analysis.summary import (
     PublishedComparison,
@@ -19,21 +23,18 @@ from attnexp.analysis.summary import (
 )
 from attnexp.analysis.variants import comparison_groups
 from attnexp.base import code
+from attnexp.base.errors import UserError
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
-from attnexp.statistics import anytime
 from attnexp.statistics.anytime import Decision
-from attnexp.statistics.crossed import Crossed, Sums, crossed
-from attnexp.statistics.paired import MARGIN, McNemar, Paired, mcnemar, paired
-from attnexp.statistics.verdict import POINTS, Judgement, Unit, judge
+from attnexp.statistics.crossed import Sums, crossed
+from attnexp.statistics.paired import McNemar, mcnemar
+from attnexp.statistics.verdict import POINTS
 
 SCHEMA = 4
 """Version of the JSON documents of comparisons."""
-
-BySeed = Mapping[str, float]
-
 
 ROUNDING = {
     "fpmath": "ONEDNN_DEFAULT_FPMATH_MODE",
@@ -41,64 +42,6 @@ ROUNDING = {
     "numpy": "numpy's version",
 }
 """Keys of provenance that say how numbers are rounded, with their names in messages."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Metric:
-    """How a metric is compared."""
-
-    unit: Unit
-    margin: float
-    """Differences within ± this count as none; in the metric's own unit."""
-    judged: bool
-    """Whether its differences get a verdict."""
-
-
-SHARES_OF_ERROR = replace(POINTS, less_is_better=True)
-NATS = Unit(name="", scale=1, digits=".4f", less_is_better=True)
-
-
-def metrics_of_runs(margin: float) -> dict[str, Metric]:
-    """The metrics of our runs at an evaluation point: accuracy is judged, the others are shown."""
-    return {
-        "accuracy": Metric(unit=POINTS, margin=margin, judged=True),
-        "loss": Metric(unit=NATS, margin=margin, judged=False),
-        "brier": Metric(unit=NATS, margin=margin, judged=False),
-        "ece": Metric(unit=SHARES_OF_ERROR, margin=margin, judged=False),
-        "gap": Metric(unit=SHARES_OF_ERROR, margin=margin, judged=False),
-    }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """Variant minus baseline at one evaluation point."""
-
-    metrics: dict[str, Paired]
-    """Paired differences, by metric."""
-    judgements: dict[str, Judgement]
-    """Verdicts on the metrics that are judged, by step-down maxT over the variants."""
-    anytime: dict[str, Decision]
-    """Anytime-valid verdicts on the same metrics, with Holm over the variants."""
-    mcnemar: dict[str, McNemar]
-    """McNemar's test of accuracy, by seed, where the answers of both are known."""
-    texts: Crossed | None = None
-    """Interval of accuracy's difference for other seeds and texts. None unless it is known, for all
-    seeds that both share, which texts of one test set each has right."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interaction:
-    """A difference of differences: what one level adds under two levels of another factor."""
-
-    levels: dict[str, str]
-    """Levels of the first variant, by factor; the factor whose effect is compared comes first."""
-    baselines: dict[str, str]
-    """Levels of the baseline, by factor."""
-    variants: list[str]
-    """Names of the four variants: (1 − 2) − (3 − 4)."""
-    points: dict[str, Difference]
-    """Differences by point, over the seeds that all four share; judged
-    together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +67,8 @@ class Comparison:
     variants: list[Variant]
     differences: dict[str, dict[str, Difference]]
     """Differences by variant and point; empty for a variant without a seed of the baseline's."""
+    within: list[Within] = field(default_factory=list)
+    """Differences of one factor's levels at each level of the other, of two crossed factors."""
     interactions: list[Interaction] = field(default_factory=list)
     """Interactions of a study of two crossed factors."""
     declared: list[Declared] = field(default_factory=list)
@@ -170,12 +115,13 @@ class Comparison:
         return asdict(self)
 
 
-def compare(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Comparison]:
+def compare(runs: Sequence[Run], metrics: dict[str, Metric] | None = None) -> list[Comparison]:
     """Compare runs: one comparison for every data set and protocol among them.
 
-    margin: differences of accuracy within ± this count as none.
+    metrics: how each metric is compared; None for `metrics_of_runs()`. Raises `UserError` if not
+    all runs have measured the metrics that are to be judged.
     """
-    return [_compare_runs(group, margin) for group in comparison_groups(runs)]
+    return [_compare_runs(group, metrics or metrics_of_runs()) for group in comparison_groups(runs)]
 
 
 def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
@@ -188,7 +134,7 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     for point in results.points:
         steps = {name: results.step(name, point) for name in metrics}
         pairs = {
-            label: _differences(
+            label: paired_differences(
                 results.paired_with(baseline, label, point),
                 results.paired_with(label, baseline, point),
                 metrics,
@@ -198,7 +144,9 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
         }
         tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
         chance = at_chance.get(point)
-        for label, difference in _judged(pairs, metrics, tests, planned, chance).items():
+        for label, difference in judged_differences(
+            pairs, metrics, tests, planned, chance, results.sequential
+        ).items():
             if (of_texts := sums[label].get(point)) and "accuracy" in difference.metrics:
                 complete = len(of_texts.by_seed) == difference.metrics["accuracy"].difference.n
                 found = crossed(of_texts.by_seed, of_texts.by_text, of_texts.squares)
@@ -220,15 +168,23 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     )
 
 
-def _compare_runs(group: list[Run], margin: float) -> Comparison:
+def _compare_runs(group: list[Run], metrics: dict[str, Metric]) -> Comparison:
     damaged: list[str] = []
     results = results_of_runs(group, damaged.append)
-    metrics = metrics_of_runs(margin)
+    for label, point in product(results.variants, results.points):
+        lacking = metrics.keys() - results.metrics(label, point).keys()
+        if judged := [name for name in lacking if metrics[name].judged]:
+            raise UserError(
+                f"{label} has not measured {judged[0]} at the endpoint {point}. Leave out the "
+                f"options that name it."
+            )
     compared = compare_results(results, metrics)
+    studies = [study for study in map(manifest.load, _studies(group)) if study is not None]
     data, fraction = group[0].result.data, group[0].result.config["data"].get("order_fraction")
     return replace(
         compared,
-        interactions=_interactions(results, metrics),
+        within=within(results, metrics, studies, compared.at_chance),
+        interactions=interactions(results, metrics, studies),
         declared=list(_declared(group)),
         agreement=compare_with_published(compared.variants, results),
         n_val=data["n_val"],
@@ -240,62 +196,6 @@ def _compare_runs(group: list[Run], margin: float) -> Comparison:
         sources=sources(results),
         bad_seeds=[line for one in compared.variants for line in format_bad_seeds(one, results)],
     )
-
-
-def _differences(
-    variant: Mapping[str, BySeed],
-    baseline: Mapping[str, BySeed],
-    metrics: Mapping[str, Metric],
-    steps: Mapping[str, float],
-) -> dict[str, Paired]:
-    """Paired differences with their intervals, by metric: the only place where they are made."""
-    pairs = {
-        name: paired(
-            variant.get(name, {}),
-            baseline.get(name, {}),
-            margin=metric.margin,
-            step=steps[name],
-        )
-        for name, metric in metrics.items()
-    }
-    return {name: pair for name, pair in pairs.items() if pair is not None}
-
-
-def _judged(
-    pairs: Mapping[str, dict[str, Paired]],
-    metrics: Mapping[str, Metric],
-    tests: Mapping[str, dict[str, McNemar]],
-    planned: Mapping[str, int | None],
-    chance: float | None = None,
-) -> dict[str, Difference]:
-    """Differences with verdicts; variants are judged together, each metric by itself.
-
-    chance: chance level of accuracy, where no variant is above it.
-    """
-    known = {label: number for label, number in planned.items() if number is not None}
-    shared = {label: found for label, found in pairs.items() if found}
-    judgements: dict[str, dict[str, Judgement]] = {label: {} for label in shared}
-    decisions: dict[str, dict[str, Decision]] = {label: {} for label in shared}
-    for name, metric in metrics.items():
-        if metric.judged:
-            family = {label: found[name] for label, found in shared.items() if name in found}
-            remark = ""
-            if chance is not None and name == "accuracy":
-                remark = f"; no variant is above chance level, {100 * chance:.1f} %"
-            judged = judge(family, unit=metric.unit, planned=known, remark=remark)
-            decided = anytime.decide(family, unit=metric.unit, planned=known, remark=remark)
-            for label in family:
-                judgements[label][name] = judged[label]
-                decisions[label][name] = decided[label]
-    return {
-        label: Difference(
-            metrics=found,
-            judgements=judgements[label],
-            anytime=decisions[label],
-            mcnemar=tests.get(label, {}),
-        )
-        for label, found in shared.items()
-    }
 
 
 def _by_text(
@@ -319,46 +219,6 @@ def _by_text(
                     if point in results.same_texts:
                         sums[label].setdefault(point, Sums()).add(bits, right[point])
     return tests, sums
-
-
-def _interactions(results: Results, metrics: Mapping[str, Metric]) -> list[Interaction]:
-    """Interactions of the studies that these runs belong to: one for each pair of levels that are
-    not the baseline's, if all four variants are there and share a seed."""
-    folders = _studies(run for runs in results.runs.values() for run in runs)
-    found = {
-        corners[0]: Interaction(
-            levels=study.variants[corners[0]],
-            baselines=study.variants[corners[3]],
-            variants=list(corners),
-            points={},
-        )
-        for study in filter(None, map(manifest.load, folders))
-        for corners in study.crossings()
-        if set(corners) <= set(results.variants)
-    }
-    for point in results.points:
-        pairs, steps = {}, {name: results.step(name, point) for name in metrics}
-        planned = {label: results.num_planned(*each.variants) for label, each in found.items()}
-        for label, each in found.items():
-            one, two, three, four = (results.metrics(corner, point) for corner in each.variants)
-            pairs[label] = _differences(_minus(one, two), _minus(three, four), metrics, steps)
-        for label, difference in _judged(pairs, metrics, {}, planned).items():
-            found[label].points[point] = difference
-    return [interaction for interaction in found.values() if interaction.points]
-
-
-def _minus(
-    variant: Mapping[str, BySeed], other: Mapping[str, BySeed]
-) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            seed: value - other[name][seed]
-            for seed, value in by_seed.items()
-            if seed in other[name]
-        }
-        for name, by_seed in variant.items()
-        if name in other
-    }
 
 
 def _declared(runs: Sequence[Run]) -> Iterator[Declared]:

@@ -1,8 +1,9 @@
 """Results of any trainer as a results table: a number a seed, or an answer an example."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from statistics import fmean
@@ -10,27 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnexp.analysis.comparison import Comparison, Metric, compare_results
+from attnexp.analysis import logs
+from attnexp.analysis.comparison import Comparison, compare_results
+from attnexp.analysis.metrics import (
+    Metric,
+    choose_metrics,
+    is_in_percent,
+    known_by_name,
+    to_number,
+)
 from attnexp.analysis.results import Bits, Results, Row
 from attnexp.base.errors import UserError, check_name
+from attnexp.base.progress import note
 from attnexp.config.schema import did_you_mean
 from attnexp.data.tables import read_rows
-from attnexp.statistics.paired import MARGIN
-from attnexp.statistics.verdict import POINTS, Unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SUCCESSES = frozenset(
-    "acc accuracy auc auroc auprc correct dice em f1 fscore iou map match mrr ndcg precision "
-    "recall sensitivity specificity success top1 top5 win wins".split()
-)
-OF_A_SUCCESS = frozenset(
-    "average avg balanced best dev eval exact final macro mean micro pr rate roc score test train "
-    "val valid validation weighted".split()
-)
-"""Words of a metric's name. With one of the first and none but of the second, more is better. For
-all other metrics the user has to say it."""
+DATASET = "dataset"
+"""Column of files with results on several data sets."""
 
 EXAMPLE = "example"
 """Column of files whose rows are examples instead of runs."""
@@ -47,70 +47,104 @@ FRAME = "The frame"
 RESULT = "result"
 """Name of the one evaluation point of such results."""
 
+Given = str | PathLike[str]
+"""A file or folder."""
 
-def read_results(given: "str | PathLike[str] | DataFrame", only: Sequence[str] = ()) -> Results:
-    """Read a data frame, or a file of a kind that `data=files` reads, with the columns `variant`,
-    `seed` and metrics: a row for each run.
+Place = tuple[str, dict[str, Any]]
+"""Name of a row in messages, and its cells."""
+
+Run = tuple[str, str]
+"""Variant and seed."""
+
+
+def read_results(
+    given: "Given | Sequence[Given] | DataFrame",
+    only: Sequence[str] = (),
+    *,
+    variant_column: str = "variant",
+    seed_column: str = "seed",
+) -> list[Results]:
+    """Read a data frame, or files of a kind that `data=files` reads, with the columns `variant`,
+    `seed` and metrics: a row for each run. A column `dataset` splits it: a table for each data set.
 
     Or a row for each example: `variant`, `seed`, `example` and `correct`, or `prediction` and
-    `label`. The share of right answers is then the only metric, `accuracy`.
+    `label`. The share of right answers is then the only metric, `accuracy`. Or a log that
+    `logs.py` knows, or a folder of such logs.
 
-    only: names of the metrics to read; all of them if empty. Raises `UserError`.
+    only: names of the metrics to read; all of them if empty. Known rates, such as accuracy, may be
+    written in per cent; they are read as shares. Raises `UserError`.
     """
-    where, rows = _rows(given)
+    wanted = [variant_column, seed_column]
+    where, name_of_data, rows, metrics = _rows(given, only, [*wanted, DATASET])
     for name in rows[0]:
         check_name(str(name), f"{where}: a column")
-    columns = [name for name in rows[0] if name not in ("variant", "seed")]
+    columns = [name for name in rows[0] if name not in (*wanted, "variant", "seed", DATASET)]
     by_example = EXAMPLE in columns
-    wanted = ["variant", "seed"]
     if by_example:
+        if metrics is not None:
+            note(f"Read as accuracy: {', '.join(metrics)}.")
+            only = []
         columns = ["accuracy"]
-        answer = ["correct"] if "correct" in rows[0] else ["prediction", "label"]
-        wanted = ["variant", "seed", *answer]
-    for name in only:
-        _known(name, columns)
-    missing = [name for name in wanted if name not in rows[0]]
+        wanted += ["correct"] if "correct" in rows[0] else ["prediction", "label"]
+    elif metrics is not None:
+        columns = metrics
+    missing = [f"no column {name}" for name in wanted if name not in rows[0]]
+    missing += [f"no metric {name!r}" for name in only if name not in columns]
     if missing or not columns:
         raise UserError(
-            f"{where} lacks {', '.join(missing) or 'a metric'}; its columns are "
+            f"{where} has {', '.join(missing) or 'no metric'}; its columns are "
             f"{', '.join(rows[0])}. A row is one run: variant, seed and what it measured; or one "
-            f"example: variant, seed, example and correct, or prediction and label."
+            f"example: variant, seed, example and correct, or prediction and label. Other names "
+            f"are given with --variant-column, --seed-column and --columns."
         )
-    if by_example:
-        return _of_examples(where, rows)
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    names = {variant_column: "variant", seed_column: "seed"}
+    kept = [name for name in rows[0] if name in names or name not in ("variant", "seed")]
+    by_data: dict[str, list[Place]] = {}
     for number, row in enumerate(rows, start=1):
-        variant, seed = (_name(where, number, row, column) for column in ("variant", "seed"))
-        if (variant, seed) in found:
+        place = f"{where}, result {number}"
+        found = {names.get(name, name): row.get(name) for name in kept}
+        data = _name(place, found, DATASET) if DATASET in found else name_of_data
+        by_data.setdefault(data, []).append((place, found))
+    if by_example:
+        return [_of_examples(where, data, places) for data, places in by_data.items()]
+    values = {data: _of_runs(places, only or columns) for data, places in by_data.items()}
+    _as_shares([found for runs in values.values() for found in runs.values()])
+    return [_results(data, runs, {}) for data, runs in values.items()]
+
+
+def _of_runs(places: Sequence[Place], metrics: Sequence[str]) -> dict[Run, dict[str, float]]:
+    """Metrics of every run, where each has a row."""
+    runs: dict[Run, dict[str, float]] = {}
+    for place, row in places:
+        variant, seed = (_name(place, row, column) for column in ("variant", "seed"))
+        if (variant, seed) in runs:
             raise UserError(
-                f"{where}, result {number}: there are two of {variant}, seed {seed}. Seeds "
-                f"pair the variants, so each has one result. (For results by example, add the "
-                f"column {EXAMPLE}.)"
+                f"{place}: there are two of {variant}, seed {seed}. Seeds pair the variants, so "
+                f"each has one result. (For results by example, add the column {EXAMPLE}, for "
+                f"several data sets the column {DATASET}.)"
             )
-        found[variant, seed] = {}
-        for name in only or columns:
-            value = _number(row.get(name))
+        runs[variant, seed] = {}
+        for name in metrics:
+            value = to_number(row.get(name))
             if value is None:
                 raise UserError(
-                    f"{where}, result {number} ({variant}, seed {seed}): {name} is "
-                    f"{row.get(name)!r}, which is no number (decimals have a point). "
-                    f"Mend it, leave the result out, or choose other metrics with --metric."
+                    f"{place} ({variant}, seed {seed}): {name} is {row.get(name)!r}, which is no "
+                    f"number (decimals have a point). Mend it, leave the result out, or choose "
+                    f"metrics with --columns."
                 )
-            found[variant, seed][name] = value
-    return _results(where, found, {})
+            runs[variant, seed][name] = value
+    return runs
 
 
 def _results(
-    where: str,
-    values: Mapping[tuple[str, str], Mapping[str, float]],
-    right: Mapping[tuple[str, str], Bits],
+    data: str,
+    values: Mapping[Run, Mapping[str, float]],
+    right: Mapping[Run, Bits],
     same_texts: Sequence[str] = (),
 ) -> Results:
-    """values: metrics by variant and seed. Results of a data frame are called `results`."""
-    name = "results" if where == FRAME else Path(where).name.partition(".")[0]
     return Results(
         rows=[
-            Row(name, "", variant, seed, RESULT, metric, value)
+            Row(data, "", variant, seed, RESULT, metric, value)
             for (variant, seed), metrics in values.items()
             for metric, value in metrics.items()
         ],
@@ -122,63 +156,61 @@ def _results(
     )
 
 
-def _is_success(metric: str) -> bool:
-    words = re.split(r"[ _./]", re.sub(r"([a-z])([A-Z])", r"\1 \2", metric).lower())
-    successes = [word for word in words if word in SUCCESSES]
-    return len(successes) == 1 and {*words} <= SUCCESSES | OF_A_SUCCESS
+def _as_shares(runs: Sequence[dict[str, float]]) -> None:
+    """Divide known rates that are written in per cent by 100, and say so."""
+    percent = [name for name in runs[0] if is_in_percent(name, [found[name] for found in runs])]
+    for name, found in product(percent, runs):
+        found[name] /= 100
+    if percent:
+        note(f"Read as per cent, since values are above 1: {', '.join(percent)}.")
 
 
-def _of_examples(where: str, rows: Sequence[dict[str, Any]]) -> Results:
-    """The table of a file with a row for each example."""
+def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
+    """The table of one data set, where each example has a row."""
     right: dict[str, dict[str, dict[str, bool]]] = {}
-    if "correct" not in rows[0]:
-        _check_answers(where, rows)
-    for number, row in enumerate(rows, start=1):
-        names = (_name(where, number, row, column) for column in ("variant", "seed", EXAMPLE))
-        variant, seed, example = names
+    if "correct" not in places[0][1]:
+        _check_answers(where, places)
+    for place, row in places:
+        variant, seed, example = (_name(place, row, name) for name in ("variant", "seed", EXAMPLE))
         found = right.setdefault(variant, {}).setdefault(seed, {})
         if example in found:
-            raise UserError(
-                f"{where}, result {number}: there are two of {variant}, seed {seed}, example "
-                f"{example}."
-            )
-        found[example] = _is_right(where, number, row)
+            raise UserError(f"{place}: there are two of {variant}, seed {seed}, example {example}.")
+        found[example] = _is_right(place, row)
     for seed in dict.fromkeys(seed for runs in right.values() for seed in runs):
         runs = {variant: found[seed] for variant, found in right.items() if seed in found}
         (first, expected), *others = runs.items()
         for variant, found in others:
             if alone := expected.keys() ^ found.keys():
                 raise UserError(
-                    f"{where}: of seed {seed}, {first} and {variant} answered other examples "
-                    f"({min(alone)} is one's alone), so they do not pair."
+                    f"{where}: of seed {seed} on {data}, {first} and {variant} answered other "
+                    f"examples ({min(alone)} is one's alone), so they do not pair."
                 )
     answers = {
         (variant, seed): found for variant, runs in right.items() for seed, found in runs.items()
     }
     same_texts = len({frozenset(found) for found in answers.values()}) == 1
     return _results(
-        where,
+        data,
         {run: {"accuracy": fmean(found.values())} for run, found in answers.items()},
         {run: np.array([found[name] for name in sorted(found)]) for run, found in answers.items()},
         [RESULT] if same_texts else [],
     )
 
 
-def _is_right(where: str, number: int, row: Mapping[str, Any]) -> bool:
+def _is_right(place: str, row: Mapping[str, Any]) -> bool:
     if "correct" not in row:
-        answer, label = (_name(where, number, row, name) for name in ("prediction", "label"))
+        answer, label = (_name(place, row, name) for name in ("prediction", "label"))
         return answer == label
     text = str(row["correct"]).strip().lower()
     if text not in RIGHT + WRONG:
-        raise UserError(f"{where}, result {number}: correct is {row['correct']!r}; write 1 or 0.")
+        raise UserError(f"{place}: correct is {row['correct']!r}; write 1 or 0.")
     return text in RIGHT
 
 
-def _check_answers(where: str, rows: Sequence[dict[str, Any]]) -> None:
+def _check_answers(where: str, places: Sequence[Place]) -> None:
     """Raise `UserError` if no prediction is any example's label."""
     answers, labels = (
-        {_name(where, number, row, name) for number, row in enumerate(rows, start=1)}
-        for name in ("prediction", "label")
+        {_name(place, row, name) for place, row in places} for name in ("prediction", "label")
     )
     if not answers & labels:
         given = " and ".join(
@@ -191,69 +223,66 @@ def _check_answers(where: str, rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _name(where: str, number: int, row: Mapping[str, Any], column: str) -> str:
+def _name(place: str, row: Mapping[str, Any], column: str) -> str:
     """A cell that must not be empty, as text without spaces around it. A whole number may be
     written `1.0`, as pandas does in a column with a gap: it is `1`."""
     value = row.get(column)
     text = "" if value is None else str(value).strip()
     if not text:
-        raise UserError(f"{where}, result {number}: {column} is empty.")
+        raise UserError(f"{place}: {column} is empty.")
     whole = WHOLE.fullmatch(text)
-    return check_name(whole[1] if whole else text, f"{where}, result {number}: {column}")
+    return check_name(whole[1] if whole else text, f"{place}: {column}")
 
 
 def judge_results(
-    results: Results,
+    results: Sequence[Results],
     *,
     baseline: str | None = None,
     higher: Sequence[str] = (),
     lower: Sequence[str] = (),
     margins: Sequence[str] = (),
-) -> Comparison:
-    """Compare every variant with the baseline, metric by metric.
+) -> list[Comparison]:
+    """Compare every variant with the baseline, metric by metric, on each data set.
 
-    For a share (all values from 0 to 1) the default margin is 0.25 points, and if its name is one
-    of successes, such as accuracy or macro_f1, more is better. For any other metric both must be
-    given, since they decide what a verdict means.
+    For a share (all values from 0 to 1) the default margin is 0.25 points. Names tell for
+    successes, such as accuracy or macro_f1, that more is better, and for losses, such as val_loss,
+    that less is. For any other metric the direction must be given, and for any but shares the
+    margin: they decide what a verdict means.
 
-    baseline: name of a variant; None for the first. higher, lower: metrics of which more, or less,
-    is better. margins: `METRIC=NUMBER`, or a number for all, in the unit in which the tables write
-    differences (points for shares). Raises `UserError`.
+    baseline: name of a variant; None for the first. higher, lower, margins: as `choose_metrics`
+    has them. Raises `UserError`.
     """
     values: dict[str, list[float]] = {}
-    for row in results.rows:
+    for row in (row for found in results for row in found.rows):
         values.setdefault(row.metric, []).append(row.value)
-    first = _baseline(baseline, results.variants)
-    for name in (*higher, *lower):
-        _known(name, values)
-    given = _margins(margins, values)
-    metrics, unknown = dict[str, Metric](), list[str]()
-    for metric, found in values.items():
-        share = all(0 <= value <= 1 for value in found) and metric not in lower
-        if metric in higher and metric in lower:
-            raise UserError(f"--higher {metric} and --lower {metric} contradict each other.")
-        if metric not in (*higher, *lower) and not (share and _is_success(metric)):
-            more = "" if metric in given or not share else f" and --margin {metric}=0.01"
-            unknown.append(
-                f"which direction is better, with --higher {metric}, or --lower {metric}{more}"
-            )
-        if not share and metric not in given:
-            unknown.append(
-                f"the smallest difference that matters, for example --margin {metric}=0.01"
-            )
-        own = Unit(name="", scale=1, digits=".4g", less_is_better=metric in lower)
-        unit = POINTS if share else own
-        margin = given[metric] / unit.scale if metric in given else MARGIN
-        metrics[metric] = Metric(unit=unit, margin=margin, judged=True)
-    if unknown:
+    first = baseline or results[0].variants[0]
+    for found in results:
+        _check_baseline(first, found)
+    known = {name: known_by_name(name, of, lower) for name, of in values.items()}
+    metrics = choose_metrics(known, higher=higher, lower=lower, margins=margins)
+    return [_judge(found, first, metrics) for found in results]
+
+
+def _check_baseline(baseline: str, results: Results) -> None:
+    variants, data = results.variants, results.rows[0].data
+    if len(variants) < 2:
+        raise UserError(f"There is nothing to compare {variants[0]} with on {data}: one variant.")
+    if baseline not in variants:
+        near = did_you_mean(baseline, variants)
         raise UserError(
-            f"Not every metric is known to be a share of successes, so say {'; '.join(unknown)}."
+            f"There is no variant {baseline!r} on {data}.{near} Here are {', '.join(variants)}."
         )
-    ordered = sorted(results.rows, key=lambda row: row.variant != first)
+
+
+def _judge(results: Results, baseline: str, metrics: dict[str, Metric]) -> Comparison:
+    ordered = sorted(results.rows, key=lambda row: row.variant != baseline)
     compared = compare_results(replace(results, rows=ordered), metrics)
     if not any(compared.differences.values()):
         seeds = "; ".join(f"{one.label} has {', '.join(one.seeds)}" for one in compared.variants)
-        raise UserError(f"No variant shares a seed with {first}, so nothing pairs: {seeds}.")
+        raise UserError(
+            f"No variant shares a seed with {baseline} on {compared.data}, so nothing pairs: "
+            f"{seeds}."
+        )
     return compared
 
 
@@ -287,60 +316,35 @@ def next_run(comparison: Comparison) -> str | None:
     return f"{seed} of {', '.join(most)} and {last}"
 
 
-def _rows(given: "str | PathLike[str] | DataFrame") -> tuple[str, list[dict[str, Any]]]:
-    """Name of the source for messages, and its rows (at least one)."""
+def _rows(
+    given: "Given | Sequence[Given] | DataFrame", only: Sequence[str], keys: Sequence[str]
+) -> tuple[str, str, list[dict[str, Any]], list[str] | None]:
+    """Name of the source for messages, of the data set where no column has one, rows (at least
+    one), and the metrics of a log."""
+    where = name = "results"
     if isinstance(given, (str, PathLike)):
-        where, rows = str(given), read_rows(Path(given))
+        given = [given]
+    if isinstance(given, Sequence):
+        where = ", ".join(map(str, given))
+        name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
+        files = [file for path in given for file in logs.log_files(Path(path))]
+        tables: list[tuple[Path | None, list[dict[str, Any]]]]
+        tables = [(file, read_rows(file)) for file in files]
     else:
         cells = given.rename(columns=str).astype(object)
         if twice := [*cells.columns[cells.columns.duplicated()]]:
             raise UserError(f"The frame has more than one column {twice[0]}. Leave one.")
-        where, rows = FRAME, cells.where(cells.notna(), None).to_dict("records")
-    if not rows:
-        raise UserError(f"{where} holds no result. A row is one run: variant, seed, its metrics.")
-    return where, rows
-
-
-def _number(value: object) -> float | None:
-    """A number whose square is finite, else None; of a text, its ASCII digits."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    if isinstance(value, str) and not value.isascii():
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) <= 1e100 else None
-
-
-def _baseline(given: str | None, variants: Sequence[str]) -> str:
-    if len(variants) < 2:
-        raise UserError(f"There is nothing to compare {', '.join(variants)} with: one variant.")
-    if given is None:
-        return variants[0]
-    if given not in variants:
-        near = did_you_mean(given, variants)
-        raise UserError(f"There is no variant {given!r}.{near} Here are {', '.join(variants)}.")
-    return given
-
-
-def _known(metric: str, metrics: Collection[str]) -> None:
-    if metric not in metrics:
-        raise UserError(f"There is no metric {metric!r}; here are {', '.join(metrics)}.")
-
-
-def _margins(words: Sequence[str], metrics: Collection[str]) -> dict[str, float]:
-    """Margins by metric; one given for a metric wins over one given for all."""
-    for_all, for_one = dict[str, float](), dict[str, float]()
-    for word in words:
-        metric, equals, text = word.rpartition("=")
-        margin = _number(text)
-        if margin is None or margin <= 0:
-            raise UserError(f"--margin takes a number above 0, or METRIC=NUMBER; got {word}.")
-        if equals:
-            _known(metric, metrics)
-            for_one[metric] = margin
-        else:
-            for_all = dict.fromkeys(metrics, margin)
-    return for_all | for_one
+        where = FRAME
+        tables = [(None, cells.where(cells.notna(), None).to_dict("records"))]
+    found = list[dict[str, Any]]()
+    metrics: dict[str, None] | None = None
+    for file, rows in tables:
+        if not rows:
+            raise UserError(
+                f"{file or where} holds no result. A row is one run: variant, seed, its metrics."
+            )
+        log = logs.read_log(rows, file, only, keys)
+        found += log.rows if log else rows
+        if log:
+            metrics = (metrics or {}) | dict.fromkeys(log.metrics)
+    return where, name, found, None if metrics is None else [*metrics]

@@ -67,6 +67,8 @@ class Results:
     """Number of texts that accuracy is measured on, by endpoint; empty if unknown."""
     chance: float | None = None
     """Accuracy of always guessing the largest class; None if unknown."""
+    sequential: Collection[str] = ()
+    """Variants whose seeds were added because of results."""
     planned: dict[str, list[str]] = field(default_factory=dict)
     """Seeds that studies planned, by variant, also of variants without any finished run."""
 
@@ -182,6 +184,7 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
             for point in points.POINTS[protocol]
         },
         chance=first.data.get("largest_class"),
+        sequential=_sequential(variants),
         planned=_planned(group, variants),
     )
 
@@ -198,6 +201,17 @@ def _same_texts(group: Sequence[Run]) -> list[str]:
 def _is_seedless(runs: Sequence[Run]) -> bool:
     """Whether nothing is random in a variant's one run."""
     return len(runs) == 1 and not runs[0].result.config["seeds"].keys() - {"resample"}
+
+
+def _sequential(variants: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Variants with a run of a study whose seeds are added until it is decided."""
+    folders = {folder for runs in variants.values() for run in runs for folder in run.studies}
+    adding = {folder for folder in folders if (study := manifest.load(folder)) and study.adds_seeds}
+    return [
+        label
+        for label, runs in variants.items()
+        if any(adding.intersection(run.studies) for run in runs)
+    ]
 
 
 def _planned(group: Sequence[Run], variants: Mapping[str, object]) -> dict[str, list[str]]:

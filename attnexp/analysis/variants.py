@@ -1,14 +1,9 @@
 """Which runs may be compared, and which of them are one variant."""
 
-import functools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from attnexp.config.compose import compose
-from attnexp.config.options import name_of
-from attnexp.config.schema import to_dict
-from attnexp.runs.identity import default_label, settings
+from attnexp.runs.identity import as_word, default_label, default_settings, settings
 from attnexp.runs.result import Run
 
 
@@ -44,18 +39,22 @@ def by_variant(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return named
 
 
+def label_of(run: Run, runs: Sequence[Run]) -> str:
+    """Name of a run's variant in the tables of these runs."""
+    for group in comparison_groups(runs):
+        for label, found in by_variant(group).items():
+            if run.result.run_id in (one.result.run_id for one in found):
+                return label
+    return default_label(run.result.config)
+
+
 def _departures(run: Run) -> list[str]:
     """Sort key that orders runs without a label; those with a label keep their order."""
     if run.label:
         return []
-    default, given = _default(), settings(run.result.config)
-    differing = [_word(k, v) for k, v in given.items() if default.get(k) != v]
+    default, given = default_settings(), settings(run.result.config)
+    differing = [as_word(k, v) for k, v in given.items() if default.get(k) != v]
     return [f"{len(differing):03d}", *differing]
-
-
-@functools.cache
-def _default() -> dict[str, Any]:
-    return settings(to_dict(compose([])))
 
 
 def _name(run: Run, namesakes: Sequence[Run]) -> str:
@@ -64,16 +63,10 @@ def _name(run: Run, namesakes: Sequence[Run]) -> str:
     others = [settings(other.result.config) for other in namesakes if other is not run]
     # a setting that the others' pieces do not have says no more than the pieces do
     differing = [key for key in own if any(o.get(key, own[key]) != own[key] for o in others)]
-    parts = [run.label, *(_word(key, own[key]) for key in differing)]
+    parts = [run.label, *(as_word(key, own[key]) for key in differing)]
     if any(other == own for other in others):
         parts.append(f"code {run.result.run_id.rpartition('-')[2]}")
     return " ".join(filter(None, parts)) or default_label(run.result.config)
-
-
-def _word(key: str, value: Any) -> str:
-    """A setting as a user writes it: `position=rotary` instead of its class."""
-    section, dot, last = key.rpartition(".")
-    return f"{section}={name_of(value)}" if dot and last == "kind" else f"{key}={value}"
 
 
 def _seeds(run: Run) -> list[int]:

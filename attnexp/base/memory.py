@@ -17,7 +17,7 @@ def of_machine() -> int:
     except (AttributeError, ValueError):  # Windows
         physical = sys.maxsize
     try:
-        return min(physical, int(CGROUP_LIMIT.read_text()))
+        return min(physical, int(CGROUP_LIMIT.read_bytes()))
     except (OSError, ValueError):
         return physical
 

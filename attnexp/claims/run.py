@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnexp.base.errors import UserError
-from attnexp.claims import costs, encodings, masking, sweeps, trials, values  # noqa: F401
+from attnexp.claims import costs, encodings, masking, sweeps, trials, uses, values  # noqa: F401
 from attnexp.claims.claim import REGISTRY, Claim, Conclusion, Finding
 from attnexp.claims.measure import one_thread
 from attnexp.config.schema import did_you_mean

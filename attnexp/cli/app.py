@@ -167,7 +167,7 @@ def main() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:  # >&-
         stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
     try:

@@ -50,7 +50,8 @@ def studies(incomplete: str) -> list[str]:
 
 def claims() -> list[Offer]:
     """Ids and texts of all claims, read from the source: importing the claims needs torch."""
-    texts = (path.read_text() for path in (Path(__file__).parents[1] / "claims").glob("*.py"))
+    files = (Path(__file__).parents[1] / "claims").glob("*.py")
+    texts = (path.read_text("utf-8") for path in files)
     found = (
         re.findall(r'@claim\("(C\d+)".*\n.*\n    """(.*?)\.?(?:"""|\n)', text) for text in texts
     )
@@ -84,6 +85,8 @@ def _keys(typed: str, words: Iterable[str], *, sweep: bool) -> dict[str, dict[st
         for key, holder, field in walk(schema):
             if field.name != "kind" and not is_dataclass(value := getattr(holder, field.name)):
                 found[key] = dict.fromkeys(_values(field, value), "")
+    if sweep:
+        found |= {"tune": {"train.lr=": "one grid for every variant"}, "tune.seeds": {}}
     chosen = dict(word.partition("=")[::2] for word in words)
     for group, options in describe().items():
         if sweep or group not in ("study", "executor"):

@@ -77,6 +77,10 @@ def probe(
     format: Annotated[
         Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
     ] = "table",
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a forest plot: FILE.svg, .pdf or .png."),
+    ] = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,14 +93,20 @@ def probe(
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
     from attnexp.analysis.probed import summarise
+    from attnexp.base.progress import note
     from attnexp.inspect import probe
-    from attnexp.report import formats, probed
+    from attnexp.report import formats, pictures, probed
     from attnexp.runs.manifest import load_runs
 
+    if figure is not None:
+        pictures.kind_of(figure)  # before anything is computed
     runs, words = load_runs(folders), [word for word in do.split(",") if word]
     ids, reasons = probe.probe(runs, words, limit=limit, trust_code=trust_code)
     found = summarise(runs, [*ids])
-    if format == "table" and not as_json:
+    if figure is not None:
+        pictures.write_probed(figure, found)
+        note(f"Figure: {figure}")
+    elif format == "table" and not as_json:
         for table in probed.tables(found):
             console().print()
             formats.print_table(table, console())
@@ -142,7 +152,9 @@ def predict(
     The more attention a token receives, or the more it counts by gradient × embedding or by
     erasure, the darker its colour. Unknown words end in "?".
 
-    Example: attnexp predict outputs/runs/RUN "the plot was superb but the cast was dreadful"
+    Example: attnexp predict outputs/runs/RUN "the cast was superb but the plot was dreadful"
+
+    Example: attnexp predict outputs/runs/RUN "the cast was dreadful but the plot was superb"
     """
     from attnexp.inspect import predict
 
@@ -171,7 +183,9 @@ def explore(
 ) -> None:
     """Serve a page where you type a text and see every head of one or more models.
 
-    The page is reachable from this machine only and needs no network.
+    A click on a head opens its map. Tokens are coloured as by `attnexp predict --why`, which is
+    chosen on the page, as is the layer. The page is reachable from this machine only and needs no
+    network.
 
     Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
     """

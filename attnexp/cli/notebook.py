@@ -11,8 +11,9 @@ from rich.console import Console
 
 from attnexp.analysis import comparison, other_results, variants
 from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.metrics import OF_RUNS, choose_metrics
 from attnexp.config.compose import compose
-from attnexp.report.formats import print_comparisons
+from attnexp.report.formats import print_comparisons, print_over_data
 from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
 from attnexp.training.run import train_run
@@ -79,37 +80,54 @@ def load_runs(folder: Place, *more: Place) -> "DataFrame":
     )
 
 
-def compare(folder: Place, *more: Place, margin: float = 0.25) -> Shown[Comparison]:
+def compare(
+    folder: Place,
+    *more: Place,
+    higher: Words = (),
+    lower: Words = (),
+    margin: float | Words = (),
+) -> Shown[Comparison]:
     """Compare finished runs as `attnexp report` does; one item for each data set and protocol.
 
-    margin: in percentage points of accuracy. Raises `UserError` where there is no finished run.
+    The options are the command's, as `margin=0.5` in percentage points of accuracy or
+    `margin=["0.5", "loss=0.01"]`. Raises `UserError`, also where there is no finished run.
     """
+    metrics = choose_metrics(
+        OF_RUNS,
+        higher=_each(higher),
+        lower=_each(lower),
+        margins=[str(margin)] if isinstance(margin, (int, float)) else _each(margin),
+    )
     found = manifest.load_runs([Path(one) for one in (folder, *more)])
-    return Shown(comparison.compare(found, margin=margin / 100), print_comparisons)
+    return Shown(comparison.compare(found, metrics), print_comparisons)
 
 
 def judge(
-    results: "Place | DataFrame",
+    results: "Place | Sequence[Place] | DataFrame",
     *,
     baseline: str | None = None,
     metric: Words = (),
+    variant_column: str = "variant",
+    seed_column: str = "seed",
     higher: Words = (),
     lower: Words = (),
     margin: Words = (),
 ) -> Shown[Comparison]:
-    """Compare results in a file or data frame as `attnexp judge` does.
+    """Compare results in files, a folder or a data frame as `attnexp judge` does.
 
     The options are the command's, as `lower="loss"` or `margin=["loss=0.01", "0.5"]`. Raises
     `UserError`.
     """
     compared = other_results.judge_results(
-        other_results.read_results(results, _each(metric)),
+        other_results.read_results(
+            results, _each(metric), variant_column=variant_column, seed_column=seed_column
+        ),
         baseline=baseline,
         higher=_each(higher),
         lower=_each(lower),
         margins=_each(margin),
     )
-    return Shown([compared], print_comparisons)
+    return Shown(compared, print_over_data)
 
 
 def _each(words: Words) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Commands on finished runs and results: `report`, `judge`, `export`, `publish`."""
+"""Commands on stored runs and results: `report`, `runs`, `judge`, `export`."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,25 @@ import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
+from attnexp.cli.app import AsJson, Folders, Html, TrustCode, app, console, emit, stop
+
+Higher = Annotated[
+    list[str] | None,
+    typer.Option(metavar="METRIC", help="Metric that is judged and better when higher."),
+]
+Lower = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="METRIC", help="Metric that is judged and better when lower (losses are known)."
+    ),
+]
+Margins = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[METRIC=]NUMBER",
+        help="Smallest difference that matters (default for accuracies: 0.25 points).",
+    ),
+]
 
 
 @app.command()
@@ -17,6 +35,14 @@ def report(
     format: Annotated[
         Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
     ] = "table",
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Print one table: differences (a line for each), accuracy, epochs, "
+            "probabilities, statistics, within, interactions, variance or published.",
+        ),
+    ] = None,
     html: Html = None,
     figure: Annotated[
         Path | None,
@@ -24,7 +50,11 @@ def report(
     ] = None,
     show: Annotated[
         Literal["curves", "forest", "attention", "positions"] | None,
-        typer.Option(help="Content of --figure (default: curves, the accuracy by epoch)."),
+        typer.Option(help="Content of --figure (default: curves, a metric by epoch)."),
+    ] = None,
+    metric: Annotated[
+        Literal["accuracy", "loss", "train_loss"] | None,
+        typer.Option(help="Metric of --show curves (default: accuracy, on validation as loss is)."),
     ] = None,
     across: Annotated[
         Literal["data"] | None,
@@ -41,17 +71,35 @@ def report(
     text: Annotated[
         str | None, typer.Option(help="Text whose attention is shown on the page or figure.")
     ] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Layer whose attention is drawn (default: the first)."),
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Head whose attention is drawn (default: mean of heads)."),
+    ] = None,
     trust_code: TrustCode = False,
-    margin: Margin = 0.25,
+    higher: Higher = None,
+    lower: Lower = None,
+    margin: Margins = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the tables and verdicts of finished runs.
 
     Example: attnexp report outputs/blog --format markdown
 
+    Example: attnexp report outputs/blog --table differences --format latex
+
+    Example: attnexp report outputs/blog --margin 0.5 --margin loss=0.01
+
     Example: attnexp report outputs/blog --html blog.html
 
+    Example: attnexp report outputs/blog --figure loss.svg --show curves --metric loss
+
     Example: attnexp report outputs/blog --figure forest.svg --show forest
+
+    Example: attnexp report outputs/blog --figure attention.png --show attention --head 3
 
     Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
 
@@ -59,9 +107,10 @@ def report(
     """
     from attnexp.analysis.across import across_data
     from attnexp.analysis.comparison import compare
+    from attnexp.analysis.metrics import OF_RUNS, choose_metrics
     from attnexp.base.progress import note
     from attnexp.inspect import insight, predict
-    from attnexp.report import formats, pictures, tables
+    from attnexp.report import formats, pictures, tables, verdicts
     from attnexp.runs.manifest import load_runs
     from attnexp.runs.store import load
 
@@ -78,6 +127,15 @@ def report(
             "--text is the text whose attention is shown. It needs --html FILE, or --figure "
             "FILE with --show attention."
         )
+    if metric is not None and (figure is None or show not in (None, "curves")):
+        raise UserError(
+            f"--metric {metric} is what curves show. It needs --figure FILE with --show curves."
+        )
+    if (layer, head) != (None, None) and show != "attention":
+        raise UserError(
+            "--layer and --head choose what a figure of attention draws. They need --figure FILE "
+            "with --show attention."
+        )
     sentence = (
         insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
     )
@@ -88,17 +146,21 @@ def report(
             "--across data prints a table, or draws a forest plot with --figure FILE. It knows no "
             "--html, --format csv or other --show."
         )
+    others = {"--html": html, "--figure": figure, "--across": across}
+    if table is not None and (given := [name for name, value in others.items() if value]):
+        raise UserError(f"--table {table} prints a table. Leave out {', '.join(given)}.")
     if figure is not None:
         pictures.kind_of(figure)  # before anything is read
+    metrics = choose_metrics(OF_RUNS, higher=higher or [], lower=lower or [], margins=margin or [])
     left_out: list[str] = []
     found = load_runs(folders, left_out.append)
-    compared = compare(found, margin=margin)
+    compared = compare(found, metrics)
     left_out += [reason for comparison in compared for reason in comparison.damaged]
     as_text = "json" if as_json else format
     if across is not None:
         combined = across_data(compared)
         if figure is not None:
-            pictures.write_across(figure, combined, margin)
+            pictures.write_across(figure, combined)
             note(f"Figure: {figure}")
         elif as_text in formats.ACROSS:
             emit(formats.ACROSS[as_text](combined))
@@ -114,43 +176,89 @@ def report(
             write(html, found, compared, **shown)
             note(f"Page: {html}")
         if figure is not None:
-            pictures.write(figure, show or "curves", found, compared[0], **shown)
+            request = pictures.Request(
+                runs=found,
+                comparison=compared[0],
+                layer=1 if layer is None else layer,
+                head=head,
+                metric=metric or "accuracy",
+                **shown,
+            )
+            pictures.write(figure, show or "curves", request)
             note(f"Figure: {figure}")
+    elif table is not None:
+        chosen_tables = tables.tables_named(table, compared)
+        if as_text in formats.TABLE_TEXTS:
+            emit(formats.TABLE_TEXTS[as_text](chosen_tables).rstrip("\n"))
+        else:
+            formats.print_tables(chosen_tables, console())
     elif as_text in formats.TEXTS:
         emit(formats.TEXTS[as_text](compared).rstrip("\n"))
     else:
         formats.print_comparisons(compared, console())
     lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
-    lines += [line for comparison in compared for line in tables.missing_seeds(comparison)]
+    lines += [line for comparison in compared for line in verdicts.missing_seeds(comparison)]
     if lines:
         stop("\n".join(lines), code=1)
 
 
 @app.command()
+def runs(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder that contains runs, or a study.",
+            autocompletion=completion.studies,
+        ),
+    ] = Path("outputs"),
+    as_json: AsJson = False,
+) -> None:
+    """List runs, finished, running, stopped or broken: settings, data, seed, accuracies and age.
+
+    Settings are those that differ from the defaults; accuracies are in %.
+
+    Example: attnexp runs
+
+    Example: attnexp runs outputs/blog
+    """
+    from attnexp.analysis import listing
+
+    found = listing.list_runs(folder)
+    emit(found) if as_json else listing.print_list(found, console())
+    if broken := sum(run["state"] == "broken" for run in found["runs"]):
+        stop(f"{broken} broken: `attnexp doctor {folder}` says how to make them again.", code=1)
+
+
+@app.command()
 def judge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="csv, tsv, json, jsonl or parquet.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="csv, tsv, json, jsonl or parquet; or a folder of samples."
+        ),
+    ],
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="VARIANT", help="Variant that others are compared with (default: the first)."
         ),
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Metric to compare (default: all); may be repeated.")
-    ] = None,
-    higher: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when higher.")
-    ] = None,
-    lower: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help="Metric that is better when lower.")
-    ] = None,
-    margin: Annotated[
+    columns: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[METRIC=]NUMBER",
-            help="Smallest difference that matters (default for accuracies: 0.25 points).",
+            "--columns", "--metric", metavar="NAME,...", help="Metrics to compare (default: all)."
         ),
     ] = None,
+    variant_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Column with the variants.")
+    ] = "variant",
+    seed_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Column with the seeds.")
+    ] = "seed",
+    higher: Higher = None,
+    lower: Lower = None,
+    margin: Margins = None,
     until: Annotated[
         Literal["decided"] | None,
         typer.Option(help="Exit with 0 if the metric is decided, else with 1; say what to run."),
@@ -164,44 +272,63 @@ def judge(
 
     Or each row holds an answer: variant, seed, example, and either correct or prediction and label.
 
+    A column dataset gives a comparison for each data set, and the mean difference over them.
+
+    Logs are read as they are: samples of lm-evaluation-harness (files or their folder), samples_df
+    of Inspect as csv, runs of MLflow or Weights & Biases as csv.
+
     Example: attnexp judge results.csv
 
-    Example: attnexp judge results.csv --baseline none --lower loss --margin loss=0.01
+    Example: attnexp judge results.csv --baseline none --margin loss=0.01
+
+    Example: attnexp judge runs.csv --variant-column model --seed-column run --columns acc,loss
 
     Example: attnexp judge results.csv --metric accuracy --until decided
+
+    Example: attnexp judge harness_output --columns acc_norm
     """
     from attnexp.analysis.other_results import judge_results, next_run, read_results
     from attnexp.base.progress import note
     from attnexp.report import formats
 
-    comparison = judge_results(
-        read_results(file, metric or []),
+    compared = judge_results(
+        read_results(
+            files,
+            [name for words in columns or [] for name in words.split(",")],
+            variant_column=variant_column,
+            seed_column=seed_column,
+        ),
         baseline=baseline,
         higher=higher or [],
         lower=lower or [],
         margins=margin or [],
     )
-    if until is not None and len(comparison.judged) > 1:
+    metric, *others = compared[0].judged
+    if until is not None and others:
         raise UserError(
             f"--until decided is about one metric. Choose it before the first run: --metric "
-            f"{next(iter(comparison.judged))}."
+            f"{metric}."
         )
     if html is not None:
         from attnexp.report.html import write
 
-        write(html, [], [comparison])
+        write(html, [], compared)
         note(f"Page: {html}")
     elif as_json:
-        emit(formats.as_json([comparison]))
+        emit(formats.as_json(compared))
     else:
-        formats.print_comparisons([comparison], console())
+        formats.print_over_data(compared, console())
     if until is not None:
-        (name,) = comparison.judged
-        for label, found in comparison.differences.items():
-            for difference in found.values():
-                note(f"{label}: {difference.anytime[name].line}")
-        if (then := next_run(comparison)) is not None:
-            note(f"Next: {then}.")
+        waiting = False
+        for comparison in compared:
+            on = f" on {comparison.data}" if len(compared) > 1 else ""
+            for label, found in comparison.differences.items():
+                for difference in found.values():
+                    note(f"{label}{on}: {difference.anytime[metric].line}")
+            if (then := next_run(comparison)) is not None:
+                note(f"Next: {then}{on}.")
+                waiting = True
+        if waiting:
             raise typer.Exit(1)
 
 

@@ -63,6 +63,8 @@ def data(
 ) -> None:
     """Print where each data set comes from and what is cached; `prepare` fills the cache.
 
+    What was prepared stands first, with its lengths and three of its texts.
+
     Example: attnexp data
 
     Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
@@ -71,16 +73,14 @@ def data(
     """
     from attnexp.config.compose import compose
     from attnexp.config.words import expand
-    from attnexp.data import encode, inventory
+    from attnexp.data import inventory
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
     axes = [[word for _, word in axis] for axis in expand(words[prepare:])]
     settings = [compose(one).data for one in itertools.product(*axes)]
-    if prepare:
-        for one in settings:
-            encode.load(one)
-    shown = inventory.take(*settings)
+    prepared = [found for one in settings for found in inventory.prepare(one)] if prepare else []
+    shown = {**inventory.take(*settings), "prepared": prepared}
     emit(shown) if as_json else inventory.show(shown, console())
 
 

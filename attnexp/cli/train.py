@@ -1,12 +1,20 @@
 """Commands that train: `train` and `sweep`. Heavy imports are inside, so that --help is fast."""
 
-from typing import Annotated, Literal
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, Margin, Overrides, app, console, emit, stop
 from attnexp.config.schema import OnError
+
+if TYPE_CHECKING:
+    from attnexp.config.schema import RunConfig
+    from attnexp.sweeps.schedule import Entry
 
 
 @app.command()
@@ -58,7 +66,34 @@ def train(
         emit({**result.to_json(), "folder": str(run_dir)})
     else:
         formats.print_comparisons(compare([Run(path=run_dir, result=result)]), console())
-        emit(f"\nResults: {run_dir}")
+        emit("\n".join([f"\nResults: {run_dir}", "Next:", *_next_commands(run_dir, words, config)]))
+
+
+def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> Iterator[str]:
+    """Commands worth trying after a run, an indented line each."""
+    from attnexp.config.compose import compose
+    from attnexp.config.options import name_of
+    from attnexp.config.schema import to_dict
+    from attnexp.config.trust import foreign_code
+    from attnexp.inspect.insight import SENTENCE
+
+    trust = ["--trust-code"] if foreign_code(to_dict(config)) else []
+    key = "position" if config.is_network else "model"
+    chosen = [word for word in words if word.startswith(f"{key}=")]
+    others = [word for word in words if not word.startswith((f"{key}=", "seed="))]
+    own = chosen[-1].partition("=")[2] if chosen else name_of(getattr(config, key).kind)
+    both = ["none", "sinusoidal" if own == "none" else own]
+    commands = [["predict", str(run_dir), SENTENCE, *trust]]
+    commands += [["report", str(run_dir), "--html", "page.html", *trust]]
+    if not config.is_network:
+        commands, both = [["evaluate", str(run_dir)]], [own, "attention"]
+    axis = f"{key}={','.join(both)}"
+    with suppress(UserError):  # a model that takes no positions
+        for option in both:
+            compose([*others, f"{key}={option}"])
+        commands += [["sweep", *others, axis, "seed=range(6)"]]
+    for command in commands:
+        yield f"  {shlex.join(['attnexp', *command])}"
 
 
 @app.command()
@@ -97,13 +132,23 @@ def sweep(
     Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
 
     Example: attnexp sweep study=blog --until decided
+
+    Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
+    from attnexp.sweeps import tuning
+
     words = overrides or []
-    if until is None:
+    search = None
+    if until is None and (max_seeds or metric):
+        raise UserError("--max-seeds and --metric need --until decided.")
+    if any(map(tuning.is_tuning, words)):
+        if until or zipped:
+            raise UserError("tune= does not go with --until or --zip. Leave one out.")
+        search = tuning.plan_tuning(words)
+        planned = search.search
+    elif until is None:
         from attnexp.sweeps.plan import plan
 
-        if max_seeds or metric:
-            raise UserError("--max-seeds and --metric need --until decided.")
         planned = plan(words, zipped=zipped)
     else:
         from attnexp.sweeps.sequential import plan_until_decided
@@ -114,39 +159,53 @@ def sweep(
     if dry_run:
         from attnexp.sweeps.preview import preview_sweep, print_preview
 
-        shown = preview_sweep(planned)
+        shown = preview_sweep(planned, followed_by=len(search.study.jobs) if search else 0)
         emit(shown.to_json()) if as_json else print_preview(shown, console())
         return
 
-    from contextlib import closing, suppress
+    from contextlib import closing
 
-    from attnexp.analysis.across import across_data
     from attnexp.analysis.comparison import compare
-    from attnexp.report import formats, tables
+    from attnexp.analysis.metrics import metrics_of_runs
+    from attnexp.base import progress
+    from attnexp.report import formats
     from attnexp.runs.result import Run
-    from attnexp.sweeps.executors.task import Failure
-    from attnexp.sweeps.schedule import run_sweep
+    from attnexp.sweeps.schedule import Entry, run_sweep
     from attnexp.sweeps.sequential import run_until_decided
-    from attnexp.sweeps.watch import Watch, totals
+    from attnexp.sweeps.watch import Watch, print_trials
 
+    searched: list[Entry] = []
+    if search is not None:
+        with closing(Watch()) as watch:
+            searched = run_sweep(planned, on_error=on_error, observe=watch)
+        if on_error is OnError.stop:
+            _stop_if_failed(searched)
+        trials = tuning.choose(search, searched)
+        print_trials(search, trials, progress.console)
+        planned = tuning.tuned(search.study, trials)
     with closing(Watch()) as watch:
         if until is None:
             entries = run_sweep(planned, on_error=on_error, observe=watch)
         else:
             entries = run_until_decided(planned, on_error=on_error, observe=watch, tell=watch.look)
-    outcomes = [entry.outcome for entry in entries]
-    finished = [outcome for outcome in outcomes if isinstance(outcome, Run)]
+    finished = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
-    compared = compare(finished, margin=margin)
+    compared = compare(finished, metrics_of_runs(margin))
     if as_json:
         emit(formats.as_json(compared))
     elif finished:
-        formats.print_comparisons(compared, console())
-        if planned.jobs[0].data:
-            with suppress(UserError):  # there are not two data sets with an interval
-                formats.print_tables(map(tables.across_table, across_data(compared)), console())
+        show = formats.print_over_data if planned.jobs[0].data else formats.print_comparisons
+        show(compared, console())
         emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    _stop_if_failed([*searched, *entries])
+
+
+def _stop_if_failed(entries: "Sequence[Entry]") -> None:
+    """Exit with 1 if a run has failed, with the reason of each that has."""
+    from attnexp.sweeps.executors.task import Failure
+    from attnexp.sweeps.watch import totals
+
+    failures = [entry.outcome for entry in entries if isinstance(entry.outcome, Failure)]
     if failures:
         lines = [f"{failure.job}: {failure.reason}" for failure in failures]
         stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)

@@ -45,6 +45,9 @@ from attnexp.config.words import check_option, hydra_initialized, options_of, pa
 EXECUTOR = "executor"
 """Group of the options that say where a sweep's runs take place; it is part of no run."""
 
+MAX_NEAR = 3
+"""Maximum number of keys that a message offers for one written without its section."""
+
 
 class NotChosen(UserError):
     """Error about a key that belongs to options other than the chosen ones."""
@@ -138,9 +141,11 @@ def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
 def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, Any]:
     """Values of the chosen files and of the words, as plain text. root: a file of `conf/`."""
     files, settings = [], []
-    for override in overrides:
-        key = str(override.key_or_group)
-        if "." in key or key not in groups():
+    keys = [str(override.key_or_group) for override in overrides]
+    # Without an overlay, a piece is read by `_place` like the pieces within it: far sooner.
+    chosen = groups() if "experiment" in keys else groups().keys() - PLACES.keys()
+    for key, override in zip(keys, overrides, strict=True):
+        if key not in chosen or "." in key:
             settings.append(override)
         else:
             (option,) = options_of(override)
@@ -258,11 +263,13 @@ def _unknown(key: str, known: Any) -> UserError:
         return NotChosen(
             key, f"'{key}' belongs to {', '.join(having)}. What is chosen as {section} has {names}."
         )
-    keys = [*flatten(known), *owners()]
-    last = f".{key.rpartition('.')[2]}"
-    near = did_you_mean(key, [k for k in keys if k.endswith(last)]) or did_you_mean(
-        key, [*keys, *groups(), *(k.partition(".")[0] for k in keys)]
-    )
+    keys = [*dict.fromkeys([*flatten(known), *owners()])]
+    ends = [k for k in keys if k.endswith(f".{key.rpartition('.')[2]}")]
+    near = did_you_mean(key, ends)
+    if not near and "." not in key and 0 < len(ends) <= MAX_NEAR:
+        near = f" Did you mean {' or '.join(map(repr, ends))}?"
+    others = [*keys, *groups(), *(k.partition(".")[0] for k in keys)]
+    near = near or did_you_mean(key, [other for other in others if other != key])
     return UserError(
         f"There is no key '{key}'.{near} `attnexp config` lists the keys of what is chosen, "
         f"`attnexp config --groups` all there is to choose."

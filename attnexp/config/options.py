@@ -47,7 +47,7 @@ def read(group: str, option: str) -> Any:
 
     path = Path(option).expanduser() if is_file(option) else file(group, option)
     try:
-        if is_file(option) and _unfolded(compose(path.read_text(), SafeLoader), {}) > MAX_NODES:
+        if is_file(option) and _unfolded(compose(path.read_bytes(), SafeLoader), {}) > MAX_NODES:
             many = f"more than {MAX_NODES:,} values where its aliases are unfolded"
             raise UserError(f"{group}={option} has {many}. Write a smaller file.")
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
@@ -76,7 +76,7 @@ def describe() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
         for option in options:
-            lines = file(group, option).read_text().splitlines()
+            lines = file(group, option).read_text("utf-8").splitlines()
             about = [line[2:] for line in lines if line.startswith("# ")]
             text = " ".join(line for line in about if not line.startswith("@package"))
             first = re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence
@@ -87,25 +87,26 @@ def describe() -> dict[str, dict[str, str]]:
 def format_groups(described: dict[str, dict[str, str]]) -> str:
     """Text of `describe`, wrapped to 80 columns."""
     lines = []
+    width = max(len(option) for options in described.values() for option in options)
     for group, options in described.items():
         lines.append(group)
         for option, about in options.items():
-            margin = f"  {option:20s}"
+            margin = f"  {option:{width}}  "
             lines += textwrap.wrap(
-                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin)
-            )
+                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin),
+                break_on_hyphens=False,
+            )  # fmt: skip
     return "\n".join(lines)
 
 
 @cache
+def _names() -> dict[str, str]:
+    """Name of each class that options name: of its option with the fewest settings."""
+    trees = [(read(group, name), name) for group, names in groups().items() for name in names]
+    named = [(len(tree), name, tree["kind"]) for tree, name in trees if tree and tree.get("kind")]
+    return {kind: name for _, name, kind in sorted(named, reverse=True)}
+
+
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
-    if kind is None:
-        return "none"
-    named = [
-        (len(tree), option)
-        for group, options in groups().items()
-        for option in options
-        if isinstance(tree := read(group, option), dict) and tree.get("kind") == kind
-    ]
-    return min(named)[1] if named else kind.rpartition(":")[2]
+    return "none" if kind is None else _names().get(kind, kind.rpartition(":")[2])

@@ -163,8 +163,8 @@ def source(module: str) -> ast.Module:
         )
     _times_of_change[file] = _time_of_change(file)
     try:
-        return ast.parse(file.read_text())
-    except (SyntaxError, UnicodeDecodeError) as error:
+        return ast.parse(file.read_bytes())
+    except SyntaxError as error:
         raise UserError(f"{file} is no Python: {error}.") from error
 
 

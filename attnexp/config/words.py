@@ -132,6 +132,8 @@ def _unreadable(word: str) -> str:
             f"'{word}' is not understood: settings are written key=value, such as "
             f"model.heads=4 or position=sinusoidal."
         )
+    if value.endswith(","):
+        return f"'{word}' ends in a comma. Write values with no space after the comma: {key}=A,B."
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = shlex.quote(f'{key}="{escaped}"')
     return f"The value in '{word}' is not understood. If it is one text, quote it: {quoted}"

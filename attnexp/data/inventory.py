@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from attnexp.base.errors import UserError
@@ -15,6 +16,9 @@ from attnexp.data.cache import DAMAGED, cache_dir
 from attnexp.data.quality import format_quality
 
 SCHEMA = 1
+
+NUM_SAMPLES = 3
+"""Number of texts of a prepared set that are shown."""
 
 
 def take(*configs: DataConfig) -> dict[str, Any]:
@@ -28,10 +32,45 @@ def take(*configs: DataConfig) -> dict[str, Any]:
     wanted = {str(one.name): one for one in (*known, *configs)}
     return {
         "schema": SCHEMA,
+        "prepared": [],
         "sets": [_locate(one) for one in reversed(wanted.values())],
         "cache": str(cache_dir()),
         "files": [_describe(path) for path in sorted(cache_dir().glob("*.npz"))],
     }
+
+
+def prepare(config: DataConfig) -> list[dict[str, Any]]:
+    """Read and encode a data set into the cache; what it is like, in a list. None for `contrast`,
+    which is generated."""
+    dataset = encode.load(config)
+    if config.name is DataName.contrast:
+        return []
+    whole = encode.Ranked.load(encode.cache_path(sources.find(config), config))
+    (train, test), labels = whole.texts, whole.labels[0]
+    lengths = np.diff(np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]))
+    rows = [len(train) * (2 * i + 1) // (2 * NUM_SAMPLES) for i in range(NUM_SAMPLES)]
+    texts = [*train]
+    samples = [
+        {
+            "label": whole.classes[labels[row]],
+            "text": " ".join(whole.words[rank - 1] for rank in texts[row] if rank),
+        }
+        for row in (rows if whole.words else ())
+    ]
+    described = {
+        "name": config.title,
+        "source": dataset.source,
+        "n_train": len(train),
+        "n_test": len(test),
+        "classes": len(whole.classes),
+        "tokens_median": float(np.median(lengths)),
+        "tokens_95": float(np.quantile(lengths, 0.95)),
+        "tokens_longest": int(lengths.max()),
+        "max_len": config.max_len,
+        "share_cut": float((lengths + 1 > config.max_len).mean()),  # with the start token
+        "samples": samples,
+    }
+    return [described]
 
 
 def _locate(config: DataConfig) -> dict[str, Any]:
@@ -51,7 +90,9 @@ def _locate(config: DataConfig) -> dict[str, Any]:
 
 
 def show(inventory: dict[str, Any], console: Console) -> None:
-    """Print the result of `take`."""
+    """Print the result of `take`, what was prepared first."""
+    for one in inventory["prepared"]:
+        _show_prepared(one, console)
     for one in inventory["sets"]:
         encoded = "; encoded" if one["encoded"] else ""
         where = f"{one['source'] or one['missing']}{encoded}"
@@ -77,6 +118,21 @@ def show(inventory: dict[str, Any], console: Console) -> None:
             console.print("    damaged or of another version; made again when needed")
     if not inventory["files"]:
         console.print("  empty")
+
+
+def _show_prepared(one: dict[str, Any], console: Console) -> None:
+    console.print(f"{one['name']}: {one['source']}", soft_wrap=True)
+    console.print(
+        f"  {one['n_train']:,} + {one['n_test']:,} texts of {one['classes']} classes\n"
+        f"  tokens: median {one['tokens_median']:.0f}, 95 % up to {one['tokens_95']:.0f}, longest "
+        f"{one['tokens_longest']}\n"
+        f"  data.max_len={one['max_len']} cuts {100 * one['share_cut']:.1f} % of the texts"
+    )
+    width = max((len(sample["label"]) for sample in one["samples"]), default=0)
+    for sample in one["samples"]:
+        line = f"{sample['label']:{width}s}  {sample['text']}"
+        console.print(textwrap.indent(textwrap.fill(line, 76, max_lines=2), "  "), markup=False)
+    console.print()
 
 
 def _describe(path: Path) -> dict[str, Any]:

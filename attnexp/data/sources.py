@@ -35,9 +35,14 @@ WAYS_TO_IMDB = f"""Ways to get IMDB:
   ATTNEXP_IMDB=PATH  the same, as an environment variable
   {IMDB}   the Hugging Face hub, when online (HF_ENDPOINT names a mirror)
 Or do without IMDB: data=contrast, the embedded synthetic corpus."""
-WAYS_TO_OTHERS = (
-    f"Online, try again (HF_ENDPOINT names a mirror). On disk, use data.path=PATH (data=files, if "
-    f"this was data=hub): {FORMATS}; or ATTNEXP_DATA=FOLDER, a folder of data sets by name."
+WAYS_TO_PRESET = """Ways to get {name}:
+  attnexp data prepare data={name}: when online; it is then cached (HF_ENDPOINT names a mirror)
+  data.path=PATH: a copy on disk, as csv, tsv, jsonl, parquet, or a folder of them
+  ATTNEXP_DATA=FOLDER: a folder of data sets by name, of which FOLDER/{name} is read
+Or do without it: data=contrast, the embedded synthetic corpus."""
+WAYS_FROM_HUB = (
+    f"Online, try again (HF_ENDPOINT names a mirror). A copy on disk is read with data=files "
+    f"data.path=PATH: {FORMATS}."
 )
 
 
@@ -99,7 +104,8 @@ def hub_name(data: DataConfig) -> str:
 
 def _on_hub(data: DataConfig) -> Source:
     name = hub_name(data)
-    remedy = WAYS_TO_IMDB if data.name is DataName.imdb else WAYS_TO_OTHERS
+    ways = {DataName.imdb: WAYS_TO_IMDB, DataName.hub: WAYS_FROM_HUB}
+    remedy = ways.get(data.name) or WAYS_TO_PRESET.format(name=data.name)
     folder = cached(data) or hub.download(name, remedy=remedy)
     return Source(
         description=f"hub: {name}@{folder.name[:12]}",

@@ -148,7 +148,7 @@ def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:
     import yaml
 
     try:
-        words = yaml.safe_load((folder / store.OVERRIDES).read_text())
+        words = yaml.safe_load((folder / store.OVERRIDES).read_bytes())
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError
     except (OSError, ValueError, RecursionError, yaml.YAMLError):

@@ -4,7 +4,7 @@ Only the run's folder is read, not the data set. Shapes: H heads, T tokens, D wi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,36 @@ class Reading:
     """Number of words cut off."""
     probabilities: dict[str, float]
     """Probabilities keyed by class, in the order of labels."""
-    attention: "Attention | None"
-    """Attention; None for a model without."""
+    layers: "list[Attention]"
+    """Attention of every layer; empty for a model without."""
     relevance: list[float] | None = None
     """How much each token counts by gradient or erasure, where that was asked for."""
+
+    def attention(self, layer: int = 1, head: int | None = None) -> "Attention":
+        """Attention of a layer, or of one of its heads; both are counted from 1.
+
+        Raises `UserError` if the model has no such layer or head.
+        """
+        if not self.layers:
+            raise UserError("The model has no attention, and so no heads or layers to choose.")
+        for name, number, most in (
+            ("layer", layer, len(self.layers)),
+            ("head", head, len(self.layers[0].weights)),
+        ):
+            if number is not None and not 1 <= number <= most:
+                raise UserError(f"There is no {name} {number}: the model has 1 to {most}.")
+        seen = self.layers[layer - 1]
+        if head is None:
+            return seen
+        chosen = slice(head - 1, head)
+        return replace(seen, weights=seen.weights[chosen], to_padding=seen.to_padding[chosen])
+
+    def counts(self, layer: int = 1, head: int | None = None) -> list[float]:
+        """How much each token counts: its relevance where that was asked for, else the attention
+        that it receives; empty for a model without. Raises `UserError` as `attention` does."""
+        if self.relevance is not None or not self.layers:
+            return self.relevance or []
+        return self.attention(layer, head).received
 
     @property
     def label(self) -> str:
@@ -67,21 +93,30 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attention:
-    """Attention of the first layer."""
+    """Attention of one layer."""
 
     weights: NDArray[np.float32]
     """(H, T queries, T keys). Rows sum to 1 less what goes to padding."""
-    on_padding: float
-    """The share of attention that goes to padding, on average over queries and heads."""
+    to_padding: NDArray[np.float32]
+    """Share of each head's attention that goes to padding, on average over queries: (H,)."""
     num_padding: int
-    num_layers: int
 
-    def received(self, head: int | None = None) -> NDArray[np.float32]:
-        """Attention that each token receives, (T,): mean over queries and, unless one head is
-        named, counted from 1, over heads."""
-        weights = self.weights if head is None else self.weights[head - 1 : head]
-        received: NDArray[np.float32] = weights.mean(axis=(0, 1))
+    @property
+    def mean(self) -> NDArray[np.float32]:
+        """Mean of the heads: (T queries, T keys)."""
+        mean: NDArray[np.float32] = self.weights.mean(axis=0)
+        return mean
+
+    @property
+    def received(self) -> list[float]:
+        """Attention that each token receives, on average over queries and heads."""
+        received: list[float] = self.mean.mean(axis=0).tolist()
         return received
+
+    @property
+    def on_padding(self) -> float:
+        """Share of attention that goes to padding, on average over queries and heads."""
+        return float(self.to_padding.mean())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,17 +171,15 @@ def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight
     return Insight(reading=reading, table=table, missing=missing)
 
 
-def reader(
-    run: Run, why: str = "attention", *, trust_code: bool = False
-) -> Callable[[str], Reading]:
-    """Function that reads a text with the run's model.
+def reader(run: Run, *, trust_code: bool = False) -> Callable[..., Reading]:
+    """Function that reads a text with the run's model: `read(text, why="attention")`.
 
-    why: of `relevance.WHY`, what to say of tokens beside attention. Raises `UserError` where the
-    folder holds no weights or no words, and `NotTrusted` where the model is not attnexp's, without
-    `trust_code`.
+    why: of `relevance.WHY`, what to say of tokens beside attention; `read` raises `UserError` where
+    the model does not have it. Raises `UserError` where the folder holds no weights or no words,
+    and `NotTrusted` where the model is not attnexp's, without `trust_code`.
     """
     config, model = _load(run, trust_code)
-    return partial(_read, run.result.classes, _vocabulary(run), config, model, why=why)
+    return partial(_read, run.result.classes, _vocabulary(run), config, model)
 
 
 def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
@@ -194,7 +227,7 @@ def _read(
     if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     (probabilities,) = logits.double().softmax(-1).tolist()
-    attention = None
+    layers = list[Attention]()
     if maps:
         assert isinstance(model, Classifier)
         if model.cls is not None:
@@ -202,19 +235,20 @@ def _read(
             real = np.concatenate([[True], real])
             found = found and [0.0, *found]
         # padding looks around too, at nothing that matters here
-        weights = maps[0][0].numpy()[:, real]
-        attention = Attention(
-            weights=weights[:, :, real],
-            on_padding=float(weights[:, :, ~real].sum(axis=-1).mean()),
-            num_padding=int((~real).sum()),
-            num_layers=len(model.layers),
-        )
+        layers = [
+            Attention(
+                weights=weights[:, :, real],
+                to_padding=weights[:, :, ~real].sum(axis=-1).mean(axis=-1),
+                num_padding=int((~real).sum()),
+            )
+            for weights in (of_layer[0].numpy()[:, real] for of_layer in maps)
+        ]
     return Reading(
         tokens=tokens,
         known=known,
         num_cut=len(said) - kept,
         probabilities=dict(zip(classes, probabilities, strict=True)),
-        attention=attention,
+        layers=layers,
         relevance=found,
     )
 

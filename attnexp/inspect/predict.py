@@ -1,6 +1,6 @@
 """Predictions of a trained model for texts, with the attention of each token."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,14 +39,11 @@ def readings(
     if head is not None and why != "attention":
         raise UserError(f"--head {head} is of attention, not of --why {why}. Leave out one.")
     run = Run(path=run_dir, result=store.load(run_dir))
-    read = insight.reader(run, why, trust_code=trust_code)
+    read = insight.reader(run, trust_code=trust_code)
     for text in texts:
-        reading = read(text)
-        seen = reading.attention
-        if head is not None and seen is None:
-            raise UserError(f"{run_dir} has no attention, and so no head {head}. Leave out --head.")
-        if head is not None and seen is not None and not 1 <= head <= len(seen.weights):
-            raise UserError(f"There is no head {head}: {run_dir} has 1 to {len(seen.weights)}.")
+        reading = read(text, why)
+        if head is not None:
+            reading.attention(head=head)  # or a `UserError`
         yield reading
 
 
@@ -70,15 +67,13 @@ def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]
 def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers. `attention` is what each token receives, averaged over
     queries; `relevance` is how much it counts by gradient or erasure."""
-    seen = reading.attention
-    received = None if seen is None else seen.received(head).tolist()
     return {
         "label": reading.label,
         "probabilities": reading.probabilities,
         "positive": reading.probabilities.get("positive"),
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": received,
+        "attention": reading.attention(head=head).received if reading.layers else None,
         "relevance": reading.relevance,
         "words_cut": reading.num_cut,
     }
@@ -93,19 +88,24 @@ def print_reading(reading: Reading, head: int | None, console: Console) -> None:
     )
     line = Text(f"{said} ")
     line.stylize("bold", 0, len(reading.label))
-    seen = reading.attention
-    counts = reading.relevance or ([] if seen is None else seen.received(head).tolist())
-    most = max(map(abs, counts), default=0.0) or 1.0
-    for token, count in zip_longest(reading.marked, counts):
+    colours = backgrounds(reading.counts(head=head))
+    for token, colour in zip_longest(reading.marked, colours):
         line.append(" ")
-        line.append(token, "" if count is None else f"black on rgb({_colour(abs(count) / most)})")
+        line.append(token, "" if colour is None else f"black on {colour}")
     if reading.num_cut:
         line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
     console.print(line)
 
 
-def _colour(share: float) -> str:
-    return ",".join(str(round(a + share * (b - a))) for a, b in zip(LIGHT, FULL, strict=True))
+def backgrounds(counts: Sequence[float]) -> list[str]:
+    """Colours for black tokens, as `rgb(r,g,b)`: the more a token counts, for or against, the
+    darker."""
+    most = max(map(abs, counts), default=0.0) or 1.0
+    return [f"rgb({_between(LIGHT, FULL, abs(count) / most)})" for count in counts]
+
+
+def _between(one: Sequence[int], other: Sequence[int], share: float) -> str:
+    return ",".join(str(round(a + share * (b - a))) for a, b in zip(one, other, strict=True))
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:

@@ -71,13 +71,16 @@ def probe(
         num_texts = min(limit or num_texts, num_texts)
         num_heads = model.get("heads", 0) * model.get("layers", 1)
         names = [name for word in known for name in interventions.choose(word, num_heads)]
+        stored = load(run.path)
+        if WEIGHTS not in run.result.files:  # what was stored before is all there can be
+            kept = {id: one["name"] for id, one in stored.items() if one["name"] in names}
+            ids |= kept
+            num_published += not kept
+            continue
         by_id = {_id(name, num_texts): name for name in names}
         ids |= by_id
-        stored = load(run.path)
         missing = {id: name for id, name in by_id.items() if id not in stored}
-        if missing and WEIGHTS not in run.result.files:
-            num_published += 1
-        elif missing:
+        if missing:
             threads = f"train.threads={max(cores // len(runs), 1)}"
             settings = ["train.device=auto", threads, f"data.limit_test={num_texts}"]
             open_run = functools.partial(

@@ -7,12 +7,14 @@ same numbers give the same bytes. Units are CSS pixels.
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from attnexp.report import fonts
 from attnexp.report.plots import shorten
 
 if TYPE_CHECKING:
@@ -140,26 +142,32 @@ class Figure:
 
 
 def stand_alone(pictures: Sequence[Picture], kind: str, *, title: Sequence[str]) -> bytes:
-    """A file with pictures below each other, under a title of some lines.
+    """A file with pictures below each other, under a title, whose lines are wrapped.
 
     kind: svg, whose text is text, pdf or png (two dots a pixel). Seen on white and on black.
     """
-    heights = [16 * len(title) + 8, *(p.height + 18 * -(-len(p.key) // 2) for p in pictures)]
+    width = max(picture.width for picture in pictures)
+    first, *others = title
+    lines = [
+        (line, weight)
+        for text, weight in [(first, "bold"), *((other, "normal") for other in others)]
+        for line in textwrap.wrap(printable(text), width // (8 if weight == "bold" else 7))
+    ]
+    heights = [16 * len(lines) + 8, *(p.height + 18 * -(-len(p.key) // 2) for p in pictures)]
 
     def paint(figure: "FigureBase", colours: Colours) -> None:
         strip, *parts = figure.subfigures(
             len(heights), 1, height_ratios=heights, squeeze=False
         ).flat
-        for line, words in enumerate(title):
-            y = 1 - (16 * line + 6) / heights[0]
-            weight = "normal" if line else "bold"
-            strip.text(0.02, y, printable(words), va="top", fontweight=weight, parse_math=False)
+        for place, (line, weight) in enumerate(lines):
+            y = 1 - (16 * place + 6) / heights[0]
+            strip.text(0.02, y, line, va="top", fontweight=weight, parse_math=False)
         for part, picture in zip(parts, pictures, strict=True):
             picture.paint(part, colours)
             if picture.key:
                 _key(part, picture, colours)
 
-    size = (max(picture.width for picture in pictures), sum(heights))
+    size = (width, sum(heights))
     drawn = _draw(paint, FILE, kind, size=size, fit=pictures[0].fit)
     if kind != "svg":
         return drawn
@@ -179,6 +187,8 @@ def _draw(paint: Paint, colours: Colours, kind: str, *, size: tuple[int, int], f
         inches = (size[0] / 72, size[1] / 72)
         figure = Figure(figsize=inches, layout="constrained" if fit else None)
         paint(figure, colours)
+        if kind != "svg":
+            fonts.use_installed(figure)
         # without the date, so that the same numbers give the same bytes
         dated = {"svg": "Date", "pdf": "CreationDate", "png": "Creation Time"}[kind]
         figure.savefig(file, format=kind, dpi=144, metadata={dated: None})

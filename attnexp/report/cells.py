@@ -1,9 +1,12 @@
-"""Numbers as the cells of tables."""
+"""Tables whose cells are text, and numbers as their cells."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from attnexp.analysis.differences import Difference
 from attnexp.statistics.anytime import Decision, fewest_seeds
 from attnexp.statistics.crossed import Crossed
 from attnexp.statistics.paired import McNemar, Mean, Paired
@@ -14,6 +17,37 @@ MAX_SEEDS_SHOWN = 50
 
 OTHER_TEXTS = "95 %, seeds and texts"
 """Name of the row with the interval for other seeds and texts."""
+
+
+HEADINGS = {
+    "train_loss": "loss",
+    "train_accuracy": "acc",
+    "train_accuracy_after": "acc after",
+    "val_loss": "val loss",
+    "val_accuracy": "val acc",
+    "brier": "Brier",
+    "ece": "ECE",
+}
+"""Column headings of metrics that are not called by their name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table whose cells are text."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+    published: Collection[int] = ()
+    """Indices of the rows that hold the published run."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """Rows as plain values, with numbers at full precision; empty for most tables."""
+
+
+def metric_heading(metric: str) -> str:
+    """Column heading of a metric."""
+    return "NLL" if metric == "loss" else HEADINGS.get(metric, metric)
 
 
 def format_mean(mean: Mean, unit: Unit) -> str:
@@ -44,6 +78,12 @@ def format_metric(mean: Mean | None, unit: Unit) -> str:
 def format_size(pair: Paired, unit: Unit = POINTS) -> str:
     """`+1.40 [+0.90, +1.90]`: the mean difference with its interval."""
     return unit.signed(pair.difference.mean) + unit.interval(pair.low, pair.high)
+
+
+def format_difference(difference: Difference) -> str:
+    """`+1.40 [+0.90, +1.90]`: the mean difference of accuracy with the interval of its verdict."""
+    mean = difference.metrics["accuracy"].difference.mean
+    return POINTS.signed(mean) + POINTS.interval(*difference.interval("accuracy"))
 
 
 def format_spread(pair: Paired, unit: Unit) -> str:

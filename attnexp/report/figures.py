@@ -12,12 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.analysis.across import Across
-from attnexp.analysis.comparison import Comparison, Difference
+from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.crossings import Within
+from attnexp.analysis.differences import Difference
+from attnexp.analysis.probed import Probed
 from attnexp.analysis.summary import Variant
 from attnexp.report.canvas import K_DASHES, MARKERS, WIDTH, Colours, Picture, printable
 from attnexp.report.cells import MAX_SEEDS_SHOWN
+from attnexp.report.differences import format_levels
 from attnexp.report.plots import shorten
-from attnexp.statistics.paired import Paired
+from attnexp.report.verdicts import heading
+from attnexp.statistics.paired import MARGIN, Paired
 from attnexp.statistics.verdict import POINTS, Unit
 
 if TYPE_CHECKING:
@@ -161,22 +166,39 @@ def forest(comparison: Comparison, metric: str = "accuracy") -> Picture:
     unit, margin = comparison.metrics[metric].unit, comparison.metrics[metric].margin
     baseline = comparison.variants[0].label
     groups = {
-        point if comparison.protocol else f"minus {baseline}": {
+        heading(comparison, "accuracy", point) if comparison.protocol else f"minus {baseline}": {
             label: Bar.of(by_point[point], metric)
             for label, by_point in comparison.differences.items()
             if point in by_point
         }
         for point in comparison.points
     }
-    axis = f"difference in {metric}" + unit.name.replace(" ", ", ", 1)
-    return intervals(groups, axis, margin, unit)
+    return intervals(groups, _axis(metric, unit), margin, unit)
 
 
-def across(found: Sequence[Across], margin: float) -> Picture:
-    """Every data set's difference, the mean over them and the next one's prediction interval."""
+def within(group: Sequence[Within], metric: str, comparison: Comparison) -> Picture:
+    """Differences of one factor's levels, at every level of the other in turn."""
+    unit, margin = comparison.metrics[metric].unit, comparison.metrics[metric].margin
+    groups: dict[str, dict[str, Bar]] = {}
+    for each in group:
+        minus, at = format_levels(each)
+        for point, difference in each.points.items():
+            groups.setdefault(f"{minus}, {point}", {})[at] = Bar.of(difference, metric)
+    return intervals(groups, _axis(metric, unit), margin, unit)
+
+
+def _axis(metric: str, unit: Unit) -> str:
+    return f"difference in {metric}" + unit.name.replace(" ", ", ", 1)
+
+
+def across(found: Sequence[Across]) -> Picture:
+    """Every data set's difference in one metric, the mean over them and the next one's prediction
+    interval."""
+    metric, unit = found[0].metric, found[0].unit
+    margin = next(iter(found[0].differences.values())).metrics[metric].margin
     groups = {
         f"{one.variant} minus {one.baseline}, {one.point}": {
-            **{data: Bar.of(difference) for data, difference in one.differences.items()},
+            **{data: Bar.of(difference, metric) for data, difference in one.differences.items()},
             "mean; thin: next data set": Bar(
                 one.mean.mean, one.mean.low, one.mean.high,
                 one.mean.predicted_low, one.mean.predicted_high,
@@ -184,7 +206,22 @@ def across(found: Sequence[Across], margin: float) -> Picture:
         }
         for one in found
     }  # fmt: skip
-    return intervals(groups, "difference in accuracy, points", margin)
+    return intervals(groups, _axis(metric, unit), margin, unit)
+
+
+def probed(found: Sequence[Probed]) -> Picture:
+    """What each intervention changes in the accuracy of each variant."""
+    groups = {
+        f"{one.variant}, {one.data}": {
+            name: Bar(
+                effect.accuracy.difference.mean, effect.accuracy.low, effect.accuracy.high,
+                *((effect.texts.low, effect.texts.high) if effect.texts else ()),
+            )
+            for name, effect in one.effects.items()
+        }
+        for one in found
+    }  # fmt: skip
+    return intervals(groups, _axis("accuracy", POINTS), MARGIN)
 
 
 class Bar(NamedTuple):
@@ -201,7 +238,7 @@ class Bar(NamedTuple):
         """A difference with the interval for other seeds; thinner, for other seeds and texts."""
         pair, texts = difference.metrics[metric], difference.texts
         wide = (texts.low, texts.high) if texts and metric == "accuracy" else ()
-        return cls(pair.difference.mean, pair.low, pair.high, *wide)
+        return cls(pair.difference.mean, *difference.interval(metric), *wide)
 
 
 def intervals(
@@ -209,8 +246,8 @@ def intervals(
 ) -> Picture:
     """Mean differences with their 95 % intervals under headings, the margin shaded."""
     rows: list[tuple[str, Bar | None]] = []
-    for heading, found in groups.items():
-        rows += [(heading, None), *found.items()]
+    for title, found in groups.items():
+        rows += [(title, None), *found.items()]
     heights = [38 if bar else 24 for _, bar in rows]
     top, bottom, side = 4, 40, 10
     tall = sum(heights)
@@ -220,7 +257,6 @@ def intervals(
         axes = figure.add_axes((side / WIDTH, bottom / height, 1 - 2 * side / WIDTH, tall / height))
         ends = [unit.scale * margin, -unit.scale * margin]
         axes.axvspan(*ends, color=colours.muted, alpha=0.13, linewidth=0)
-        axes.axvline(0, color=colours.muted, linewidth=1)
         y = 0
         for (label, bar), height in zip(rows, heights, strict=True):
             if bar is None:
@@ -239,6 +275,7 @@ def intervals(
                             interval, [y + 26] * 2, color=colours.ink, linewidth=width,
                             solid_capstyle="butt",
                         )  # fmt: skip
+                axes.vlines(0, y + 20, y + height, color=colours.muted, linewidth=1)
                 face = colours.paper if bar.low is None else colours.ink
                 axes.plot(mean, y + 26, "o", color=colours.ink, markerfacecolor=face, markersize=6)
             y += height
@@ -256,15 +293,17 @@ def intervals(
 def attention(weights: NDArray[Any], tokens: Sequence[str]) -> Picture:
     """An attention map (T queries, T keys) with its words."""
 
+    labels = [shorten(printable(token), 24) for token in tokens]
+
     def paint(figure: "FigureBase", colours: Colours) -> None:
         axes = _heat(figure, weights, low=0.0, high=float(weights.max()))
         ticks = range(len(tokens))
-        axes.set_xticks(ticks, labels=tokens, rotation=90)
-        axes.set_yticks(ticks, labels=tokens)
+        axes.set_xticks(ticks, labels=labels, rotation=90)
+        axes.set_yticks(ticks, labels=labels)
         for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             text.set_parse_math(False)
         axes.tick_params(length=0, labelcolor=colours.ink)
-        axes.set(xlabel="sees", ylabel="word")
+        axes.set(xlabel="key", ylabel="query")
 
     side = max(380, 80 + 13 * len(tokens))  # below 13 a word, words overlap
     return Picture(paint=paint, height=side, width=max(WIDTH, side))

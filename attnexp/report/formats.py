@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from rich import box
@@ -14,19 +15,24 @@ from rich.text import Text
 
 from attnexp.analysis import across
 from attnexp.analysis.across import Across
-from attnexp.analysis.comparison import SCHEMA, Comparison, Difference
+from attnexp.analysis.comparison import SCHEMA, Comparison
+from attnexp.analysis.differences import Difference
 from attnexp.analysis.summary import Variant
+from attnexp.base.errors import UserError
 from attnexp.report import plots
-from attnexp.report.tables import VERDICT_STYLES, Table, across_table, tables, verdicts
+from attnexp.report.cells import Table
+from attnexp.report.latex import PACKAGES, escaped, latex_table, latex_tables
+from attnexp.report.tables import across_table, tables
+from attnexp.report.verdicts import VERDICT_STYLES, verdicts
 from attnexp.statistics.verdict import Verdict
 
-PACKAGES = "% \\usepackage{booktabs}, and XeLaTeX, LuaLaTeX or \\usepackage[utf8]{inputenc}."
-"""First line of a LaTeX document's part."""
+TABLE_SCHEMA = 1
+"""Version of the JSON document of tables of one name."""
 
 CSV_COLUMNS = (
     *("data", "protocol", "variant", "baseline", "epoch", "point", "metric"),
     *("mean", "sd", "n", "low", "high", "texts_low", "texts_high", "p", "p_adjusted", "verdict"),
-    *("k", "k_low", "k_high", "k_distance"),
+    *("k", "k_low", "k_high", "k_distance", "within"),
 )
 
 
@@ -38,13 +44,21 @@ def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> No
     for comparison in comparisons:
         console.print()
         if len(comparisons) > 1:
-            console.print(Text(f"{comparison.title}, {comparison.protocol}", style="bold"))
+            where = ", ".join(filter(None, (comparison.title, comparison.protocol)))
+            console.print(Text(where, style="bold"))
         for where, verdict, line in verdicts(comparison):
             word, _, grounds = line.partition(":")
             style = VERDICT_STYLES[verdict or Verdict.inconclusive]
             console.print(Text.assemble(f"{where}: ", (word, style), f":{grounds}"))
         for line in comparison.diverged:
             console.print(Text(line, style="bold red"))
+
+
+def print_over_data(comparisons: Sequence[Comparison], console: Console) -> None:
+    """Print comparisons, then the differences over data sets where two have an interval."""
+    print_comparisons(comparisons, console)
+    with suppress(UserError):
+        print_tables(map(across_table, across.across_data(comparisons)), console)
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -55,6 +69,11 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
         if found := markdown_verdicts(comparison):
             blocks.append(found)
     return "\n\n".join(blocks) + "\n"
+
+
+def markdown_tables(found: Iterable[Table]) -> str:
+    """GitHub tables, one after another."""
+    return "\n\n".join(map(markdown_table, found))
 
 
 def markdown_table(table: Table) -> str:
@@ -78,29 +97,10 @@ def latex(comparisons: Sequence[Comparison]) -> str:
     blocks = [PACKAGES]
     for comparison in comparisons:
         blocks += [latex_table(table) for table in tables(comparison)]
-        found = [_latex(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
+        found = [escaped(f"{where}: {line}.") for where, _, line in verdicts(comparison)]
         if found:
             blocks.append("\n\n".join(found))
     return "\n\n".join(blocks) + "\n"
-
-
-def latex_table(table: Table) -> str:
-    """A `table` environment, with title and notes as its caption."""
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_latex(' '.join([table.title + '.', *table.notes]))}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-            r"\toprule",
-            _latex_row(table.columns),
-            r"\midrule",
-            *(_latex_row(row) for row in table.rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    )
 
 
 def as_csv(comparisons: Sequence[Comparison]) -> str:
@@ -108,8 +108,10 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
 
     A line with a `baseline` is a paired difference; its low and high are the 95 % interval for
     other seeds, texts_low and texts_high that for other seeds and texts. For an interaction both
-    are differences themselves. k_low and k_high are the 95 % prediction interval of one more seed,
-    k_distance is that of k from the mean in standard deviations.
+    are differences themselves. Where seeds were added because of results, low, high, p, p_adjusted
+    and verdict are anytime-valid. A line with `within` compares levels of one factor at this level
+    of the other, and is judged with the other such lines. k_low and k_high are the 95 % prediction
+    interval of one more seed, k_distance is that of k from the mean in standard deviations.
     """
     file = io.StringIO()
     writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
@@ -120,14 +122,18 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
             for row in _mean_rows(variant):
                 writer.writerow(without_formulas({**start, "variant": variant.label, **row}))
         baseline = comparison.variants[0].label
-        compared = [(label, baseline, found) for label, found in comparison.differences.items()]
+        compared = [(label, baseline, "", found) for label, found in comparison.differences.items()]
+        for each in comparison.within:
+            other, level = [*each.levels.items()][1]
+            at = f"{other}={level.removeprefix(f'{other}=')}"
+            compared.append((each.variant, each.baseline, at, each.points))
         for interaction in comparison.interactions:
             one, two, three, four = interaction.variants
-            compared.append((f"{one} − {two}", f"{three} − {four}", interaction.points))
-        for label, other, found in compared:
+            compared.append((f"{one} − {two}", f"{three} − {four}", "", interaction.points))
+        for label, other, at, found in compared:
             for point, difference in found.items():
                 for row in _difference_rows(difference):
-                    where = {"variant": label, "baseline": other, "point": point}
+                    where = {"variant": label, "baseline": other, "point": point, "within": at}
                     writer.writerow(without_formulas({**start, **where, **row}))
     return file.getvalue()
 
@@ -144,11 +150,51 @@ def across_as_json(found: Sequence[Across]) -> str:
 
 
 ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
-    "markdown": lambda found: "\n\n".join(markdown_table(across_table(one)) for one in found),
-    "latex": lambda found: "\n\n".join(latex_table(across_table(one)) for one in found),
+    "markdown": lambda found: markdown_tables(map(across_table, found)),
+    "latex": lambda found: latex_tables(map(across_table, found)),
     "json": across_as_json,
 }
 """Functions that write differences over data sets in each format, by its name."""
+
+
+def tables_as_csv(found: Sequence[Table]) -> str:
+    """A line for each row, with numbers at full precision. Raises `UserError` for tables that do
+    not have that."""
+    records = [record for table in found for record in table.records]
+    if not records:
+        raise UserError(
+            "--format csv with --table prints differences alone: take --table differences. "
+            "Without --table it prints every number."
+        )
+    file = io.StringIO()
+    writer = csv.DictWriter(file, records[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(without_formulas, records))
+    return file.getvalue()
+
+
+def tables_as_json(found: Sequence[Table]) -> str:
+    """One document: the cells as text, and numbers at full precision where a table has them."""
+    trees = [
+        {
+            "title": table.title,
+            "columns": table.columns,
+            "rows": table.rows,
+            "notes": table.notes,
+            "records": table.records,
+        }
+        for table in found
+    ]
+    return json.dumps({"schema": TABLE_SCHEMA, "tables": trees}, indent=1)
+
+
+TABLE_TEXTS: dict[str, Callable[[Sequence[Table]], str]] = {
+    "markdown": markdown_tables,
+    "csv": tables_as_csv,
+    "json": tables_as_json,
+    "latex": latex_tables,
+}
+"""Functions that write tables in each format, by its name."""
 
 TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
@@ -178,16 +224,18 @@ def _mean_rows(variant: Variant) -> list[dict[str, object]]:
 def _difference_rows(difference: Difference) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, pair in difference.metrics.items():
-        row = {"metric": name, **asdict(pair.difference), "low": pair.low, "high": pair.high}
+        low, high = difference.interval(name)
+        row = {"metric": name, **asdict(pair.difference), "low": low, "high": high}
         if name == "accuracy" and difference.texts is not None:
             row |= {"texts_low": difference.texts.low, "texts_high": difference.texts.high}
         if name in difference.judgements:
             judgement = difference.judgements[name]
-            row |= {
-                "p": pair.p,
-                "p_adjusted": judgement.p_adjusted,
-                "verdict": judgement.verdict,
-            }
+            ours = {"p": pair.p, "p_adjusted": judgement.p_adjusted, "verdict": judgement.verdict}
+            if difference.sequential:
+                decision = difference.anytime[name]
+                ours = {"p": decision.p, "p_adjusted": decision.p_holm}
+                ours["verdict"] = decision.verdict or "open"
+            row |= ours
         rows.append(row)
     return rows
 
@@ -198,21 +246,6 @@ def _row(cells: Sequence[str]) -> str:
 
 _FORMULA = re.compile(r"[=+\-@](?![\d.]+([eE][+-]?\d+)?$)")
 """Begins like a formula, and is no number."""
-
-_LATEX = str.maketrans(
-    {character: "\\" + character for character in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "≤": r"$\leq$", "Δ": r"$\Delta$", "×": r"$\times$"}
-    | {"−": "$-$", "<": "$<$", ">": "$>$", "–": "--"}
-)
-
-
-def _latex(text: str) -> str:
-    return text.translate(_LATEX)
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(_latex(cell) for cell in cells) + r" \\"
 
 
 def print_tables(found: Iterable[Table], console: Console) -> None:

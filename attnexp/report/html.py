@@ -8,8 +8,7 @@ are the user's, so everything is escaped but the plots, which `canvas.py` makes 
 import base64
 import json
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,14 +18,14 @@ from urllib.parse import quote
 from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.probed import summarise
 from attnexp.analysis.summary import Variant
-from attnexp.analysis.variants import by_variant, comparison_groups
+from attnexp.analysis.variants import by_variant, comparison_groups, label_of
 from attnexp.base.files import atomic_write, writing
-from attnexp.base.progress import duration
 from attnexp.inspect import insight
-from attnexp.report import cells, figures, formats, probed, tables
+from attnexp.report import cells, differences, figures, formats, probed, tables, verdicts
 from attnexp.report.canvas import Figure
-from attnexp.report.inside import choose, show_inside
-from attnexp.runs.identity import default_label, settings
+from attnexp.report.cells import Table
+from attnexp.report.inside import WHY, choose, show_inside
+from attnexp.report.provenance import as_yaml, differing, provenance
 from attnexp.runs.result import Run
 from attnexp.statistics.paired import Paired
 
@@ -52,6 +51,8 @@ class Group:
     comparison: Comparison
     forests: dict[str, Figure]
     """Forest plots by metric; empty if nothing is compared."""
+    within: list[tuple[Table, Figure]]
+    """Differences within the levels of another factor: table and forest plot."""
     curves: list[Figure]
     by_seed: list[Figure]
     config: str
@@ -155,7 +156,7 @@ def page(
         for i, (comparison, group) in enumerate(zip(comparisons, by_group, strict=True), start=1)
     ]
     insides = [
-        show_inside(run, _label(run, by_group), insight.look(run, sentence, trust_code=trust_code))
+        show_inside(run, label_of(run, runs), insight.look(run, sentence, trust_code=trust_code))
         for run in chosen or choose(runs, trust_code=trust_code)
     ]
     return render(
@@ -164,9 +165,13 @@ def page(
         num_runs=len(runs),
         groups=groups,
         insides=insides,
+        why=WHY["attention"],
+        opens=False,
         probed=probed.tables(summarise(runs)),
         sentence=sentence,
         tables=tables,
+        differences=differences,
+        verdicts=verdicts,
         downloads=[link(file, beside) for file in files or data(runs, comparisons)],
         beside=beside,
     )
@@ -194,15 +199,6 @@ def render(name: str, *, prefix: str = "", **shown: Any) -> str:
     return environment.get_template(name).render(shown)
 
 
-def _label(chosen: Run, groups: Iterable[Sequence[Run]]) -> str:
-    """Name of the variant of a run in the tables."""
-    for group in groups:
-        for label, runs in by_variant(group).items():
-            if chosen.result.run_id in (run.result.run_id for run in runs):
-                return label
-    return default_label(chosen.result.config)
-
-
 def _title(groups: Sequence[Group]) -> str:
     num_variants = sum(len(group.comparison.variants) for group in groups)
     where = ", ".join(dict.fromkeys(group.comparison.title for group in groups))
@@ -224,23 +220,24 @@ def _group(comparison: Comparison, runs: Sequence[Run], anchor: str) -> Group:
         forests={metric: _forest(comparison, metric) for metric in comparison.judged}
         if any(comparison.differences.values())
         else {},
+        within=list(_within(comparison)),
         curves=list(_curves(comparison)),
         by_seed=list(_by_seed(comparison)),
-        config=_yaml(baseline) if baseline else "",
+        config=as_yaml(baseline) if baseline else "",
         differing=[
-            (label, _differing(config, baseline)) for label, config in list(configs.items())[1:]
+            (label, differing(config, baseline)) for label, config in list(configs.items())[1:]
         ],
-        provenance=_provenance(runs) if runs else [],
+        provenance=provenance(runs) if runs else [],
     )
 
 
 def _forest(comparison: Comparison, metric: str) -> Figure:
     how = comparison.metrics[metric]
     lines = [
-        f"{label}, {tables.heading(comparison, metric, point)}: {judgement.line}"
+        f"{label}, {verdicts.heading(comparison, metric, point)}: {judgement.line}"
         for label, found in comparison.differences.items()
         for point, difference in found.items()
-        for judgement in [difference.judgements[metric]]
+        for judgement in [difference.verdict(metric)]
     ]
     return Figure(
         picture=figures.forest(comparison, metric),
@@ -251,6 +248,16 @@ def _forest(comparison: Comparison, metric: str) -> Figure:
             f"{how.unit.margin(how.margin)}{how.unit.name}, the margin."
         ),
     )
+
+
+def _within(comparison: Comparison) -> Iterator[tuple[Table, Figure]]:
+    tables = iter(differences.within(comparison))
+    for metric in comparison.judged:
+        for group in differences.by_factors(comparison).values():
+            table = next(tables)
+            picture = figures.within(group, metric, comparison)
+            alt = ". ".join(f"{row[0]}, {row[2]}: {row[3]}" for row in table.rows)
+            yield table, Figure(picture=picture, alt=alt, caption=f"{table.title}, 95 % intervals")
 
 
 def _curves(comparison: Comparison) -> Iterator[Figure]:
@@ -291,7 +298,7 @@ def _by_seed(comparison: Comparison) -> Iterator[Figure]:
             if not pairs:
                 continue
             lines = [f"{label}: {_each(pair)}" for label, pair in pairs.items()]
-            where = tables.heading(comparison, "accuracy", point)
+            where = verdicts.heading(comparison, "accuracy", point)
             yield Figure(
                 picture=figures.by_seed([*pairs.values()], limits=limits),
                 alt=f"Difference of accuracy at {where}, by seed. {'; '.join(lines)}.",
@@ -304,68 +311,6 @@ def _each(pair: Paired) -> str:
     if len(pair.by_seed) > cells.MAX_SEEDS_SHOWN:
         return cells.format_by_seed(pair)
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
-
-
-def _yaml(config: dict[str, Any]) -> str:
-    import yaml
-
-    kept = {key: value for key, value in config.items() if key not in ("seed", "seeds", "out")}
-    text: str = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
-    return text
-
-
-def _differing(config: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
-    others = settings(baseline)
-    return [
-        f"{key}: {json.dumps(value, ensure_ascii=False)}"
-        for key, value in settings(config).items()
-        if key not in others or value != others[key]
-    ]
-
-
-def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """What is needed to repeat the numbers: name and the distinct values among the runs."""
-    results = [run.result for run in runs]
-
-    def values(key: str) -> list[str]:
-        return _distinct(result.provenance.get(key) for result in results)
-
-    data = [result.data for result in results]
-    started = sorted(values("started"))
-    memory = max(result.peak_rss_bytes for result in results) / 2**20
-    sizes = _distinct(
-        ", ".join(f"{d[f'n_{split}']:,} {split}" for split in ("train", "val", "test"))
-        for d in data
-    )
-    argv = (result.provenance.get("argv") for result in results)
-    commands = (shlex.join([Path(words[0]).name, *words[1:]]) for words in argv if words)
-    found = {
-        "runs": [str(len(runs))],
-        "data": _distinct(d.get("source") for d in data),
-        "texts": sizes,
-        "fingerprint": _distinct(d["fingerprint"] for d in data),
-        "started": [" to ".join(dict.fromkeys([started[0], started[-1]]))] if started else [],
-        "training time": [duration(sum(result.wall_seconds for result in results))],
-        "peak memory": [f"{memory:,.0f} MiB"],
-        "attnexp": values("version"),
-        "commit": [_commit(commit) for commit in values("commit")],
-        "python": values("python"),
-        "torch": values("torch"),
-        "platform": values("platform"),
-        "device": values("device"),
-        "threads": values("threads"),
-        "commands": _distinct(commands),
-    }
-    return [(name, values) for name, values in found.items() if values]
-
-
-def _distinct(values: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(str(value) for value in values if value is not None))
-
-
-def _commit(commit: str) -> str:
-    short = commit[:12]
-    return f"{short}, with changes" if commit.endswith("+") else short
 
 
 def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFile]:

@@ -10,12 +10,21 @@ from attnexp.analysis.variants import by_variant
 from attnexp.config.options import name_of
 from attnexp.config.trust import foreign_code
 from attnexp.inspect import insight
+from attnexp.inspect.predict import backgrounds
 from attnexp.report import figures
 from attnexp.report.canvas import Figure
+from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run
 
 DASHES = ("", "──", "– –", "···", "–·–")
 """Text symbols for `figures.DASHES`."""
+
+WHY = {
+    "attention": "attention it receives, on average over words and heads",
+    "gradient": "it counts by gradient × embedding, for or against the answer",
+    "erasure": "the answer loses or gains where padding stands in its place",
+}
+"""What darkens tokens, by the value of `--why`."""
 
 MAX_HEADS = 8
 """Maximum number of heads that get a map of their own."""
@@ -29,9 +38,18 @@ class ModelInternals:
     label: str
     """Name of its variant."""
     look: insight.Insight
+    padding: str
+    """What `padding_line` says."""
+    tokens: list[tuple[str, str]]
+    """Tokens with their background colours, empty for a model without attention or relevance."""
     attention: Figure | None
     heads: list[Figure]
     table: list[Figure]
+
+    @property
+    def name(self) -> str:
+        """Variant and seed."""
+        return name_of_run(self.run, self.label)
 
     @property
     def is_empty(self) -> bool:
@@ -52,18 +70,17 @@ def choose(runs: Sequence[Run], *, trust_code: bool = False) -> list[Run]:
     return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 
 
-def show_inside(run: Run, label: str, look: insight.Insight) -> ModelInternals:
-    """Plots of a run's model. label: name of its variant."""
+def show_inside(run: Run, label: str, look: insight.Insight, layer: int = 1) -> ModelInternals:
+    """Plots of a run's model. label: name of its variant. layer: counted from 1."""
     reading, heads = look.reading, []
-    seen = reading.attention if reading else None
-    overall = None
-    if reading is not None and seen is not None:
-        overall = Figure(
-            picture=figures.attention(seen.weights.mean(axis=0), reading.marked),
-            alt=f"Attention among the words of the sentence, mean over heads. "
-            f"{_strongest(seen.weights.mean(axis=0), reading.marked)}",
-            caption=f"Mean over {len(seen.weights)} heads",
-        )
+    overall, padding, tokens = None, "", list[tuple[str, str]]()
+    if reading is not None:
+        colours = backgrounds(reading.counts(layer))
+        tokens = list(zip(reading.marked, colours, strict=False))
+    if reading is not None and reading.layers:
+        seen = reading.attention(layer)
+        padding = padding_line(seen)
+        overall = attention_map(reading, layer)
         heads = [
             Figure(
                 picture=figures.head(weights),
@@ -76,10 +93,43 @@ def show_inside(run: Run, label: str, look: insight.Insight) -> ModelInternals:
         run=run,
         label=label,
         look=look,
+        padding=padding,
+        tokens=tokens,
         attention=overall,
         heads=heads if len(heads) > 1 else [],
         table=[] if look.table is None else _table(run, look.table),
     )
+
+
+def attention_map(reading: insight.Reading, layer: int, head: int | None = None) -> Figure:
+    """The map of one head, or of the mean of heads, with its words."""
+    weights, shown = reading.attention(layer, head).mean, heads_and_layer(reading, layer, head)
+    return Figure(
+        picture=figures.attention(weights, reading.marked),
+        alt=f"Attention among the words of the sentence, {shown}. "
+        f"{_strongest(weights, reading.marked)}",
+        caption=f"Attention, {shown}",
+    )
+
+
+def name_of_run(run: Run, label: str) -> str:
+    """Variant and seed: `pe, seed 0`."""
+    return f"{label}, seed {replicate(run.result.config)}"
+
+
+def heads_and_layer(reading: insight.Reading, layer: int = 1, head: int | None = None) -> str:
+    """What a map shows: `mean of 8 heads, layer 1 of 2`."""
+    num_heads = len(reading.layers[layer - 1].weights)
+    shown = f"mean of {num_heads} heads" if head is None else f"head {head} of {num_heads}"
+    where = f", layer {layer} of {len(reading.layers)}" if len(reading.layers) > 1 else ""
+    return shown + where
+
+
+def padding_line(seen: insight.Attention) -> str:
+    """What a map leaves out; empty for a text without padding."""
+    if not seen.num_padding:
+        return ""
+    return f"Padding gets {100 * seen.on_padding:.0f} % of the attention and is not drawn."
 
 
 def _strongest(weights: NDArray[Any], tokens: Sequence[str]) -> str:

@@ -1,21 +1,26 @@
 """One picture of a comparison, or of one model, as a file for a page, a paper or a talk."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.probed import Probed
+from attnexp.analysis.variants import label_of
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.inspect import insight
 from attnexp.report import canvas, figures, html, inside
-from attnexp.report.tables import where_measured
+from attnexp.report.verdicts import where_measured
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import POINTS
 
 KINDS = ("svg", "pdf", "png")
 """Suffixes of the files that can be written."""
+
+METRICS = {"accuracy": "val_accuracy", "loss": "val_loss", "train_loss": "train_loss"}
+"""Metrics of an epoch that curves show, by the value of `--metric`."""
 
 MAX_VARIANTS = 40
 """Maximum number of variants in one picture: a taller one is neither legible nor a valid PNG."""
@@ -29,58 +34,86 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-def write(
-    path: Path,
-    show: str,
-    runs: Sequence[Run],
-    comparison: Comparison,
-    *,
-    chosen: Sequence[Run] = (),
-    trust_code: bool = False,
-    sentence: str = insight.SENTENCE,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What a picture is drawn of."""
+
+    runs: Sequence[Run]
+    comparison: Comparison
+    chosen: Sequence[Run] = ()
+    """Runs of which one is shown, where a picture is of one model."""
+    trust_code: bool = False
+    sentence: str = insight.SENTENCE
+    """What the model reads."""
+    layer: int = 1
+    head: int | None = None
+    """Head whose attention is drawn, counted from 1 as layers are; None for the mean of heads."""
+    metric: str = "accuracy"
+    """Metric of the curves, one of `METRICS`."""
+
+    def look(self) -> tuple[Run, insight.Insight]:
+        """One run and what its model shows; where none is chosen, one of `inside.choose`,
+        preferably with a table of positions."""
+        pictured = (
+            self.chosen
+            or inside.choose(self.runs, trust_code=self.trust_code)
+            or inside.choose(self.runs, trust_code=True)
+        )  # of which `insight.look` says that they are not trusted
+        run = max(pictured, key=insight.has_table, default=None)
+        if run is None:
+            raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
+        return run, insight.look(run, self.sentence, trust_code=self.trust_code)
+
+
+def write(path: Path, show: str, request: Request) -> None:
     """Write the file atomically. Raises `UserError` if it cannot be written.
 
-    show: one of `SHOWN`. chosen: where one model is shown, whose; where empty, one of
-    `inside.choose(runs)`, rather one with a table of positions. sentence: what it reads.
+    show: one of `SHOWN`.
     """
-    kind = kind_of(path)
-    pictured = (
-        chosen or inside.choose(runs, trust_code=trust_code) or inside.choose(runs, trust_code=True)
-    )  # of which `look` says that they are not trusted
-    look = partial(insight.look, text=sentence, trust_code=trust_code)
-    pictures, title = SHOWN[show](comparison, pictured, look)
-    drawn = canvas.stand_alone(pictures, kind, title=title)
-    with writing(path, "--figure FILE"), atomic_write(path) as file:
-        file.write(drawn)
+    _save(path, *SHOWN[show](request))
 
 
-def write_across(path: Path, found: Sequence[Across], margin: float) -> None:
+def write_across(path: Path, found: Sequence[Across]) -> None:
     """Write the differences over data sets as a forest plot. Raises `UserError` if it cannot."""
-    title = ["Differences of accuracy over data sets", "95 % intervals (thin: other texts too)"]
-    drawn = canvas.stand_alone([figures.across(found, margin)], kind_of(path), title=title)
+    metrics = dict.fromkeys(one.metric for one in found)
+    title = [f"Differences of {', '.join(metrics)} over data sets"]
+    title.append("95 % intervals (thin: other texts too)")
+    of_metrics = [[one for one in found if one.metric == metric] for metric in metrics]
+    _save(path, [*map(figures.across, of_metrics)], title)
+
+
+def write_probed(path: Path, found: Sequence[Probed]) -> None:
+    """Write what interventions change in each variant as a forest plot. Raises `UserError` if it
+    cannot."""
+    title = ["Accuracy under interventions minus that of the same model without"]
+    title.append("95 % intervals (thin: other texts too)")
+    _save(path, [figures.probed(found)], title)
+
+
+def _save(path: Path, pictures: list[canvas.Picture], title: list[str]) -> None:
+    drawn = canvas.stand_alone(pictures, kind_of(path), title=title)
     with writing(path, "--figure FILE"), atomic_write(path) as file:
         file.write(drawn)
 
-
-Look = Callable[[Run], insight.Insight]
-"""Loads a run's model and lets it read the sentence."""
 
 Drawn = tuple[list[canvas.Picture], list[str]]
 """Pictures, stacked vertically, and the lines of their title."""
 
 
-def _curves(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
+def _curves(request: Request) -> Drawn:
+    comparison = request.comparison
     _few_enough(comparison)
     groups = figures.together(comparison.variants)
-    return [figures.learning(group, "val_accuracy") for group in groups], [
-        html.CURVES["val_accuracy"],
+    metric = METRICS[request.metric]
+    return [figures.learning(group, metric) for group in groups], [
+        html.CURVES[metric],
         where_measured(comparison),
         "Mean over seeds; the band is ± one standard deviation.",
     ]
 
 
-def _forest(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
+def _forest(request: Request) -> Drawn:
+    comparison = request.comparison
     _few_enough(comparison)
     baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
@@ -103,41 +136,41 @@ def _few_enough(comparison: Comparison) -> None:
         )
 
 
-def _attention(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
-    run, look = _look(runs, look_at)
+def _attention(request: Request) -> Drawn:
+    run, look = request.look()
     reading = look.reading
-    if reading is None or reading.attention is None:
+    if reading is None or not reading.layers:
         raise _nothing(run, look)
-    seen = reading.attention
-    return [figures.attention(seen.weights.mean(axis=0), reading.marked)], [
-        f"Attention, mean over {len(seen.weights)} heads",
-        f"{run.path.name}, seed {run.result.seed}; {reading.label} with {reading.confidence:.2f}",
+    seen = reading.attention(request.layer, request.head)
+    title = [
+        f"Attention, {inside.heads_and_layer(reading, request.layer, request.head)}",
+        f"{_name(run, request)}: {reading.label} with probability {reading.confidence:.2f}",
+        inside.padding_line(seen),
+        "Words with a question mark are not in the vocabulary." if reading.unknown else "",
     ]
+    return [figures.attention(seen.mean, reading.marked)], title
 
 
-def _positions(comparison: Comparison, runs: Sequence[Run], look_at: Look) -> Drawn:
-    run, look = _look(runs, look_at)
+def _positions(request: Request) -> Drawn:
+    run, look = request.look()
     if look.table is None:
         raise _nothing(run, look)
     positions, width = look.table.shape
     return [figures.table(look.table)], [
         f"The table of positions: {positions} × {width} columns",
-        f"{run.path.name}, seed {run.result.seed}",
+        _name(run, request),
     ]
 
 
-def _look(runs: Sequence[Run], look_at: Look) -> tuple[Run, insight.Insight]:
-    run = max(runs, key=insight.has_table, default=None)
-    if run is None:
-        raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
-    return run, look_at(run)
+def _name(run: Run, request: Request) -> str:
+    return inside.name_of_run(run, label_of(run, request.runs))
 
 
 def _nothing(run: Run, look: insight.Insight) -> UserError:
     return UserError(f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR.")
 
 
-SHOWN: dict[str, Callable[[Comparison, Sequence[Run], Look], Drawn]] = {
+SHOWN: dict[str, Callable[[Request], Drawn]] = {
     "curves": _curves,
     "forest": _forest,
     "attention": _attention,

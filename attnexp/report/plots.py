@@ -13,10 +13,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from attnexp.analysis.comparison import Comparison, Difference
+from attnexp.analysis.comparison import Comparison
+from attnexp.analysis.differences import Difference
 from attnexp.analysis.summary import Variant
-from attnexp.report.cells import format_size
-from attnexp.report.tables import VERDICT_STYLES
+from attnexp.report.cells import format_difference
+from attnexp.report.verdicts import VERDICT_STYLES, heading
+from attnexp.statistics.verdict import Verdict
 
 Number = TypeVar("Number", int, float)
 
@@ -131,8 +133,8 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
     every = [d for found in comparison.differences.values() for d in found.values()]
     if not every or not comparison.has_accuracy:
         return Text()
-    numbers = max(len(format_size(difference.metrics["accuracy"])) for difference in every)
-    verdicts = max(len(difference.judgements["accuracy"].verdict) for difference in every)
+    numbers = max(len(format_difference(difference)) for difference in every)
+    verdicts = max(len(difference.verdict("accuracy").verdict or "open") for difference in every)
     room = width - numbers - verdicts - 6  # for label and axis; two spaces after each column
     names = {
         label: _printable(label, ascii_only)
@@ -159,18 +161,18 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
     baseline = _printable(comparison.variants[0].label, ascii_only)
     lines = [Text(shorten(baseline, width - len("".join(title))).join(title), "bold")]
     for point, about in comparison.points.items():
-        lines += _wrap(f"{point}: {about}", width, "dim")
+        lines += _wrap(f"{heading(comparison, 'accuracy', point)}: {about}", width, "dim")
         for label, found in comparison.differences.items():
             if point in found:
                 difference = found[point]
-                verdict = difference.judgements["accuracy"].verdict
+                verdict = difference.verdict("accuracy").verdict
                 lines += [Text(shorten(names[label], width))] * above
                 lines.append(
                     Text.assemble(
                         set_cell_size("" if above else short[label], start) + "  ",
                         _bar(background, *map(column, _ends(difference))) + "  ",
-                        format_size(difference.metrics["accuracy"]).ljust(numbers) + "  ",
-                        (verdict, VERDICT_STYLES[verdict]),
+                        format_difference(difference).ljust(numbers) + "  ",
+                        (verdict or "open", VERDICT_STYLES[verdict or Verdict.inconclusive]),
                     )
                 )
     axis, labels = ["─"] * num_columns, [" "] * width
@@ -198,9 +200,8 @@ def _bar(background: Sequence[str], low: int, mean: int, high: int) -> str:
 
 def _ends(difference: Difference) -> tuple[float, float, float]:
     """Low, mean and high in points; three times the mean if one seed gives no interval."""
-    pair = difference.metrics["accuracy"]
-    mean = pair.difference.mean
-    low, high = (mean if end is None else end for end in (pair.low, pair.high))
+    mean = difference.metrics["accuracy"].difference.mean
+    low, high = (mean if end is None else end for end in difference.interval("accuracy"))
     return 100 * low, 100 * mean, 100 * high
 
 

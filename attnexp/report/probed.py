@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from attnexp.analysis.probed import Probed
 from attnexp.report import formats
-from attnexp.report.cells import format_mean
-from attnexp.report.tables import Table
+from attnexp.report.cells import Table, format_mean
+from attnexp.report.latex import latex_tables
 from attnexp.runs.probed import SCHEMA
 from attnexp.statistics.verdict import POINTS, Unit
 
@@ -82,10 +82,8 @@ def as_json(found: Sequence[Probed]) -> str:
 
 
 TEXTS: dict[str, Callable[[Sequence[Probed]], str]] = {
-    "markdown": lambda found: "\n\n".join(map(formats.markdown_table, tables(found))),
-    "latex": lambda found: "\n\n".join(
-        [formats.PACKAGES, *map(formats.latex_table, tables(found))]
-    ),
+    "markdown": lambda found: formats.markdown_tables(tables(found)),
+    "latex": lambda found: latex_tables(tables(found)),
     "csv": as_csv,
     "json": as_json,
 }

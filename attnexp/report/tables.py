@@ -1,164 +1,61 @@
 """Comparisons as tables of text, before any format: `formats.py` prints them."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from attnexp.analysis import published
 from attnexp.analysis.across import Across
-from attnexp.analysis.comparison import Comparison, Difference, Interaction
+from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.results import EPOCH_METRICS
 from attnexp.analysis.summary import Variant
+from attnexp.base.errors import UserError
 from attnexp.report.cells import (
-    format_by_seed,
+    Table,
     format_epoch_mean,
     format_epoch_value,
     format_mean,
     format_metric,
-    format_size,
     format_spread,
-    statistics_rows,
+    metric_heading,
 )
-from attnexp.statistics.verdict import POINTS, Verdict
-
-HEADINGS = {
-    "train_loss": "loss",
-    "train_accuracy": "acc",
-    "train_accuracy_after": "acc after",
-    "val_loss": "val loss",
-    "val_accuracy": "val acc",
-    "brier": "Brier",
-    "ece": "ECE",
-}
-"""Column headings of metrics that are not called by their name."""
+from attnexp.report.differences import (
+    anytime_valid,
+    differences,
+    interactions,
+    minus,
+    not_adjusted,
+    statistics,
+    within,
+)
+from attnexp.report.verdicts import (
+    SPLITS,
+    endpoints,
+    heading,
+    missing_seeds,
+    where_measured,
+    without_pairs,
+)
+from attnexp.statistics.verdict import POINTS
 
 SIZE_TOLERANCE = 0.01
 """Relative difference in size above which the summary shows sizes."""
 
-VERDICT_STYLES = {
-    Verdict.helps: "bold green",
-    Verdict.hurts: "bold red",
-    Verdict.equivalent: "bold cyan",
-    Verdict.inconclusive: "bold yellow",
-}
-"""Styles of verdicts in a terminal."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
-    """A table whose cells are text."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-    published: Collection[int] = ()
-    """Indices of the rows that hold the published run."""
-
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Every table, in the order in which they are printed."""
-    return [
-        *epochs(comparison),
-        *agreement(comparison),
-        *(summary(comparison, metric) for metric in comparison.judged),
-        *other_metrics(comparison),
-        *statistics(comparison),
-        *interactions(comparison),
-        *variance(comparison),
-    ]
+    """Every table that is printed, in this order; `differences` only by its name."""
+    names = [name for name in TABLES if name != "differences"]
+    return [table for name in names for table in TABLES[name](comparison)]
 
 
-def verdicts(comparison: Comparison) -> Iterator[tuple[str, Verdict | None, str]]:
-    """What was compared, its verdict, and one line of text, whose grounds follow a colon.
-
-    For every judged metric, variant, interaction and point; then for every study whose seeds are
-    added until it is decided, whose verdict is None while it is open.
-    """
-    baseline = comparison.variants[0].label
-    for metric in comparison.judged:
-        for label, found in comparison.differences.items():
-            for point, difference in found.items():
-                where = f"{label} against {baseline}, {heading(comparison, metric, point)}"
-                judgement = difference.judgements[metric]
-                alone = without_a_pair(comparison, label)
-                yield where, judgement.verdict, judgement.line + alone
-    for interaction in comparison.interactions:
-        for point, difference in interaction.points.items():
-            verdict = difference.judgements["accuracy"].verdict
-            yield f"interaction, {point}", verdict, format_interaction(interaction, difference)
-    for study in comparison.declared:
-        for label, decision in study.decisions.items():
-            where = f"{label} against {study.baseline}, {study.declaration.metric}, declared"
-            yield where, decision.verdict, decision.line
-
-
-def without_a_pair(comparison: Comparison, label: str) -> str:
-    """What a verdict leaves out, such as "; without a pair: seed 3 of pe, seed 4 of none"."""
-    seeds = {variant.label: variant.seeds for variant in comparison.variants}
-    both = (label, comparison.variants[0].label)
-    alone = [
-        f"seed {seed} of {one}"
-        for one, other in (both, both[::-1])
-        for seed in seeds[one]
-        if seed not in seeds[other]
-    ]
-    shown = [*alone[:5], *([f"{len(alone) - 5:,} more"] if alone[5:] else [])]
-    return f"; without a pair: {', '.join(shown)}" if alone else ""
-
-
-def heading(comparison: Comparison, metric: str, point: str) -> str:
-    """Name of a metric at a point: our points are named, other trainers' results are not."""
-    if not comparison.protocol:
-        return metric
-    return point if metric == "accuracy" else f"{point} {metric}"
-
-
-def endpoints(comparison: Comparison) -> list[str]:
-    """A line for each endpoint that says what it is, and which epoch `best` is of each variant."""
-    best = [f"{variant.label} {variant.best_epoch}" for variant in comparison.variants]
-    epochs = {"best": f": {', '.join(best)}"}
-    return [f"{name}: {about}{epochs.get(name, '')}" for name, about in comparison.points.items()]
-
-
-def format_interaction(interaction: Interaction, difference: Difference) -> str:
-    """One sentence, such as "pe gives more with unscaled than with scaled: +1.40 points ..."."""
-    (level, under), (_, baseline) = interaction.levels.values(), interaction.baselines.values()
-    judgement = difference.judgements["accuracy"]
-    _, _, grounds = judgement.line.partition(":")
-    sentence = {
-        Verdict.helps: f"{level} gives more with {under} than with {baseline}",
-        Verdict.hurts: f"{level} gives less with {under} than with {baseline}",
-        Verdict.equivalent: f"{level} gives as much with {under} as with {baseline}",
-        Verdict.inconclusive: f"{level} may give more or less with {under} than with {baseline}",
+def tables_named(name: str, comparisons: Sequence[Comparison]) -> list[Table]:
+    """The tables of one name. Raises `UserError` if these results have none."""
+    found = {
+        each: [table for comparison in comparisons for table in make(comparison)]
+        for each, make in TABLES.items()
     }
-    return f"{sentence[judgement.verdict]}:{grounds}"
-
-
-def without_pairs(comparison: Comparison) -> list[str]:
-    """A line for every variant that cannot be compared with the baseline."""
-    base = comparison.variants[0].label
-    return [
-        f"{label} and {base} share no seed, so they are not compared."
-        for label, found in comparison.differences.items()
-        if not found
-    ]
-
-
-def missing_seeds(comparison: Comparison) -> list[str]:
-    """A line for every variant of which not all planned seeds have finished."""
-    num_finished = {variant.label: len(variant.seeds) for variant in comparison.variants}
-    return [
-        f"{label}: {finished} of {finished + len(seeds)} planned seeds finished; missing: "
-        f"{', '.join(seeds)}."
-        for label, seeds in comparison.missing.items()
-        for finished in [num_finished.get(label, 0)]
-    ]
-
-
-def where_measured(comparison: Comparison) -> str:
-    """The data set, and what validation was done on."""
-    validated = {"blog": ", validated on test", "": ""}
-    return comparison.title + validated.get(comparison.protocol, ", validated on held-out")
+    if not found.get(name):
+        there = ", ".join(each for each, made in found.items() if made)
+        raise UserError(f"--table {name}: these runs have no table of this name. Take {there}.")
+    return found[name]
 
 
 def epochs(comparison: Comparison) -> list[Table]:
@@ -183,7 +80,7 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
     num_runs = "1 run" if len(variant.seeds) == 1 else f"{len(variant.seeds)} runs"
     return Table(
         title=f"{variant.label}: {num_runs} on {where_measured(comparison)}",
-        columns=["epoch", *(HEADINGS[name] for name in names)],
+        columns=["epoch", *(metric_heading(name) for name in names)],
         rows=rows,
         notes=notes,
         published=published_rows,
@@ -230,7 +127,7 @@ def agreement(comparison: Comparison) -> list[Table]:
                 str(found.n),
                 f"{found.inside} of {found.num_values}",
                 f"{min(found.own.values())} to {max(found.own.values())}" if found.own else "–",
-                f"{found.furthest:+.1f} sd, {HEADINGS[name]}, epoch {epoch}",
+                f"{found.furthest:+.1f} sd, {metric_heading(name)}, epoch {epoch}",
             ]
         )
     notes = [
@@ -251,6 +148,11 @@ def agreement(comparison: Comparison) -> list[Table]:
             notes=notes,
         )
     ]
+
+
+def summaries(comparison: Comparison) -> list[Table]:
+    """A table for each judged metric."""
+    return [summary(comparison, metric) for metric in comparison.judged]
 
 
 def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
@@ -276,21 +178,29 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
         if found:
             pairs = [found[point].metrics[metric] for point in points]
             cells = [format_spread(pair, unit) for pair in pairs]
-            rows.append([_minus(label, comparison), str(pairs[0].difference.n), *cells])
+            rows.append([minus(label, comparison), str(pairs[0].difference.n), *cells])
     notes = [*comparison.mixed, *without_pairs(comparison)]
     notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
     notes += comparison.bad_seeds
+    num_judged = sum(map(bool, comparison.differences.values()))
+    added = [
+        label
+        for label, found in comparison.differences.items()
+        if any(difference.sequential for difference in found.values())
+    ]
+    notes += [not_adjusted(num_judged)] if num_judged > 1 else []
+    notes += anytime_valid(added)
     if metric == "accuracy":
         notes += [
-            f"{point}: no variant is above chance level, {100 * chance:.1f} % (always guessing the "
-            f"largest class)."
+            f"{heading(comparison, metric, point)}: no variant is above chance level, "
+            f"{100 * chance:.1f} % (always guessing the largest class)."
             for point, chance in comparison.at_chance.items()
         ]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
     notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
         notes += [f"{line}." for line in endpoints(comparison)]
-    else:
+    if metric != "accuracy" or not comparison.protocol:
         notes.append(f"For this metric, {'less' if unit.less_is_better else 'more'} is better.")
     notes += unequal
     if comparison.order_blind_ceiling is not None:
@@ -333,8 +243,13 @@ def other_metrics(comparison: Comparison) -> list[Table]:
     names = {name: m.unit for name, m in comparison.metrics.items() if not m.judged}
     if not names:
         return []
+    splits = SPLITS.get(comparison.protocol, {}).values()  # too long for a column of six
     rows = [
-        [variant.label, point, *(format_metric(means.get(n), unit) for n, unit in names.items())]
+        [
+            variant.label,
+            point,
+            *(format_metric(means.get(n), unit) for n, unit in names.items()),
+        ]
         for point in comparison.points
         for variant in comparison.variants
         for means in [variant.means[point]]
@@ -342,13 +257,14 @@ def other_metrics(comparison: Comparison) -> list[Table]:
     return [
         Table(
             title=f"Probabilities and over-fitting on {where_measured(comparison)}",
-            columns=["variant", "at", *(_heading(name) for name in names)],
+            columns=["variant", "at", *(metric_heading(name) for name in names)],
             rows=rows,
             notes=[
                 "NLL: negative log-likelihood in nats. Brier: mean squared error of the "
                 "probability, of more than two classes their sum.",
                 "ECE: expected calibration error, 15 bins, in points. gap: accuracy on train, "
                 "measured after the epoch, minus accuracy, in points.",
+                *([f"at: {', '.join(splits)}."] if splits else []),
             ],
         )
     ]
@@ -358,67 +274,9 @@ def _title(metric: str) -> str:
     return "Accuracy" if metric == "accuracy" else metric
 
 
-def _heading(metric: str) -> str:
-    return "NLL" if metric == "loss" else HEADINGS.get(metric, metric)
-
-
-def statistics(comparison: Comparison) -> list[Table]:
-    """A table for each judged metric and difference from the baseline."""
-    num_judged = sum(map(bool, comparison.differences.values()))
-    return [
-        _statistics(_minus(label, comparison), found, metric, num_judged, comparison)
-        for metric in comparison.judged
-        for label, found in comparison.differences.items()
-        if found
-    ]
-
-
-def interactions(comparison: Comparison) -> list[Table]:
-    """A table for each difference of differences."""
-    found = comparison.interactions
-    titles = ["({} − {}) − ({} − {})".format(*interaction.variants) for interaction in found]
-    return [
-        _statistics(title, interaction.points, "accuracy", len(found), comparison)
-        for title, interaction in zip(titles, found, strict=True)
-    ]
-
-
-def _statistics(
-    title: str, found: dict[str, Difference], metric: str, num_judged: int, comparison: Comparison
-) -> Table:
-    unit = comparison.metrics[metric].unit
-    names = {point: heading(comparison, metric, point) for point in found}
-    pairs = {name: found[point].metrics[metric] for point, name in names.items()}
-    is_accuracy = metric == "accuracy"
-    rows = statistics_rows(
-        pairs,
-        {name: found[point].judgements[metric] for point, name in names.items()},
-        {name: found[point].anytime[metric] for point, name in names.items()},
-        {name: found[point].mcnemar if is_accuracy else {} for point, name in names.items()},
-        {name: found[point].texts if is_accuracy else None for point, name in names.items()},
-        num_judged=num_judged,
-        unit=unit,
-    )
-    for other, how in comparison.metrics.items():
-        others = [difference.metrics.get(other) for difference in found.values()]
-        if is_accuracy and not how.judged and None not in others:
-            cells = [format_size(pair, how.unit) for pair in others if pair]
-            rows.append([f"Δ {_heading(other)}", *cells])
-    return Table(
-        title=f"{title} on {where_measured(comparison)}",
-        columns=[f"n = {next(iter(pairs.values())).difference.n}", *names.values()],
-        rows=rows,
-        notes=[
-            "95 %: confidence interval of the difference, for other seeds on this test set, or for "
-            "other seeds and texts.",
-            "anytime: valid whenever you look, also where seeds were added because of the results.",
-            *(f"{name}, by seed: {format_by_seed(pair, unit)}" for name, pair in pairs.items()),
-        ],
-    )
-
-
 def variance(comparison: Comparison) -> list[Table]:
     """Spread of accuracy by each source of chance: one table, or none."""
+    names = [heading(comparison, "accuracy", point) for point in comparison.points]
     rows = [
         [
             source.variant,
@@ -433,7 +291,7 @@ def variance(comparison: Comparison) -> list[Table]:
     ]
     table = Table(
         title=f"Spread of accuracy by one source of chance on {where_measured(comparison)}",
-        columns=["variant", "source", "points × values", *comparison.points],
+        columns=["variant", "source", "points × values", *names],
         rows=rows,
         notes=[
             "Standard deviation in points with its 95 % interval, all other sources fixed. points: "
@@ -445,32 +303,50 @@ def variance(comparison: Comparison) -> list[Table]:
 
 def across_table(found: Across) -> Table:
     """Each data set's difference with both intervals, the mean over them, and the next one's."""
-    rows = []
+    unit, rows = found.unit, []
     for data, difference in found.differences.items():
-        pair, texts = difference.metrics["accuracy"], difference.texts
-        wide = POINTS.interval(texts.low, texts.high) if texts else "–"
-        seeds = [str(pair.difference.n), POINTS.signed(pair.difference.mean)]
-        rows.append([data, *seeds, POINTS.interval(pair.low, pair.high).strip(), wide.strip()])
+        pair = difference.metrics[found.metric]
+        texts = difference.texts if found.metric == "accuracy" else None
+        wide = unit.interval(texts.low, texts.high) if texts else "–"
+        seeds = [str(pair.difference.n), unit.signed(pair.difference.mean)]
+        rows.append([data, *seeds, unit.interval(pair.low, pair.high).strip(), wide.strip()])
     over, column = found.mean, -1 if found.with_texts else -2
     for name, cells, interval in (
-        ("mean", [POINTS.signed(over.mean)], POINTS.interval(over.low, over.high)),
-        ("next data set", [""], POINTS.interval(over.predicted_low, over.predicted_high) or "–"),
+        ("mean", [unit.signed(over.mean)], unit.interval(over.low, over.high)),
+        ("next data set", [""], unit.interval(over.predicted_low, over.predicted_high) or "–"),
     ):
         row = [name, "", *cells, "", ""]
         row[column] = interval.strip()
         rows.append(row)
     return Table(
-        title=f"{found.variant} − {found.baseline}, {found.point}, over {over.num_data} data sets",
-        columns=["data", "n", "points", "95 %, other seeds", "95 %, seeds and texts"],
+        title=f"{found.variant} − {found.baseline}, "
+        f"{heading(found, found.metric, found.point)}, over {over.num_data} data sets",
+        columns=[
+            "data",
+            "n",
+            unit.name.strip() or "difference",
+            "95 %, other seeds",
+            "95 %, seeds and texts",
+        ],
         rows=rows,
         notes=[
             "mean: of random effects, with the 95 % interval of Hartung, Knapp, Sidik and Jonkman.",
             "next data set: 95 % prediction interval of its true difference.",
             f"I² = {100 * over.share:.0f} % of the spread is between data sets, whose true "
-            f"differences have a standard deviation of {POINTS.plain(over.tau)}{POINTS.name}.",
+            f"differences have a standard deviation of {unit.plain(over.tau)}{unit.name}.",
         ],
     )
 
 
-def _minus(label: str, comparison: Comparison) -> str:
-    return f"{label} − {comparison.variants[0].label}"
+TABLES: dict[str, Callable[[Comparison], list[Table]]] = {
+    "epochs": epochs,
+    "published": agreement,
+    "accuracy": summaries,
+    "probabilities": other_metrics,
+    "differences": differences,
+    "statistics": statistics,
+    "within": within,
+    "interactions": interactions,
+    "variance": variance,
+}
+"""Functions that make the tables of each name, in the order in which they are printed."""

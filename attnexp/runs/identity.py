@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from attnexp.base.code import digests, expect
-from attnexp.base.errors import RunFailed
+from attnexp.base.errors import RunFailed, UserError
+from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import (
@@ -128,10 +129,57 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def default_label(config: dict[str, Any]) -> str:
-    """Label of a run that belongs to no study, such as `imdb attention none`."""
-    data = DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
-    pieces = (name_of(config[key]["kind"]) for key in ("model", "position") if key in config)
-    return " ".join([data.title, *pieces])
+    """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
+    model and position, then every other piece, and every setting, that is not the default one."""
+    own = settings(config)
+    named = [f"{key}.kind" for key in ("model", "position") if key in config]
+    names = [name_of(own[key]) for key in named]
+    others = [as_word(key, own[key]) for key in departures(config) if key not in named]
+    return " ".join([_data(config).title, *names, *others])
+
+
+def departures(config: dict[str, Any]) -> list[str]:
+    """Keys of the choices that are not the default ones, and of the settings that differ from the
+    defaults of what is chosen."""
+    data = _data(config)
+    words = [f"data={data.name}", *([f"data.path={data.path}"] if data.path else [])]
+    own, default, chosen = settings(config), default_settings(*words), list[str]()
+    for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
+        if default.get(key, ...) != own[key]:  # a choice brings settings of its own
+            chosen.append(key)
+            words.append(_as_choice(key, own[key]))
+            default = default_settings(*words)
+    return [key for key in own if key in chosen or default.get(key, ...) != own[key]]
+
+
+def _data(config: dict[str, Any]) -> DataConfig:
+    return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
+
+
+@functools.cache
+def default_settings(*words: str) -> dict[str, Any]:
+    """Settings of a run of these words; where they do not compose, as for a class that is not on
+    this machine, those of a run without words."""
+    try:
+        return settings(to_dict(compose(words)))
+    except UserError:
+        return default_settings()
+
+
+def as_word(key: str, value: Any) -> str:
+    """A setting as a user writes it: `position=rotary` instead of its class."""
+    section, _, last = key.rpartition(".")
+    if last == "kind":
+        return f"{section}={name_of(value)}"
+    if key == "train.protocol":
+        return f"train={value}"
+    return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _as_choice(key: str, value: Any) -> str:
+    """The word that chooses a piece or protocol; of others' pieces with the whole class."""
+    ours = value is None or ":" not in value or value.startswith("attnexp.")
+    return as_word(key, value) if ours else f"{key.removesuffix('.kind')}={value}"
 
 
 def seeds_in_use(seed: int, own: Mapping[str, int | None]) -> dict[str, int | None]:

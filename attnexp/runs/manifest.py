@@ -5,6 +5,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -89,18 +90,41 @@ class Manifest:
     declaration: Declaration | None = None
     """Endpoint of a study whose seeds are added until it is decided."""
 
+    @property
+    def adds_seeds(self) -> bool:
+        """Whether seeds were added because of results."""
+        return self.declaration is not None or any(
+            "--until decided" in command for command in self.commands
+        )
+
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
 
         1 has a level of its own of both factors, 2 and 3 have the baseline's of the first and of
         the second, 4 is the baseline.
         """
-        (baseline, baselines), *others = self.variants.items()
+        baseline, *others = self.variants
         labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
-        for label, levels in others:
-            if len(baselines) == 2 and levels and not set(levels.items()) & set(baselines.items()):
-                (one, other), (base, other_base) = levels.values(), baselines.values()
-                yield label, labels[base, other], labels[one, other_base], baseline
+        for label in others:
+            (one, other), (base, other_base) = self._levels(label), self._levels(baseline)
+            second, third = labels.get((base, other)), labels.get((one, other_base))
+            if one != base and other != other_base and second and third:
+                yield label, second, third, baseline
+
+    def within(self) -> Iterator[tuple[str, str]]:
+        """Every two variants that differ in the first factor alone: one with a level of its own,
+        and one with the baseline's level."""
+        labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
+        base, _ = self._levels(next(iter(self.variants)))
+        for label in self.variants:
+            one, other = self._levels(label)
+            if one != base and (baseline := labels.get((base, other))):
+                yield label, baseline
+
+    def _levels(self, label: str) -> tuple[str, str]:
+        """Levels of two crossed factors; two empty ones without."""
+        first, second = self.variants[label].values() or ("", "")
+        return first, second
 
 
 def record(folder: Path, planned: Manifest) -> None:
@@ -195,6 +219,17 @@ def load_runs(
     for reason in reasons:
         left_out(reason)
     return list(unique.values())
+
+
+def label_beside(run_dir: Path) -> str:
+    """Name of a run's variant in the first study of its output folder that has it, or empty."""
+    for file in sorted(run_dir.absolute().parents[1].glob(f"*/{FILE}")):
+        with suppress(UserError):  # a study that cannot be read names nothing
+            study = load(file.parent)
+            for entry in study.runs if study else []:
+                if entry.run_id == run_dir.name:
+                    return entry.variant
+    return ""
 
 
 def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:

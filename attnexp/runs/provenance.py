@@ -37,7 +37,7 @@ def _commit() -> str | None:
         return None
     asked = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=40"]
     try:
-        said = subprocess.run([*asked, "--dirty=+"], capture_output=True, text=True)
+        said = subprocess.run([*asked, "--dirty=+"], capture_output=True, encoding="utf-8")
     except OSError:  # there is no git
         return None
     return said.stdout.strip() or None

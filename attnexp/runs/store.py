@@ -176,7 +176,7 @@ def log(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def _add(file: Path, text: str) -> None:
-    with writing(file), file.open("a") as opened:
+    with writing(file), file.open("a", encoding="utf-8") as opened:
         opened.write(text)
 
 

@@ -31,9 +31,9 @@ from attnexp.statistics.verdict import (
     Verdict,
     conclude,
     finished,
+    format_p,
     format_verdict,
     holm,
-    p_value,
 )
 
 G = 0.25
@@ -147,7 +147,7 @@ def decide(
         if verdict is Verdict.equivalent:
             size += f" is within ±{unit.margin(pair.margin)}"
         over = f", Holm over {len(d)}" if len(d) > 1 else ""
-        grounds = f"anytime-valid p = {p_value(by_holm[i], 3)}{over}, n = {n}"
+        grounds = f"anytime-valid {format_p(by_holm[i])}{over}, n = {n}"
         if not finite:
             grounds = f"n = {n}; an interval needs {fewest_seeds(alpha, g)} seeds"
         found[name] = Decision(

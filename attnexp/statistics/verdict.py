@@ -209,11 +209,13 @@ def _reasons(
     """Number of seeds still needed, and the part of the line after the interval."""
     n, over = pair.difference.n, f", maxT over {num_variants}" if num_variants > 1 else ""
     fewest = next(k for k in count(1) if 2.0 ** (1 - k) <= alpha)
-    grounds = f", {_p(p)} (sign-flip{over}), n = {n}"
+    grounds = f", {format_p(p)} (sign-flip{over}), n = {n}"
     if verdict is Verdict.equivalent:
-        real = "" if p > alpha or _holds_zero(pair) else f"real, {_p(p)} (sign-flip{over}), but "
+        real = (
+            "" if p > alpha or _holds_zero(pair) else f"real, {format_p(p)} (sign-flip{over}), but "
+        )
         holm_over = f" (Holm over {num_variants})" if num_variants > 1 else ""
-        tost = f"±{unit.margin(pair.margin)} by TOST, {_p(p_equivalent)}{holm_over}, n = {n}"
+        tost = f"±{unit.margin(pair.margin)} by TOST, {format_p(p_equivalent)}{holm_over}, n = {n}"
         return 0, f" is {real}within {tost}"
     if verdict is not Verdict.inconclusive:
         return 0, grounds
@@ -258,7 +260,8 @@ def _plan(pair: Paired, fewest: int, level: float, unit: Unit) -> tuple[int | No
     return more, f"; about {_seeds(more, 'more ')} would {what} (80 % power)"
 
 
-def _p(p: float) -> str:
+def format_p(p: float) -> str:
+    """`p = 0.031`, `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p_value(p, 3)}"
 
 

@@ -95,22 +95,26 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         axes = {axis[0][0]: axis for axis in expand(words)}
         varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
         name = _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
-        variants, levels = {"": list[str]()}, {}
+        variants, levels = {"": list[str]()}, {"": dict[str, str]()}
     else:
         found = load_study(study)
-        name, variants, levels = _safe(found.name), found.variants, found.levels
+        name, variants = _safe(found.name), found.variants
+        levels = found.levels or {label: {name: label} for label in variants}
         varied = {word.partition("=")[0] for own in variants.values() for word in own}
         for word in words:
             if word.partition("=")[0] in varied:
                 raise UserError(f"{word}: study={study} varies this setting itself. Leave it out.")
         words = [*found.overrides, *words]
     jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
+    crossed = dict[str, dict[str, str]]()
     for label, variant in variants.items():
-        for axes_label, runs in _combine([*variant, *words], zipped=zipped):
+        for choice, runs in _combine([*variant, *words], zipped=zipped):
             number = next(count)
             configs, missing = _compose(runs, shared=words)
             unused |= missing
-            called = f"{label} {axes_label}".strip() or default_label(to_dict(configs[0]))
+            called = " ".join(filter(None, [label, *choice.values()]))
+            called = called or default_label(to_dict(configs[0]))
+            crossed[called] = levels[label] | ({} if zipped else choice)
             for config, chosen in zip(configs, runs, strict=True):
                 chosen = [word for word in chosen if word not in missing]
                 jobs.append(Job(config=config, label=called, variant=number, overrides=chosen))
@@ -127,12 +131,15 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
     sources = ("init", "order", "split")
     jobs.sort(key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])
-    labelled = {job.label: levels.get(job.label, {}) for job in jobs}
-    if levels and not all(labelled.values()):
-        progress.note(f"{name}: with axes besides its two factors, no interaction is shown.")
+    if any(len(factors) > 2 for factors in crossed.values()):
+        progress.note(
+            f"{name}: with more than two crossed factors there is no table within the levels of "
+            f"one, and no interaction."
+        )
+    two = all(len(factors) == 2 for factors in crossed.values())
     return Sweep(
         name=name,
-        variants=labelled,
+        variants={job.label: crossed[job.label] if two else {} for job in jobs},
         jobs=jobs,
         executor=compose_executor(executor_words),
         command=command,
@@ -176,16 +183,18 @@ def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
     return [word for word in others if word not in executor], executor, next(iter(studies), None)
 
 
-def _combine(words: Sequence[str], *, zipped: bool) -> Iterator[tuple[str, list[list[str]]]]:
-    """Combinations of the values of the axes: a label, without seeds and the data set, since only
-    runs on the same data are compared; and the words of each run."""
+def _combine(
+    words: Sequence[str], *, zipped: bool
+) -> Iterator[tuple[dict[str, str], list[list[str]]]]:
+    """Combinations of the values of the axes: a word by key, without seeds and the data set, since
+    only runs on the same data are compared; and the words of each run."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
     varying = {key: axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)}
     for choice in _zip(varying) if zipped else itertools.product(*varying.values()):
         chosen = axes | {pair[0]: [pair] for pair in choice}
         runs = itertools.product(*chosen.values())
-        label = " ".join(word for key, word in choice if key != "data")
-        yield label, [[word for _, word in run] for run in runs]
+        own = {key: word for key, word in choice if key != "data"}
+        yield own, [[word for _, word in run] for run in runs]
 
 
 def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,10 +21,11 @@ from rich.text import Text
 
 from attnexp.base.errors import UserError
 from attnexp.base.progress import duration
-from attnexp.config.schema import Device, Protocol, RunConfig
+from attnexp.config.schema import Device, ExecutorKind, Protocol, RunConfig
 from attnexp.runs import store
 from attnexp.runs.result import RunResult
 from attnexp.sweeps.executors.choose import for_executor
+from attnexp.sweeps.executors.local import available_cores
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import scan, slots
 from attnexp.training.inputs import read_inputs
@@ -40,9 +42,11 @@ shorter texts and other layers are slower.
 MAX_READ = 20
 """Maximum number of finished runs that are read for an estimate."""
 
-START_UP = 6.0
-"""Seconds that a sweep takes besides its runs: torch is imported by the executor's processes, which
-start side by side, and for the plan and the report."""
+START_UP = 4.0
+"""Seconds that a sweep takes for its plan and its report."""
+
+PROCESS = 2.0
+"""Seconds of a core that a process takes to start and import torch."""
 
 MAX_SPANS = 8
 """Maximum number of ranges of seeds that are listed."""
@@ -76,6 +80,8 @@ class Preview:
     """FLOP/s behind the expected durations; None where they come from finished runs."""
     start_up: float
     """Seconds before the first run and after the last."""
+    followed_by: int
+    """Number of runs of the study that follows a search for settings; 0 without `tune=`."""
 
     @property
     def seconds(self) -> float:
@@ -92,7 +98,7 @@ class Preview:
         return {"schema": SCHEMA, **asdict(self), "seconds": self.seconds}
 
 
-def preview_sweep(sweep: Sweep) -> Preview:
+def preview_sweep(sweep: Sweep, *, followed_by: int = 0) -> Preview:
     """Scan the sweep's data and finished runs, and estimate the duration of the missing runs."""
     entries = scan(sweep)
     missing = [entry for entry in entries if not entry.before]
@@ -124,8 +130,22 @@ def preview_sweep(sweep: Sweep) -> Preview:
         made_again=store.outdated(sweep.out, (entry.identity for entry in missing)),
         at_most=sweep.declaration is not None,
         assumed_rate=ASSUMED_RATE if assumed else None,
-        start_up=START_UP if missing else 0.0,
+        start_up=_start_up(sweep, at_a_time, len(missing)),
+        followed_by=followed_by,
     )
+
+
+def _start_up(sweep: Sweep, slots: int | None, num_missing: int) -> float:
+    """Seconds besides the runs: of plan and report, and until the executor's processes are up.
+
+    slots: number of runs at a time. One after another they are done in the sweep's own process.
+    """
+    kind, processes = sweep.executor.kind, min(slots or num_missing, num_missing)
+    if kind in (ExecutorKind.submitit, ExecutorKind.slurm):
+        processes = num_missing  # each run has its own
+    elif kind is ExecutorKind.local and slots == 1:
+        processes = 0
+    return START_UP + PROCESS * ceil(processes / available_cores()) if num_missing else 0.0
 
 
 def _load_readable(folders: Sequence[Path]) -> list[RunResult]:
@@ -204,6 +224,9 @@ def print_preview(preview: Preview, console: Console) -> None:
                 f", {duration(preview.seconds_with(preview.slots))} with {preview.slots} at a time"
             )
     console.print(Text(f"{line} (executor={preview.executor})."))
+    if preview.followed_by:
+        line = f"The study follows: {preview.followed_by} runs, each variant at its best setting."
+        console.print(Text(line))
     if preview.assumed_rate:
         rate = f"{preview.assumed_rate / 1e9:.0f} GFLOP/s"
         console.print(Text(f"No run on these data has finished yet; times assume {rate}."))

@@ -126,15 +126,16 @@ def run_sweep(
         for entry in todo:
             entry.job = for_executor(entry.job, sweep.executor, alone=alone)
         try:
-            _run_pending(entries, deque(todo), executor, on_error, observe)
+            try:
+                _run_pending(entries, deque(todo), executor, on_error, observe)
+            finally:
+                executor.close()  # which a second Ctrl-C may interrupt
         except KeyboardInterrupt:
             num_done = Counter(entry.status for entry in entries)[Status.done]
             raise KeyboardInterrupt(
                 f"{num_done} of {len(entries)} runs are done. Run the same command again for "
                 f"the other {len(entries) - num_done}."
             ) from None
-        finally:
-            executor.close()
     for entry in missing:
         first = firsts[entry.path]
         if entry is not first:

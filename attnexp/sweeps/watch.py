@@ -1,10 +1,15 @@
-"""Display of a running sweep: a live table on a terminal, elsewhere one line for each run."""
+"""Display of a running sweep: a live table on a terminal, elsewhere one line for each run; and what
+a search for settings has found."""
 
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
 from typing import Any
 
+from rich import box
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +21,7 @@ from attnexp.statistics.anytime import Decision
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
+from attnexp.sweeps.tuning import Trial, Tuning
 
 
 class Watch:
@@ -101,7 +107,7 @@ class Watch:
                     )
 
 
-def totals(entries: list[Entry]) -> str:
+def totals(entries: Sequence[Entry]) -> str:
     """Number of runs by status, as `7 of 20 done, 2 running, 11 waiting`."""
     counts = Counter(entry.status for entry in entries)
     parts = [f"{counts[Status.done]} of {len(entries)} done"]
@@ -133,7 +139,7 @@ def _share_done(entry: Entry) -> float:
 def _read_epochs(entry: Entry) -> tuple[int, dict[str, Any]]:
     """Number of epochs in a run's `metrics.jsonl`, and the last of them."""
     try:
-        lines = (store.part_of(entry.path) / store.METRICS).read_text().splitlines()
+        lines = (store.part_of(entry.path) / store.METRICS).read_bytes().splitlines()
         return len(lines), json.loads(lines[-1])
     except (OSError, IndexError, ValueError):  # not started, or a line is half written
         return 0, {}
@@ -145,3 +151,39 @@ def _progress_of(entry: Entry) -> Text:
     if not row:
         return Text(epochs)
     return Text(f"{100 * row['val_accuracy']:.2f}  {row['examples_per_second']:,.0f}/s  {epochs}")
+
+
+def print_trials(tuning: Tuning, trials: Sequence[Trial], console: Console) -> None:
+    """Print the held-out accuracy of every setting, and which are chosen."""
+    view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    view.add_column("variant", overflow="fold")
+    view.add_column("setting", overflow="fold")
+    for name in ("held-out accuracy", "n", ""):
+        view.add_column(name, justify="right", no_wrap=True)
+    searched = [trial for trial in trials if trial.search]
+    for trial in searched:
+        found = [100 * value for value in trial.accuracies]
+        cell = f"{fmean(found):.2f}" if found else "–"
+        cell += f" ± {stdev(found):.2f}" if len(found) > 1 else ""
+        state = "chosen" if trial.chosen else ""
+        state = f"{len(trial.failures)} failed: not chosen" if trial.failures else state
+        view.add_row(Text(trial.variant), Text(trial.setting), cell, str(len(found)), state)
+    epochs = " or ".join(sorted({trial.epoch for trial in searched}))
+    console.print(Text(f"Search on held-out data, {epochs} epoch, in %"), style="bold")
+    console.print(view)
+    for trial in searched:
+        for word in _ends(tuning) if trial.chosen else ():
+            if word in trial.setting.split():
+                line = f"{trial.variant}: {word} is at the end of the grid; try a wider one."
+                console.print(Text(line))
+
+
+def _ends(tuning: Tuning) -> Iterator[str]:
+    """The words with the smallest and the largest value of each axis of numbers."""
+    for axis in tuning.axes:
+        try:
+            by_value = sorted(axis, key=lambda pair: float(pair[1].partition("=")[2]))
+        except ValueError:
+            continue
+        yield by_value[0][1]
+        yield by_value[-1][1]

@@ -11,8 +11,8 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, RunConfig, TrainConfig
 from attnexp.model import cost
 
-_matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)
-"""torch's switch for the precision of oneDNN's products, from torch 2.9 on."""
+_matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+"""torch's switch for the precision of oneDNN's products."""
 
 
 def prepare(config: TrainConfig) -> torch.device:
@@ -40,7 +40,7 @@ def prepare(config: TrainConfig) -> torch.device:
 
 def products() -> str:
     """Library that multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without."""
-    if _matmul is not None and _matmul.fp32_precision == "bf16":
+    if _matmul.fp32_precision == "bf16":
         return "oneDNN"
     return "MKL" if torch.backends.mkl.is_available() else "torch"
 
@@ -70,8 +70,6 @@ def _use_onednn(wanted: bool) -> None:
     really round; a product is compared before anything rests on it. Only AMD's are asked: there a
     step of training takes two thirds of the time, on Intel's a tenth more (benchmarks/LOG.md).
     """
-    if _matmul is None:
-        return
     _matmul.fp32_precision = "none"
     can = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(can.get("cpu_name"))

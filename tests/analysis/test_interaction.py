@@ -1,12 +1,16 @@
-"""Two crossed factors: what one adds under each level of the other, and the difference of these."""
+"""Two crossed factors: one within each level of the other, and the difference of differences."""
 
+import csv
+import io
+import re
 from pathlib import Path
 
 import pytest
 from conftest import Command, Refused
-from samples import CROSSED, MORE, crossed_runs, only, printed
+from samples import CROSSED, MORE, Parsed, crossed_runs, only, page, printed
 
 from attnexp.base.errors import UserError
+from attnexp.report import formats
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import Verdict
@@ -68,7 +72,53 @@ def test_every_level_but_the_baselines_has_one_judged_together() -> None:
         ("pe_causal", "none_causal", "pe_full", "none_full"),
         ("pe_window", "none_window", "pe_full", "none_full"),
     ]
-    assert [*Manifest(variants={"a": {}, "b": {}}).crossings()] == []
+    within = [
+        ("pe_full", "none_full"), ("pe_causal", "none_causal"), ("pe_window", "none_window"),
+    ]  # fmt: skip
+    assert [*Manifest(variants=levels).within()] == within
+    del levels["none_causal"]
+    assert [*Manifest(variants=levels).crossings()] == crossings[1:]
+    assert [*Manifest(variants=levels).within()] == [within[0], within[2]]
+    alone = Manifest(variants={"a": {}, "b": {}})
+    assert ([*alone.crossings()], [*alone.within()]) == ([], [])
+
+
+def test_one_factor_is_compared_within_each_level_of_the_other(tmp_path: Path) -> None:
+    """PE gives 1 point with scaling, and MORE on top without, each minus no PE there."""
+    comparison = only(crossed_runs(tmp_path, more=MORE))
+    scaled, unscaled = comparison.within
+    assert (scaled.variant, scaled.baseline) == ("pe_scaled", "none_scaled")
+    assert (unscaled.variant, unscaled.baseline) == ("pe_unscaled", "none_unscaled")
+    assert unscaled.levels == {"position": "pe", "scale": "unscaled"}
+    found = unscaled.points["final"]
+    expected = [0.01 + more for more in MORE]
+    assert [*found.metrics["accuracy"].by_seed.values()] == pytest.approx(expected)
+    assert found.judgements["accuracy"].verdict is Verdict.helps
+    assert "maxT over 2" in found.judgements["accuracy"].line
+    text = printed(crossed_runs(tmp_path, more=MORE))
+    assert "\nposition within each scale on contrast (synthetic), validated on test\n" in text
+    assert re.search(r"\npe − none, unscaled +6 +final +\+2.47  \[\+2.24, \+2.69\] +helps\n", text)
+    rows = [*csv.DictReader(io.StringIO(formats.as_csv([comparison])))]
+    of_it = [row for row in rows if row["within"] == "scale=unscaled"]
+    assert {row["baseline"] for row in of_it} == {"none_unscaled"}
+    html = page(crossed_runs(tmp_path, more=MORE))
+    assert "position within each scale on" in Parsed(html).text
+
+
+def test_two_axes_of_a_sweep_are_crossed_factors() -> None:
+    words = ["position=none,sinusoidal", "mask=none,causal", "data=contrast", "seed=0,1"]
+    crossed = plan(words)
+    assert crossed.variants["position=sinusoidal mask=causal"] == {
+        "position": "position=sinusoidal", "mask": "mask=causal",
+    }  # fmt: skip
+    assert [*Manifest(variants=crossed.variants).within()] == [
+        ("position=sinusoidal mask=none", "position=none mask=none"),
+        ("position=sinusoidal mask=causal", "position=none mask=causal"),
+    ]
+    with_a_study = plan(["study=blog", "model.heads=4,8", "data=contrast"]).variants
+    assert with_a_study["pe model.heads=8"] == {"blog": "pe", "model.heads": "model.heads=8"}
+    for sweep in (plan(words, zipped=True), plan(words[1:]), plan([*words, "model.heads=4,8"])):
+        assert not any(sweep.variants.values())
 
 
 # From the study's file to the report
@@ -93,7 +143,7 @@ def test_a_third_axis_is_told_to_show_no_interaction(
     plan(words)
     assert capsys.readouterr().err == ""
     plan([*words, "model.heads=4,8"])
-    told = "mine: with axes besides its two factors, no interaction is shown."
+    told = "mine: with more than two crossed factors there is no table within the levels of one,"
     assert told in " ".join(capsys.readouterr().err.split())
 
 
@@ -115,6 +165,7 @@ def test_a_sweep_leaves_what_its_report_needs(
     )
     assert swept.returncode == 0, swept.stderr
     assert "interaction, final: " in swept.stdout
+    assert "position within each scale on contrast (synthetic)" in swept.stdout
     reported = attnexp("report", "outputs/mine")
     assert reported.stdout == swept.stdout.partition("\nResults: ")[0]
     (tmp_path / "outputs" / "mine" / manifest.FILE).write_text("{")

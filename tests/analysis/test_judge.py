@@ -32,9 +32,15 @@ def rows(accuracies: dict[str, list[float]] = ACCURACIES) -> list[dict[str, Any]
     ]
 
 
+def judge_one(results: list[Results], **said: Any) -> Comparison:
+    """The comparison of results on one data set."""
+    (compared,) = judge_results(results, **said)
+    return compared
+
+
 def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
     file = write_table(tmp_path / "a.csv", rows())
-    judged = judge_results(read_results(file, ["accuracy"]))
+    judged = judge_one(read_results(file, ["accuracy"]))
     runs = [
         result(label, seed, [value], "model.heads=4" if label == "none" else "model.heads=2")
         for label, values in ACCURACIES.items()
@@ -48,14 +54,16 @@ def test_the_figures_are_those_of_runs_of_our_own(tmp_path: Path) -> None:
     assert judged.differences["pe"][RESULT].judgements["accuracy"].verdict == "helps"
 
 
-def contents(results: Results) -> list[tuple[object, ...]]:
+def contents(found: list[Results]) -> list[tuple[object, ...]]:
     """Rows without the name of their file, then which examples are right."""
+    (results,) = found
     runs = dict.fromkeys((row.variant, row.seed) for row in results.rows)
     right = [(*run, *bits.tolist()) for run in runs for bits in results.right(*run).values()]
     return [*(row[1:] for row in results.rows), *right]
 
 
-def accuracies(results: Results, variant: str) -> dict[str, float]:
+def accuracies(found: list[Results], variant: str) -> dict[str, float]:
+    (results,) = found
     return results.metrics(variant, RESULT)["accuracy"]
 
 
@@ -87,7 +95,7 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
     file = write_table(tmp_path / "answers.csv", found)
     results = read_results(file)
     assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
-    by_seed = judge_results(results).differences["pe"][RESULT].mcnemar
+    by_seed = judge_one(results).differences["pe"][RESULT].mcnemar
     assert (by_seed["0"].only_variant, by_seed["0"].only_baseline) == (1, 0)
     assert (by_seed["6"].only_variant, by_seed["6"].p) == (6, 2 / 2**6)
     said = attnexp("judge", str(file)).stdout
@@ -126,7 +134,7 @@ def test_a_page_has_every_verdict_cell_and_figure(
 def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> None:
     results = read_results(write_table(tmp_path / "a.csv", rows()))
     said: dict[str, Any] = {"lower": ["loss"], "margins": ["loss=0.0025"]}
-    judged = judge_results(results, **said)
+    judged = judge_one(results, **said)
     for label in ("pe", "rotary"):
         found = judged.differences[label][RESULT]
         one, other = found.judgements["accuracy"], found.judgements["loss"]
@@ -136,7 +144,7 @@ def test_less_of_a_loss_helps_and_the_baseline_can_be_chosen(tmp_path: Path) -> 
             -found.metrics["loss"].difference.mean
         )
         assert "points" not in other.line
-    swapped = judge_results(results, baseline="pe", **said)
+    swapped = judge_one(results, baseline="pe", **said)
     assert [variant.label for variant in swapped.variants] == ["pe", "none", "rotary"]
     assert verdicts(swapped)["none"] == "hurts"
 
@@ -150,12 +158,12 @@ def test_a_metric_of_any_scale_gets_the_same_verdicts(tmp_path: Path) -> None:
     """In per cent, or a millionfold: only how differences are written changes."""
     for scale in (100, 1e6):
         scaled = [row | {"accuracy": scale * row["accuracy"]} for row in rows()]
-        judged = judge_results(
+        judged = judge_one(
             read_results(write_table(tmp_path / "a.csv", scaled), ["accuracy"]),
             higher=["accuracy"],
             margins=[str(0.0025 * scale)],
         )
-        shares = judge_results(read_results(write_table(tmp_path / "a.csv", rows()), ["accuracy"]))
+        shares = judge_one(read_results(write_table(tmp_path / "a.csv", rows()), ["accuracy"]))
         assert verdicts(judged) == verdicts(shares)
 
 
@@ -206,20 +214,90 @@ def test_until_decided_exits_with_0_or_says_what_to_run_next(
     ("metric", "is_known"),
     [
         *((name, True) for name in ("accuracy", "val_acc", "macroF1", "AUC", "test/top1")),
-        *((name, False) for name in ("rmse", "cross_entropy", "valError", "score", "fpr")),
-        *((name, False) for name in ("accuracy_loss", "recallError", "mape", "prescision")),
-        *((name, False) for name in ("1-accuracy", "not_correct", "wrong_precision")),
+        *((name, False) for name in ("score", "fpr", "loss_scale", "prescision", "-loss")),
+        *((name, False) for name in ("1-accuracy", "not_correct", "wrong_precision", "1-loss")),
         *((name, False) for name in ("accuracy_cost", "-accuracy", "¬accuracy", "top5.top1")),
+        *((name, False) for name in ("neg_mean_squared_error", "negative/loss")),
     ],
 )
 def test_which_way_is_better_is_asked_unless_the_name_says_it(metric: str, is_known: bool) -> None:
     frame = pd.DataFrame(rows()).rename(columns={"accuracy": metric})
     results = read_results(frame, [metric])
     if is_known:
-        assert verdicts(judge_results(results), metric)["pe"] == "helps"
+        assert verdicts(judge_one(results), metric)["pe"] == "helps"
     else:
         with pytest.raises(ValueError, match=f"with --higher {metric}, or --lower {metric}"):
-            judge_results(results)
+            judge_one(results)
+
+
+@pytest.mark.parametrize(
+    "metric", ["val_loss", "rmse", "valError", "test/error_rate", "recallError"]
+)
+def test_less_of_a_loss_helps_unless_more_is_said_to(metric: str) -> None:
+    results = read_results(pd.DataFrame(rows()).rename(columns={"loss": metric}), [metric])
+    margins = [f"{metric}=0.0025"]
+    assert verdicts(judge_one(results, margins=margins), metric)["pe"] == "helps"
+    more = judge_one(results, higher=[metric], margins=margins)
+    assert verdicts(more, metric)["pe"] == "hurts"
+    with pytest.raises(ValueError, match=f"so say the smallest difference .* --margin {metric}=0"):
+        judge_one(results)
+
+
+def test_accuracies_may_be_written_in_per_cent_and_counts_are_none(
+    attnexp: Command, tmp_path: Path
+) -> None:
+    scaled = [row | {"accuracy": 100 * row["accuracy"]} for row in rows()]
+    shares, percent = (
+        attnexp("judge", str(write_table(tmp_path / "a.csv", found)), "--columns", "accuracy")
+        for found in (rows(), scaled)
+    )
+    assert (percent.stdout, shares.stderr) == (shares.stdout, "")
+    assert percent.stderr == "Read as per cent, since values are above 1: accuracy.\n"
+    counts = read_results(pd.DataFrame(scaled).rename(columns={"accuracy": "correct"}), ["correct"])
+    with pytest.raises(ValueError, match="which direction is better, with --higher correct"):
+        judge_one(counts)
+
+
+def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
+    attnexp: Command, attnexp_json: Json, tmp_path: Path
+) -> None:
+    sets = {"imdb": 0.0, "trec": 0.01, "subj": -0.005}
+    found = [
+        row | {"dataset": name, "accuracy": row["accuracy"] + more * (row["variant"] == "pe")}
+        for name, more in sets.items()
+        for row in rows()
+    ]
+    words = ["judge", str(write_table(tmp_path / "a.csv", found)), "--margin", "loss=0.01"]
+    document = attnexp_json(*words)
+    assert [one["data"] for one in document["comparisons"]] == [*sets]
+    alone = [row for row in found if row["dataset"] == "trec"]
+    (trec,) = judge_results(read_results(pd.DataFrame(alone)), margins=["loss=0.01"])
+    assert document["comparisons"][1] == json.loads(json.dumps(trec.to_json()))
+    printed = attnexp(*words, "--html", "a.html").stdout + attnexp(*words).stdout
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "pe − none, accuracy, over 3 data sets" in printed
+    assert "pe − none, loss, over 3 data sets" in printed
+    mean = next(line for line in printed.splitlines() if line.startswith("mean "))
+    assert "+2.88" in mean  # of +2.71, +3.71 and +2.21, equally certain
+    page = Parsed((tmp_path / "a.html").read_text("utf-8")).text
+    assert all(f"Accuracy on {name}" in page for name in sets)
+    until = attnexp(*words[:2], "--metric", "accuracy", "--until", "decided")
+    assert until.returncode == 1
+    assert "Next: seed 7 of none, pe and rotary on trec." in until.stderr
+    lacking = [row for row in found if (row["dataset"], row["variant"]) != ("trec", "none")]
+    with pytest.raises(ValueError, match=r"no variant 'none' on trec\. Here are pe, rotary"):
+        judge_results(read_results(pd.DataFrame(lacking)), margins=["0.01"])
+
+
+def test_columns_of_any_name_are_read(tmp_path: Path, refused: Refused) -> None:
+    frame = pd.DataFrame(rows()).rename(columns={"variant": "model", "seed": "run"})
+    frame["variant"], frame["note"] = "one", "-"
+    names = {"variant_column": "model", "seed_column": "run"}
+    found = read_results(frame, ["accuracy"], **names)
+    assert contents(found) == contents(read_results(pd.DataFrame(rows()), ["accuracy"]))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    told = refused("judge", "a.csv", "--seed-column", "sede", "--columns", "accuracy,f1")
+    assert "no column sede, no metric 'f1'; its columns are model, run, accuracy" in told
 
 
 def test_classes_may_be_written_as_any_number(tmp_path: Path) -> None:
@@ -261,8 +339,8 @@ ANSWERS = "variant,seed,example,correct\na,0,x,1\n"
 WRONG = {
     "missing.csv": ("", "cannot be read"),
     "a.csv": ("", "no result"),
-    "b.csv": ("variant,acc\na,0.5\n", "lacks seed"),
-    "c.csv": ("variant,seed\na,0\n", "lacks a metric"),
+    "b.csv": ("variant,acc\na,0.5\n", "no column seed"),
+    "c.csv": ("variant,seed\na,0\n", "has no metric"),
     "d.csv": (GOOD + "b,1,nan\n", "is 'nan', which is no number"),
     "e.csv": (GOOD + "b,1\n", "3 columns, unlike row 2"),
     "t.csv": ("variant;seed;accuracy\na;0;0,5\n", "decimals have a point"),
@@ -270,15 +348,15 @@ WRONG = {
     "f.csv": (GOOD + "b,0,0.7\n", "two of b, seed 0"),
     "g.csv": (GOOD + "b,1,0.7,0.8\n", "the first has 4: 'b,1,0.7,0.8'"),
     "h.csv": ("variant,seed,accuracy\na,0,0.5\n", "one variant"),
-    "i.csv": ("variant,seed,loss\na,0,1.5\nb,0,1.6\n", "--lower loss"),
+    "i.csv": ("variant,seed,size\na,0,1.5\nb,0,1.6\n", "--lower size"),
     "n.csv": (
-        GOOD.replace("accuracy", "val_loss"),
-        "--higher val_loss, or --lower val_loss and --margin val_loss=0.01",
+        GOOD.replace("accuracy", "val_size"),
+        "--higher val_size, or --lower val_size and --margin val_size=0.01",
     ),
     "j.json": ("{", "no JSON object such as .* in row 0"),
     "k.json": ('["a"]', "no JSON object"),
     "l.csv": (GOOD + ",1,0.5\n", "variant is empty"),
-    "o.csv": ("variant,seed,example\na,0,x\n", "lacks prediction, label"),
+    "o.csv": ("variant,seed,example\na,0,x\n", "no column prediction, no column label"),
     "p.csv": (ANSWERS + "b,0,x,maybe\n", "correct is 'maybe'; write 1 or 0"),
     "q.csv": (ANSWERS + "a,0,x,0\n", "two of a, seed 0, example x"),
     "r.csv": (ANSWERS + "b,0,y,1\n", "answered other examples"),
@@ -299,7 +377,7 @@ def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None
     if name != "missing.csv":
         (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=told):
-        judge_results(read_results(tmp_path / name))
+        judge_one(read_results(tmp_path / name))
 
 
 @pytest.mark.parametrize(

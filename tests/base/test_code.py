@@ -334,34 +334,21 @@ def test_a_piece_edited_while_it_trains_fails_its_run(
     assert not list(tmp_path.rglob("result.json"))
 
 
-def test_a_tokenizer_of_ones_own_is_in_the_id(
+def test_an_edited_tokenizer_is_in_the_id_and_reads_its_texts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     name = f"{tmp_path.name}_words"
-    ids = []
-    for text in ("split()", "split()  # A comment.", "split(' ')"):
-        (tmp_path / f"{name}.py").write_text(
-            f"def words(text: str) -> list[str]: return text.{text}"
-        )
-        identity.read_again()
-        ids.append(identity.identify(compose([f"data.tokenizer={name}:words"]), "").run_id)
-    assert ids[0] == ids[1]
-    assert ids[0].split("-")[0] == ids[2].split("-")[0]
-    assert ids[0] != ids[2]
-
-
-def test_an_edited_tokenizer_reads_its_texts_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    name = f"{tmp_path.name}_words"
-    fingerprints = []
+    ids, fingerprints = [], []
     for words in ("text.split()", "text.split()  # A comment.", "list(text)"):
         (tmp_path / f"{name}.py").write_text(f"def words(text: str) -> list[str]: return {words}")
         config = compose([*SHORT_RUN, f"data.tokenizer={name}:words"])
         fingerprints.append(read_inputs(config).fingerprint)
+        identity.read_again()
+        ids.append(identity.identify(config, "").run_id)
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[0].split("-")[0] == ids[2].split("-")[0]
 
 
 def test_other_texts_are_another_run_of_the_same_variant() -> None:

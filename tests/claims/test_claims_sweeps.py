@@ -1,18 +1,16 @@
 """Claims about many runs: the interval decides, and missing runs name their command."""
 
 import itertools
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import SD, K, blog_like_k, result
+from samples import SD, K, blog_like_k, result, save_study
 
 from attnexp.analysis import published
 from attnexp.claims import sweeps
 from attnexp.claims.claim import Claim, Conclusion
 from attnexp.claims.run import CLAIMS
-from attnexp.runs import manifest, store
-from attnexp.runs.result import Run
+from attnexp.runs import manifest
 
 K_NONE = [row["val_accuracy"] for row in published.EPOCHS["none"]]
 K_PE = [row["val_accuracy"] for row in published.EPOCHS["sinusoidal"]]
@@ -21,22 +19,7 @@ K_PE = [row["val_accuracy"] for row in published.EPOCHS["sinusoidal"]]
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:
     """One run a seed, on what passes for the whole of IMDB."""
     runs = [result(label, seed, epochs, *words) for seed, epochs in enumerate(accuracies)]
-    save(root, runs, study)
-
-
-def save(root: Path, runs: list[Run], study: str = "blog") -> None:
-    """Under the study that C20 and C22 read, if no other is given."""
-    planned = []
-    for run in runs:
-        seed = str(run.result.seed)
-        entry = manifest.Entry(variant=run.label, seed=seed, run_id=f"{study}{run.label}{seed}-0")
-        folder = store.run_dir(root, entry.run_id)
-        folder.mkdir(parents=True)
-        store.save(folder, replace(run.result, run_id=entry.run_id))
-        planned.append(entry)
-    variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
-    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
-    manifest.record(root / study, made)
+    save_study(root, runs, study)
 
 
 def near(epochs: list[float], *shifts: float) -> list[list[float]]:
@@ -60,7 +43,7 @@ def test_without_runs_the_command_is_named(claim: Claim, tmp_path: Path) -> None
 def test_c20_ranks_ks_values_among_our_seeds(
     tmp_path: Path, moved: float, conclusion: Conclusion
 ) -> None:
-    save(tmp_path, blog_like_k(sweeps.MIN_SEEDS_OF_RANK, *K, moved=moved))
+    save_study(tmp_path, blog_like_k(sweeps.MIN_SEEDS_OF_RANK, *K, moved=moved))
     finding = sweeps.c20(tmp_path)
     assert (finding.conclusion, finding.n) == (conclusion, 19)
     assert "our own runs, each held against the others: " in finding.measured
@@ -78,10 +61,10 @@ def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
             for seed in range(5)
             for label, kind in (("no_pe", "none"), ("pe", "sinusoidal"))
         ]
-        save(folder, runs)
+        save_study(folder, runs)
         for claim in (sweeps.c20, sweeps.c22):
             assert claim(folder).conclusion is Conclusion.not_run
-    save(tmp_path / "few", blog_like_k(18, *K))
+    save_study(tmp_path / "few", blog_like_k(18, *K))
     assert sweeps.c20(tmp_path / "few").conclusion is Conclusion.not_run
     assert "18 of 19 seeds" in sweeps.c20(tmp_path / "few").measured
     assert "'seed=range(19)'" in sweeps.c20(tmp_path / "few").measured
@@ -143,7 +126,7 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
         result("learned", seed, K_PE, "position=learned", *["train.lr=0.1"] * (seed > 5))
         for seed in range(8)
     ]
-    save(tmp_path, runs, "position")
+    save_study(tmp_path, runs, "position")
     finding = sweeps.c10(tmp_path)
     assert finding.conclusion is Conclusion.not_run
     assert "learned in" in finding.measured

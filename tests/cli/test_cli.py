@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Refused
 from forked import PROGRAM
-from samples import interrupted, on_a_terminal, write_reviews
+from samples import exit_code, interrupted, on_a_terminal, outcomes, write_reviews
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
@@ -29,6 +29,16 @@ def test_train_says_where_the_results_are_and_they_are_there(
     assert (tmp_path / results.removeprefix("Results: ") / "result.json").exists()
     lines = done.stderr.splitlines()
     assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
+
+
+def test_train_ends_with_commands_that_work(attnexp: Command) -> None:
+    shown = attnexp("train", *SMOKE, "position=rotary", "seed=4").stdout
+    predict, report, sweep = (
+        shlex.split(line)[1:] for line in shown.partition("\nNext:\n")[2].splitlines()
+    )
+    assert attnexp(*predict).returncode == attnexp(*report).returncode == 0
+    assert "position=none,rotary" in sweep
+    assert "12 runs, 1 finished before" in attnexp(*sweep, "--dry-run").stdout
 
 
 def test_a_finished_run_is_shown_at_once(attnexp: Command) -> None:
@@ -130,7 +140,9 @@ def test_report_writes_one_page_or_says_why_not(
         (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
         (["--run", "outputs"], "--html FILE"),
         (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
-        (["--margin", "0"], "--margin is in percentage points"),
+        (["--margin", "0"], "--margin takes a number above 0"),
+        (["--margin", "100"], "--margin of accuracy is in points, below 100"),
+        (["--lower", "loss"], "--margin loss=0.01"),
     ):
         assert told in refused("report", "outputs", *words)
     assert not (tmp_path / "other.html").exists()
@@ -193,7 +205,12 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
     assert prepared.returncode == 0, prepared.stderr
     assert f"parquet files in {tmp_path}; encoded" in prepared.stdout
     assert "2 + 2 texts, keras tokens" in prepared.stdout
-    assert attnexp("data", *words).stdout == prepared.stdout
+    first, _, others = prepared.stdout.partition("\n\n")
+    assert attnexp("data", *words).stdout == others
+    assert "2 + 2 texts of 2 classes" in first
+    assert "median 1, 95 % up to 1, longest 1" in first
+    assert "data.max_len=80 cuts 0.0 % of the texts" in first
+    assert "negative  bad" in first
     (cached,) = (tmp_path / "cache").iterdir()
     cached.write_bytes(b"damaged")
     assert "made again when needed" in attnexp("data", *words).stdout
@@ -268,12 +285,16 @@ def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
 
 
 def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
-    words = ["data=contrast", "data.limit_train=512", "seed=0,1", "executor.workers=2"]
-    text = on_a_terminal(tmp_path, "sweep", *words, "position=none,sinusoidal", "train.epochs=3")
+    """By processes, which give the figures of one run after another."""
+    words = ["sweep", "data=contrast", "data.limit_train=512", "data.limit_test=256", "seed=0,1",
+             "train.threads=1", "position=none,sinusoidal", "train.epochs=3"]  # fmt: skip
+    text = on_a_terminal(tmp_path, *words, "executor.workers=2", "out=together")
     assert "0 of 4 done, 2 running, 2 waiting" in text
     assert "epoch 1/3" in text
     assert "runs/min" in text
     assert "best so far: position=" in text
+    assert exit_code(*words, "executor.workers=1", f"out={tmp_path}/alone") == 0
+    assert outcomes(tmp_path / "together") == outcomes(tmp_path / "alone")
 
 
 def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json) -> None:

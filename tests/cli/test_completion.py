@@ -42,7 +42,8 @@ OFFERED = {
     "train study": "",
     "sweep study = blog_s": "blog_scaled",
     "sweep data = contrast seed = 0,1 executor.w": "executor.workers=",
-    "claims C2": " ".join(claim.id for claim in CLAIMS if claim.id >= "C2"),
+    "sweep tun": "tune= tune.",
+    "claims C2": " ".join(claim.id for claim in CLAIMS if claim.id.startswith("C2")),
 }
 
 

@@ -35,7 +35,10 @@ def test_the_page_works_in_a_notebook(tmp_path: Path) -> None:
 
 
 def test_to_import_the_package_loads_nothing_heavy() -> None:
-    program = "import sys, attnexp; dir(attnexp); assert not {'torch', 'rich'} & set(sys.modules)"
+    program = (
+        "import sys, attnexp; assert {*attnexp.__all__} < {*dir(attnexp)}; "
+        "assert not {'torch', 'rich'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         attnexp.trian  # type: ignore[attr-defined]  # noqa: B018
@@ -70,7 +73,7 @@ def test_wrong_places_are_told(tmp_path: Path) -> None:
             ask(tmp_path / "nowhere")
         with pytest.raises(UserError, match="no finished run"):
             ask(str(tmp_path))
-    with pytest.raises(UserError, match="The frame lacks variant, seed"):
+    with pytest.raises(UserError, match="The frame has no column variant, no column seed"):
         judge(pd.DataFrame({"loss": [1.0]}))
     with pytest.raises(UserError, match="The frame holds no result"):
         judge(RESULTS[:0])

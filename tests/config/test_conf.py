@@ -7,7 +7,7 @@ import pytest
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
-from attnexp.config.options import conf_dir, groups
+from attnexp.config.options import conf_dir, describe, format_groups, groups
 from attnexp.config.study import load_study
 from attnexp.model.classifier import build_model
 from attnexp.sweeps.plan import plan
@@ -31,6 +31,13 @@ TINY = [*SMALL, "model.d_model=8", "train.epochs=2"]
 def test_every_kind_of_data_composes(option: str) -> None:
     """Options of all other groups are trained here, and built in test_classifier.py."""
     assert compose([f"data={option}", *NEEDS.get(option, [])]).data.name == option
+
+
+def test_every_option_is_listed_with_what_it_is() -> None:
+    lines = format_groups(describe()).splitlines()
+    for options in groups().values():
+        for option in options:
+            assert any(line.startswith(f"  {option}  ") for line in lines), option
 
 
 @pytest.mark.parametrize("option", groups()["executor"])

@@ -202,6 +202,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_imdb
+@pytest.mark.slow
 def test_imdb_encodes_to_the_known_facts() -> None:
     config = DataConfig(path=str(IMDB))
     dataset = load(config)

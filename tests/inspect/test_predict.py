@@ -1,30 +1,52 @@
 """A trained model reads texts: as it did in its run, from anywhere, and told where it cannot."""
 
+import io
 import json
-import os
-import pty
-import subprocess
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from conftest import Command, Json, Refused
-from forked import PROGRAM
-from samples import stored
+from samples import exit_code, on_a_terminal, stored
 
+from attnexp.cli import app
+from attnexp.config.compose import compose
 from attnexp.data import contrast
-from attnexp.inspect import insight
+from attnexp.inspect import insight, predict
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
+from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
 
 
-def test_probabilities_are_those_of_the_run(attnexp: Command, tmp_path: Path) -> None:
-    words = ["data=contrast", "data.limit_train=64", "train.epochs=1"]
-    assert attnexp("train", *words).returncode == 0
-    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
-    run = Run(path=run_dir, result=store.load(run_dir))
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run of the examples, which knows order after two epochs."""
+    words = ["data=contrast", "position=sinusoidal", "train.epochs=2", "train.threads=1"]
+    path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
+    return Run(path=path, result=result)
+
+
+def test_the_examples_of_help_are_a_sentence_and_its_mirror_with_opposite_labels(
+    trained: Run,
+) -> None:
+    commands: Any = typer.main.get_command(app)
+    examples = [
+        shlex.split(line)[-1]
+        for line in commands.commands["predict"].help.splitlines()
+        if "Example:" in line
+    ]
+    assert len({tuple(sorted(text.split())) for text in examples}) == 1
+    labels = [reading.label for reading in predict.readings(trained.path, examples)]
+    assert labels == ["negative", "positive"]
+
+
+def test_probabilities_are_those_of_the_run(trained: Run) -> None:
+    run = trained
     read = insight.reader(run)
     reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.texts
     assert isinstance(reviews, list)
@@ -61,34 +83,29 @@ def test_tokens_are_said_with_what_they_receive(attnexp_json: Json, run_dir: Pat
     np.testing.assert_allclose(np.mean(by_head, axis=0), found["attention"], atol=1e-6)
 
 
-def test_lines_come_from_stdin_and_from_a_file(attnexp: Command, run_dir: Path) -> None:
+def test_lines_come_from_stdin_and_from_a_file(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = f"{TEXT}\n\nthe cast was dreadful\n"
-    piped = subprocess.run(
-        [PROGRAM, "predict", str(run_dir)], input=lines, capture_output=True, text=True
-    )
-    assert piped.returncode == 0, piped.stderr
-    assert piped.stdout.count("⟨start⟩") == 2
-    assert "frabjous?" in piped.stdout
-    assert "\x1b" not in piped.stdout
-    file = run_dir / "lines.txt"
-    file.write_text(lines)
-    assert attnexp("predict", str(run_dir), "--file", str(file)).stdout == piped.stdout
-    assert attnexp("predict", str(run_dir), TEXT).stdout == piped.stdout.splitlines(True)[0]
+    (file := run_dir / "lines.txt").write_text(lines)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def said(*words: str | Path) -> str:
+        assert exit_code("predict", run_dir, *words) == 0
+        return capsys.readouterr().out
+
+    piped = said()
+    assert piped.count("⟨start⟩") == 2
+    assert "frabjous?" in piped
+    assert "\x1b" not in piped
+    assert said("--file", file) == piped
+    assert said(TEXT) == piped.splitlines(keepends=True)[0]
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_a_terminal_gets_colours_unless_it_wants_none(run_dir: Path, no_color: str) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    environment.pop("NO_COLOR", None)
-    subprocess.run(
-        [PROGRAM, "predict", str(run_dir), TEXT],
-        stdout=theirs, check=True,
-        env=environment | ({"NO_COLOR": no_color} if no_color else {}),
-    )  # fmt: skip
-    os.close(theirs)
-    seen = os.read(ours, 65536).decode()
-    os.close(ours)
+    seen = on_a_terminal(run_dir, "predict", str(run_dir), TEXT, NO_COLOR=no_color)
     assert ("\x1b[30;48" in seen) is not bool(no_color)
 
 

@@ -1,6 +1,7 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
 import json
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import ROOT, Command, Json, Refused
-from samples import composed, padded_reviews
+from samples import composed, exit_code, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
@@ -160,12 +161,21 @@ SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 m
 model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
 
 
-@pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two seeds of a model without order, and one with."""
-    monkeypatch.chdir(tmp_path)
+    out = tmp_path_factory.mktemp("trained")
     words = (["seed=0"], ["seed=1"], ["position=learned"])
-    return [train_run(compose([*SMALL, *more]))[0] for more in words]
+    return [train_run(compose([*SMALL, f"out={out}", *more]))[0] for more in words]
+
+
+@pytest.fixture
+def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Copies of them in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    shutil.copytree(trained[0].parent, "outputs/runs")
+    return [Path("outputs/runs", run.name) for run in trained]
 
 
 OWN = """
@@ -224,34 +234,39 @@ def test_intact_is_what_evaluate_measures(attnexp: Command, runs: list[Path]) ->
 
 
 def test_tables_come_in_every_format_and_on_the_page(
-    attnexp: Command, runs: list[Path], tmp_path: Path
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     do = ["probe", "outputs/runs", "--do", "shuffle,uniform,attention"]
     for format, told in {
         "table": "intervention", "markdown": "| uniform | 2 |", "latex": r"\toprule",
         "csv": "data,variant,intervention,texts,seed,difference", "json": '"schema": 1',
     }.items():  # fmt: skip
-        done = attnexp(*do, "--format", format)
-        assert done.returncode == 0, done.stderr
-        assert told in done.stdout
-        assert format != "table" or max(map(len, done.stdout.splitlines())) <= 80
-    assert attnexp("report", "outputs/runs", "--html", "page.html").returncode == 0
-    assert "What the models use" in (tmp_path / "page.html").read_text()
+        assert exit_code(*do, "--format", format) == 0
+        said = capsys.readouterr().out
+        assert told in said
+        assert format != "table" or max(map(len, said.splitlines())) <= 80
+    assert exit_code(*do, "--figure", "probe.svg") == 0
+    assert ">shuffle<" in Path("probe.svg").read_text()
+    assert exit_code("report", "outputs/runs", "--html", "page.html") == 0
+    assert "What the models use" in Path("page.html").read_text()
 
 
 def test_what_cannot_be_done_is_told_and_the_others_are_done(
-    attnexp: Command, refused: Refused, runs: list[Path], tmp_path: Path
+    attnexp: Command, runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "own.py").write_text(OWN)
     folder = "outputs/runs"
     for word, told in {
         "shufle": "Did you mean 'shuffle'?", "shuffle=x": "There is no intervention 'shuffle=x'",
-        "own:missing": "own:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
+        "samples:missing": "samples:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
         "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
     }.items():  # fmt: skip
-        assert told in refused("probe", folder, "--do", word)
-    published = str(ROOT / "outputs" / "published" / "blog")
-    assert "runs were published without their weights" in refused("probe", published)
+        assert exit_code("probe", folder, "--do", word) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in " ".join(err.split())
+    assert exit_code("probe", ROOT / "outputs" / "published" / "blog") == 2
+    assert "runs were published without their weights" in " ".join(capsys.readouterr().err.split())
+    Path("own.py").write_text(OWN)
     done = attnexp("probe", folder, "--do", "shufle,uniform")
     assert done.returncode == 2
     assert "uniform" in done.stdout

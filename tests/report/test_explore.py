@@ -18,9 +18,9 @@ import pytest
 import torch
 from conftest import Refused
 from forked import PROGRAM
-from samples import stored
+from samples import planned, stored
 
-from attnexp.runs import store
+from attnexp.runs import manifest, store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,10 +28,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[str]:
-    """Two runs, without and with positions."""
+    """Two runs of a study, one layer without and two layers with positions."""
     torch.manual_seed(0)
-    words = {"none": [], "learned": ["position.scale=5"]}
-    runs = [stored(tmp_path / kind, f"position={kind}", *more) for kind, more in words.items()]
+    words = {
+        "none": [],
+        "learned": ["position.scale=5", "model.layers=2", "model.output_projection=true"],
+    }
+    (tmp_path / "runs").mkdir()
+    runs = [
+        stored(tmp_path / "runs" / kind, f"position={kind}", *more) for kind, more in words.items()
+    ]
+    manifest.record(tmp_path / "mine", planned(("no_pe", "none"), ("pe", "learned")))
     for run in runs:
         store.save(run.path, run.result)
     return [str(run.path) for run in runs]
@@ -73,13 +80,25 @@ def test_words_change_places_and_only_positions_notice(browser: "Browser", addre
             tab.wait_for_timeout(100)
     expect.set_options(timeout=30_000)
     expect(tab.locator("section svg")).to_have_count(2 * (1 + 8))
-    none, learned = tab.locator("section p").all()
+    expect(tab.get_by_role("heading", level=1)).to_have_text("no_pe, seed 0 and pe, seed 0")
+    none, learned = tab.locator("section p:first-of-type").all()
     before = none.inner_text(), learned.inner_text()
     assert "with probability 0." in before[0]
     tab.get_by_role("button", name="superb").click()
     expect(tab.get_by_label("Text")).to_have_value("the cast was but superb the plot was dreadful")
     expect(learned).not_to_have_text(before[1])
     assert none.inner_text() == before[0]
+    tokens = tab.locator("section .tokens").last
+    colours = [tokens.inner_html()]
+    for name in ("layer 2", "gradient", "erasure"):
+        tab.get_by_role("button", name=name).click()
+        expect(tokens).not_to_have_js_property("innerHTML", colours[-1])
+        colours.append(tokens.inner_html())
+    tab.get_by_title("Open head 3").last.click()
+    expect(tab.get_by_role("dialog")).to_contain_text("Attention, head 3 of 8, layer 2 of 2")
+    expect(tab.get_by_role("dialog").locator("svg")).to_contain_text("dreadful")
+    tab.keyboard.press("Escape")
+    expect(tab.get_by_role("dialog")).to_have_count(0)
     tab.get_by_label("Text").fill("<i>frabjous</i>")
     expect(tab.locator("section")).to_contain_text("frabjous?")
     assert complaints == []

@@ -94,6 +94,7 @@ def test_documents_are_as_the_page_says(
         ([*two, "seed=0,1", "--dry-run"], "attnexp sweep --dry-run"),
         (two, COMPARED),
         (["report", "outputs"], COMPARED),
+        (["runs"], "attnexp runs"),
         (["evaluate", run_dir], "attnexp evaluate"),
         (["predict", run_dir, "the plot was superb", "--why", "erasure"], "attnexp predict"),
         (["probe", "outputs", "--do", "shuffle,no_positions,attention"], "attnexp probe"),
@@ -102,7 +103,8 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
-        (["report", PUBLISHED / "subj", PUBLISHED / "trec", "--across", "data"], ACROSS),
+        (["report", PUBLISHED / "blog_data", "--across", "data"], ACROSS),
+        (["report", PUBLISHED / "heads", "--table", "differences"], "attnexp report --table NAME"),
         (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)
@@ -112,6 +114,7 @@ def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:
     (crossed,) = compare(crossed_runs(tmp_path, more=MORE))
     (held,) = compare(blog())
     assert crossed.interactions
+    assert crossed.within
     assert held.agreement
     declaration = Declaration(metric="best", margin=0.0025)
     decisions = decide({"pe": of(MORE), "late": of([0.01])})

@@ -2,20 +2,28 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from conftest import Command, Refused
-from samples import blog, contrast_ratio, made, only
+from matplotlib import font_manager
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+from samples import blog, contrast_ratio, made, only, stored
 
+from attnexp.analysis.comparison import Comparison
 from attnexp.base.errors import UserError
-from attnexp.report import canvas, pictures
+from attnexp.inspect import insight
+from attnexp.report import canvas, figures, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(path: Path, show: str, *, others: tuple[str, ...] = ("pe",)) -> bytes:
-    pictures.write(path, show, [], only(blog(others=others)))
+    pictures.write(path, show, pictures.Request(runs=[], comparison=only(blog(others=others))))
     return path.read_bytes()
 
 
@@ -41,6 +49,33 @@ def test_an_svg_says_what_it_shows_as_text_in_a_font_of_the_system(
     assert "DejaVu" not in text
     assert "var(--" not in text
     assert not [colour for colour in canvas.THEME if colour in text]
+
+
+def test_curves_show_the_metric_that_was_asked_for(tmp_path: Path) -> None:
+    compared = only(blog())
+    drawn = {
+        metric: said_by(tmp_path, "curves", compared, metric=metric) for metric in pictures.METRICS
+    }
+    assert [texts[0] for texts in drawn.values()] == [
+        "Validation accuracy, %", "Validation loss, nats",
+        "Train loss (running mean, dropout on), nats",
+    ]  # fmt: skip
+    assert len({tuple(texts) for texts in drawn.values()}) == len(drawn)
+
+
+def test_no_line_runs_through_a_label_of_a_forest_plot() -> None:
+    picture = figures.forest(only(blog(others=("a name that reaches far", "b", "c"))))
+    figure = Figure(figsize=(picture.width / 72, picture.height / 72))
+    picture.paint(figure, canvas.FILE)
+    (axes,) = figure.axes
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines]
+    lines += [path for c in axes.collections if isinstance(c, LineCollection)
+              for path in c.get_segments()]  # fmt: skip
+    assert any((line[:, 0] == 0).all() for line in lines)
+    drawn = [axes.transData.transform(line) for line in lines]
+    for label in [text.get_window_extent() for text in axes.texts]:
+        for line in drawn:
+            assert not label.overlaps(Bbox([line.min(axis=0), line.max(axis=0)]))
 
 
 def test_colours_are_legible_on_white_and_on_black() -> None:
@@ -76,8 +111,64 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
         ("a.svg", "attention", alone, mean, "--run RUN_DIR"),
     ]:
         with pytest.raises(UserError, match=told):
-            pictures.write(tmp_path / name, show, runs, compared)
+            pictures.write(tmp_path / name, show, pictures.Request(runs=runs, comparison=compared))
     assert not list(tmp_path.iterdir())
+
+
+def attention(folder: Path, *, kind: str = "svg", sentence: str = "good", **asked: Any) -> Path:
+    """A file with the attention of a model of two layers with two heads."""
+    run = stored(folder / "run", "model.layers=2", "model.heads=2", "model.output_projection=true")
+    request = pictures.Request(
+        runs=[run], comparison=only([made("a", 0)]), sentence=sentence, **asked
+    )
+    pictures.write(folder / f"a.{kind}", "attention", request)
+    return folder / f"a.{kind}"
+
+
+def said_by(folder: Path, show: str, compared: Comparison, **asked: Any) -> list[str]:
+    request = pictures.Request(runs=[], comparison=compared, **asked)
+    pictures.write(folder / "a.svg", show, request)
+    return said(folder / "a.svg")
+
+
+def said(svg: Path) -> list[str]:
+    return [e.text or "" for e in ElementTree.parse(svg).iter(f"{SVG}text")]
+
+
+def test_a_picture_of_attention_says_whose_it_is_and_what_it_leaves_out(tmp_path: Path) -> None:
+    sentence = "the plot was frabjous"
+    texts = said(attention(tmp_path, sentence=sentence))
+    assert "Attention, mean of 2 heads, layer 1 of 2" in texts
+    assert any(text.startswith("a, seed 0: ") for text in texts)
+    assert {"key", "query", "frabjous?"} <= set(texts)
+    (padding,) = (text for text in texts if text.startswith("Padding gets "))
+    reading = insight.look(stored(tmp_path / "run", "model.layers=2", "model.heads=2",
+                                  "model.output_projection=true"), sentence).reading  # fmt: skip
+    assert reading is not None
+    rows = reading.attention().mean.sum(axis=-1).mean()
+    assert f" {100 * (1 - rows):.0f} % " in padding
+    texts = said(attention(tmp_path, sentence=sentence, layer=2, head=1))
+    assert "Attention, head 1 of 2, layer 2 of 2" in texts
+    with pytest.raises(UserError, match="no head 3: the model has 1 to 2"):
+        attention(tmp_path, head=3)
+    with pytest.raises(UserError, match="no layer 0"):
+        attention(tmp_path, layer=0)
+
+
+def test_characters_that_the_font_lacks_are_drawn_with_an_installed_font(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or the user is told, once, where there is none."""
+    has_script = Path(font_manager.findfont("STIXGeneral"))
+    drawn = []
+    for fonts in ([], [str(has_script)]):
+        monkeypatch.setattr(font_manager, "findSystemFonts", lambda fonts=fonts: fonts)
+        drawn.append(attention(tmp_path, kind="png", sentence="𝒜 𝒜").read_bytes())
+        told = capsys.readouterr().err
+        assert told.count("No installed font has 𝒜;") == (0 if fonts else 1)
+    assert drawn[0] != drawn[1]
+    attention(tmp_path, kind="svg", sentence="𝒜")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
@@ -104,5 +195,7 @@ def test_report_draws_a_study_and_one_of_its_models(
         (["--figure", "a.bmp"], ".svg, .pdf, .png"),
         (["--show", "forest"], "--figure FILE"),
         (["--figure", "a.svg", "--run", str(run_dir)], "--show attention"),
+        (["--figure", "a.svg", "--head", "1"], "--show attention"),
+        (["--metric", "loss"], "--show curves"),
     ]:
         assert told in refused("report", "outputs/runs", *words)

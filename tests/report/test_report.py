@@ -1,5 +1,7 @@
 """Tables: the right numbers, in every format, within 80 columns."""
 
+import csv
+import io
 import re
 import shutil
 from dataclasses import replace
@@ -9,20 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
-from samples import but, exit_code, only, printed, result
+from samples import Parsed, but, exit_code, only, page, printed, result
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
-from attnexp.report import tables
+from attnexp.analysis.metrics import OF_RUNS, choose_metrics
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.config.schema import flatten, to_dict
+from attnexp.report import formats, tables
 from attnexp.runs import manifest, predictions, store
+from attnexp.runs.identity import default_label
 from attnexp.runs.points import METRICS
 from attnexp.runs.result import Evaluation, Run
 from attnexp.statistics.verdict import Verdict
 
 
-def blog(*words: str) -> list[Run]:
+def blog(*words: str, seeds: int = 3) -> list[Run]:
     results = []
-    for seed in range(3):
+    for seed in range(seeds):
         base = 0.84 + seed / 1000
         results.append(result("no_pe", seed, [base, 0.83, 0.82, 0.81, 0.79], *words))
         pe = ["position=sinusoidal", *words]
@@ -212,6 +219,36 @@ def test_tables_fit_80_columns_and_lose_nothing(words: list[str]) -> None:
     assert "100.00 ± 0.00" in text
 
 
+def test_metrics_that_options_name_are_judged_as_accuracy_is() -> None:
+    runs = [
+        but(run, epochs=[replace(row, val_loss=row.val_loss + more) for row in
+                         run.result.epochs])
+        for run in blog(seeds=7)
+        for more in [1 + run.result.seed / 100 if run.label == "pe" else 0]
+    ]  # fmt: skip
+    (plain,), (less,), (more,) = (
+        compare(runs, choose_metrics(OF_RUNS, margins=["0.5", "loss=0.01"][:n], higher=higher))
+        for n, higher in ((1, []), (2, []), (2, ["loss"]))
+    )
+    assert ([*plain.judged], [*less.judged]) == (["accuracy"], ["accuracy", "loss"])
+    for point, difference in plain.differences["pe"].items():
+        same = less.differences["pe"][point]
+        assert same.judgements["accuracy"] == difference.judgements["accuracy"]
+        assert same.metrics["loss"].difference == difference.metrics["loss"].difference
+        assert same.metrics["accuracy"].margin == 0.005
+        assert same.judgements["loss"].verdict == "hurts"
+        assert more.differences["pe"][point].judgements["loss"].verdict == "helps"
+    text = formats.markdown([less])
+    assert "pe against no_pe, final loss: **hurts by at least 0.01: +1" in text
+    assert "For this metric, less is better." in text
+    with pytest.raises(UserError, match="has not measured gap at the endpoint final"):
+        compare(
+            [but(run, epochs=[replace(row, train_accuracy_after=None) for row in
+                              run.result.epochs]) for run in runs],
+            choose_metrics(OF_RUNS, lower=["gap"]),
+        )  # fmt: skip
+
+
 def test_one_run_shows_no_spread_and_no_difference() -> None:
     text = printed(blog()[:1])
     assert "±" not in text.replace("mean ± standard deviation", "")
@@ -235,9 +272,35 @@ def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_firs
         ("model.heads=4 position=sinusoidal", ["0", "1"]),
     ]
     (alone,) = only(runs[2::3]).variants
-    assert alone.label == "imdb attention none"
+    assert alone.label == "imdb attention none train.epochs=1"
     (of_files,) = only([result("", 0, [0.8], "data=files", "data.path=my/trec.csv")]).variants
-    assert of_files.label == "trec.csv attention none"
+    assert of_files.label == "trec.csv attention none train.epochs=1"
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        ("data=contrast", "contrast attention none"),
+        ("data=contrast mask=causal", "contrast attention none mask=causal"),
+        ("mask=window mask.radius=3", "imdb attention none mask=window mask.radius=3"),
+        ("position=sinusoidal model.score.scale=false model.heads=4",
+         "imdb attention sinusoidal model.heads=4 model.score.scale=false"),
+        ("model.pooling=max train=holdout train.lr=0.1",
+         "imdb attention none model.pooling=max train=holdout train.lr=0.1"),
+        ("model=lstm", "imdb lstm none"),
+        ("model=tfidf", "imdb tfidf"),
+    ],
+)  # fmt: skip
+def test_a_single_run_is_named_by_all_that_is_not_the_default(words: str, label: str) -> None:
+    config = to_dict(compose([*words.split(), "seed=3", "train.threads=1"]))
+    assert default_label(config) == label
+    for key in [key for key in flatten(config) if key.endswith(".kind")]:
+        section = config
+        *path, last = key.split(".")
+        for name in path:
+            section = section[name]
+        section[last] = "others.pieces:Own"  # of which nothing is known on this machine
+        assert default_label(config) != label
 
 
 def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said() -> None:
@@ -299,3 +362,70 @@ def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) ->
     assert told in " ".join(table.notes)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert max(map(len, printed(found).splitlines())) <= 80
+
+
+def added_seeds(folder: Path) -> list[Run]:
+    """A study of two variants whose seeds were added until it was decided, of which b is open at
+    the end by the anytime-valid test, and found by the one for seeds fixed beforehand."""
+    runs = [
+        replace(
+            result(label, seed, [0.8 + (label == "b") * (0.004 + 0.004 * (-1) ** seed)], *words),
+            studies=(folder,),
+        )
+        for seed in range(12)
+        for label, words in (("a", []), ("b", ["model.heads=4"]))
+    ]
+    entries = [
+        manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
+        for run in runs
+    ]
+    made = manifest.Manifest(
+        variants={"a": {}, "b": {}},
+        commands=["attnexp sweep study=mine.yaml --until decided"],
+        runs=entries,
+        declaration=manifest.Declaration(metric="final"),
+    )
+    manifest.record(folder, made)
+    return runs
+
+
+def test_the_anytime_valid_verdict_counts_where_seeds_were_added(tmp_path: Path) -> None:
+    """On the terminal, on the page's first card, in csv and in the table of differences; once."""
+    runs = added_seeds(tmp_path)
+    comparison = only(runs)
+    found = comparison.differences["b"]["final"]
+    assert found.sequential
+    assert found.judgements["accuracy"].verdict is Verdict.helps
+    assert found.anytime["accuracy"].verdict is None
+    line = found.anytime["accuracy"].line
+    assert line.startswith("open: +0.40 points [")
+    assert "anytime-valid p" in line
+    for text in (" ".join(printed(runs).split()), Parsed(page(runs)).text):
+        assert text.count(line) == 2  # final and best: there is one epoch
+        assert text.count("final, declared") == 1
+        assert found.judgements["accuracy"].line not in text
+        assert "Seeds of b were added because of results" in text
+    (table,) = tables.tables_named("differences", [comparison])
+    assert [row[-1] for row in table.rows] == ["open", "open"]
+    rows = csv.DictReader(io.StringIO(formats.as_csv([comparison])))
+    (row,) = [row for row in rows if row["baseline"] and row["metric"] == "accuracy"][:1]
+    assert (row["verdict"], float(row["low"])) == ("open", found.anytime["accuracy"].low)
+    fixed = only([replace(run, studies=()) for run in runs])
+    assert not fixed.differences["b"]["final"].sequential
+
+
+def test_endpoints_that_are_measured_on_other_texts_say_on_which() -> None:
+    held_out = blog("train=holdout")
+    for text in (printed(held_out), Parsed(page(held_out)).text):
+        assert "chosen (test)" in text
+        assert "final (held out)" in text
+    assert "final (" not in printed(blog())
+
+
+def test_it_is_said_once_that_intervals_are_not_adjusted() -> None:
+    several = [*blog(), *(result("more", seed, [0.8] * 5, "model.heads=4") for seed in range(3))]
+    text = " ".join(printed(several).split())
+    assert (
+        text.count("intervals are not adjusted for several variants; p-values are (maxT over") == 1
+    )
+    assert "not adjusted" not in printed(blog())

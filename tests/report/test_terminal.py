@@ -78,7 +78,8 @@ def test_a_run_that_left_every_sensible_range_says_so_last(
     done = attnexp("train", *SMOKE, "train.lr=1e6")
     assert done.returncode == 0
     closing = " ".join(done.stdout.split("\n\n")[-2].split())
-    assert closing.startswith("contrast attention none: training diverged in 1 of 1 runs (a loss")
+    assert closing.startswith("contrast attention none data.limit_train=64 ")
+    assert " train.lr=1000000.0: training diverged in 1 of 1 runs (a loss" in closing
     assert closing.endswith("use a smaller train.lr.")
     (variant,) = attnexp("report", "outputs", "--format", "json").stdout.split('"diverged": [')[1:]
     assert "training diverged in 1 of 1 runs" in variant.partition("]")[0]

@@ -79,7 +79,7 @@ def test_answers_by_example_give_it_if_all_seeds_answered_the_same(
 ) -> None:
     rows = answers()
     file = write_table(tmp_path / "answers.csv", rows)
-    found = judge_results(read_results(file)).differences["pe"][RESULT]
+    found = judge_results(read_results(file))[0].differences["pe"][RESULT]
     right = np.array([row["correct"] for row in rows]).reshape(-1, 10)
     names = [row["variant"] for row in rows[::10]]
     each = {name: right[[one == name for one in names]].astype(int) for name in set(names)}
@@ -90,7 +90,7 @@ def test_answers_by_example_give_it_if_all_seeds_answered_the_same(
     assert "95 %, seeds and texts" in attnexp("judge", str(file)).stdout
     for row in rows:
         row["example"] = f"{row['seed']} {row['example']}"
-    other = judge_results(read_results(write_table(file, rows))).differences["pe"][RESULT]
+    other = judge_results(read_results(write_table(file, rows)))[0].differences["pe"][RESULT]
     assert other.texts is None
     assert other.mcnemar == found.mcnemar
     assert "95 %, seeds and texts" not in attnexp("judge", str(file)).stdout

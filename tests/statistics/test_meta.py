@@ -76,19 +76,21 @@ def test_the_interval_holds_the_mean_of_data_sets(num_data: int, tau: float) -> 
 def test_variants_of_one_name_are_combined_over_data_sets(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    words = ["report", *(str(PUBLISHED / name) for name in ("subj", "trec")), "--across", "data"]
+    words = ["report", str(PUBLISHED / "blog_data"), "--across", "data"]
     document = json.loads(attnexp(*words, "--json").stdout)
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     one = document["across"][-1]
     assert (one["variant"], one["baseline"]) == ("pe", "no_pe")
-    assert [*one["differences"]] == ["subj", "trec"]
+    assert [*one["differences"]][:3] == ["trec", "subj", "cr"]
     text = attnexp(*words).stdout
     assert max(map(len, text.splitlines())) <= 80
-    assert "pe − no_pe, final, over 2 data sets" in text
+    assert "pe − no_pe, best, over 7 data sets" in text
     assert f"{100 * one['mean']['mean']:+.2f} [" in " ".join(text.split())
     for kind in ("markdown", "latex"):
         assert f"{100 * one['mean']['high']:+.2f}" in attnexp(*words, "--format", kind).stdout
     assert attnexp(*words, "--figure", "a.svg").returncode == 0
     assert "subj" in (tmp_path / "a.svg").read_text()
-    assert "two data sets or more" in refused("report", words[1], "--across", "data")
+    assert "two data sets or more" in refused(
+        "report", str(PUBLISHED / "heads"), "--across", "data"
+    )
     assert "--format csv" in refused(*words, "--format", "csv")

@@ -150,14 +150,14 @@ def coverage(name: str, n: int, studies: int = 2_000) -> float:
     return held / studies
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
-def test_the_interval_covers_as_often_as_it_says(n: int) -> None:
-    assert coverage("normal", n) == pytest.approx(0.95, abs=0.02)
+COVERED = [
+    pytest.param(name, n, marks=() if name == "normal" and n <= 10 else pytest.mark.slow)
+    for name in ("normal", "lattice", "exponential", "lognormal")
+    for n in (3, 5, 10, 30, 50)
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 10, 30, 50])
-@pytest.mark.parametrize("name", ["normal", "lattice", "exponential", "lognormal"])
+@pytest.mark.parametrize(("name", "n"), COVERED)
 def test_the_interval_covers_as_its_docstring_says(
     name: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,13 +289,6 @@ def test_tost_is_the_larger_of_scipys_two_one_sided_tests(mean: float) -> None:
     above = theirs.ttest_1samp(d, -0.0025, alternative="greater").pvalue
     below = theirs.ttest_1samp(d, 0.0025, alternative="less").pvalue
     assert of(d).p_equivalent == pytest.approx(max(above, below))
-
-
-@pytest.mark.parametrize("n", [3, 10])
-def test_tost_errs_in_five_of_a_hundred_at_the_margin(n: int) -> None:
-    rng = np.random.default_rng(n)
-    ps = [of(d).p_equivalent or 0.0 for d in rng.normal(0.0025, 0.001, size=(2_000, n))]
-    assert np.mean(np.array(ps) <= 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2_000)
 
 
 # several comparisons, and one over examples

@@ -129,20 +129,6 @@ def test_a_failed_run_stops_its_variant_until_the_command_is_repeated(
     assert declared(tmp_path / "mine") == {"fast": (Verdict.helps, 8)}
 
 
-def test_a_declaration_of_the_design_with_planned_looks_is_ignored(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(STUDY)
-    run_sweep(plan([f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "seed=0"]))
-    file = tmp_path / "mine" / manifest.FILE
-    old = {"design": {"looks": [6, 8]}, "metric": "final", "runs": {}, "finished_before": 0}
-    tree = {**json.loads(file.read_text()), "declaration": old}
-    del tree["sha256"]  # which those files have not
-    file.write_text(json.dumps(tree))
-    study = manifest.load(tmp_path / "mine")
-    assert study
-    assert study.declaration is None
-    assert study.runs
-
-
 @pytest.mark.parametrize(
     ("words", "max_seeds", "told"),
     [

@@ -55,12 +55,16 @@ def test_durations_read_well(seconds: float, text: str) -> None:
     assert progress.duration(seconds) == text
 
 
+def drawn(found: list[Entry]) -> str:
+    """The live table, 80 columns wide."""
+    console = Console(width=80)
+    with console.capture() as said:
+        console.print(Watch().table(found))
+    return said.get()
+
+
 def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> None:
-    found = entries(tmp_path)
-    view = Watch()
-    console = Console(file=io.StringIO(), width=80)
-    console.print(view.table(found))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = drawn(entries(tmp_path))
     assert max(map(len, text.splitlines())) <= 80
     assert "1 of 5 done, 2 running, 1 waiting, 1 failed" in text
     assert "best so far: no_pe, seed 0, 84.00" in text
@@ -74,10 +78,8 @@ def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
     running = found[2]
     with (store.part_of(running.path) / store.METRICS).open("a") as file:
         file.write('{"epoch": 3, "tra')
-    console = Console(file=io.StringIO(), width=80)
-    console.print(Watch().table(found))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "epoch 1/4" in next(line for line in text.splitlines() if "no_pe, seed 1" in line)
+    line = next(line for line in drawn(found).splitlines() if "no_pe, seed 1" in line)
+    assert "epoch 1/4" in line
 
 
 def test_time_left_is_what_is_left_at_the_pace_so_far(
@@ -165,6 +167,18 @@ def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
     first, _ = scan(planned)
     written(tmp_path, result("no_pe", 0, [0.8]), first.path.name, wall_seconds=9.0)
     assert expected(preview_sweep(planned)) == [None, 9.0]
+
+
+def test_an_estimate_counts_the_start_of_processes(tmp_path: Path) -> None:
+    """None where runs are done one after another; one for each run of a queue."""
+
+    def start_up(*words: str) -> float:
+        return preview_sweep(plan([*CONTRAST, f"out={tmp_path}", *words])).start_up
+
+    alone = start_up("seed=range(40)", "executor.workers=1")
+    pool = start_up("seed=range(40)", "executor.workers=20")
+    queue = start_up("seed=range(40)", "executor.workers=20", "executor=submitit")
+    assert 0 < alone < pool <= queue
 
 
 @pytest.mark.parametrize("model", ["attention", "lstm"])

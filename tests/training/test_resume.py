@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -123,9 +124,9 @@ def test_a_checkpoint_that_was_being_written_is_none(tmp_path: Path) -> None:
 
 
 def test_what_would_give_other_figures_is_not_used_and_said(tmp_path: Path) -> None:
-    part = stopped(small(tmp_path))
-    _, result = train_run(small(tmp_path, "train.threads=2"))
-    assert "not used: threads was 1, now 2. Starts over." in told(part)
+    part = stopped(small(tmp_path, "data.limit_train=64", "train.threads=2"))
+    _, result = train_run(small(tmp_path, "data.limit_train=64"))
+    assert "not used: threads was 2, now 1. Starts over." in told(part)
     assert result.provenance["resumed"] == []
 
 
@@ -168,5 +169,6 @@ def test_the_same_command_goes_on(attnexp: Command, tmp_path: Path, number: sign
     done = attnexp(*words)
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == where
-    names = {".locks", Path(done.stdout.split()[-1]).name}
+    (folder,) = re.findall(r"^Results: (.+)$", done.stdout, re.MULTILINE)
+    names = {".locks", Path(folder).name}
     assert set(os.listdir(tmp_path / "outputs/runs")) == names

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
@@ -55,7 +56,8 @@ class Processes:
         self.slots = slots
         self.workers: list[_Worker] = []
         self.gpus = gpus
-        resource_tracker.ensure_running()  # now, since it unblocks SIGINT
+        with suppress(ImportError):  # Windows has none
+            resource_tracker.ensure_running()  # now, since it unblocks SIGINT
 
     def start(self, jobs: list[Job]) -> None:
         """Send each job to an idle process, or to a new one if none is alive."""
@@ -73,15 +75,15 @@ class Processes:
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Outcomes that processes sent; the run of a process that ended has failed."""
-        busy = {worker.pipe: worker for worker in self.workers if worker.job is not None}
+        busy = [(worker, worker.job) for worker in self.workers if worker.job is not None]
+        ready = connection.wait([worker.pipe for worker, _ in busy], timeout=seconds)
         ended: list[tuple[Job, Outcome]] = []
-        for pipe in connection.wait(list(busy), timeout=seconds):
-            assert isinstance(pipe, Connection)
-            worker = busy[pipe]
-            assert worker.job is not None
-            job, worker.job = worker.job, None
+        for worker, job in busy:
+            if worker.pipe not in ready:
+                continue
+            worker.job = None
             try:
-                ended.append((job, pipe.recv()))
+                ended.append((job, worker.pipe.recv()))
             except (EOFError, ConnectionResetError):
                 self.workers.remove(worker)
                 worker.process.join()

@@ -175,7 +175,7 @@ class Squeue:
         done = subprocess.run(
             ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
              f"--name={NAME}", "--format=%i|%T|%r"],
-            capture_output=True, text=True,
+            capture_output=True, encoding="utf-8",
         )  # fmt: skip
         if done.returncode != 0:  # the controller may return
             self._tell(f"squeue does not answer: {' '.join(done.stderr.split())}. Retrying")

@@ -1,0 +1,170 @@
+"""Claims on what positions and heads are used for, and on when positions harm: C30, C31, C32.
+
+C30 and C31 read what `attnexp probe` stored with runs of `study=blog`, C32 reads
+`study=position_x_embedding` on several data sets. Conclusions are as in `sweeps.py`.
+"""
+
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from attnexp.analysis.variants import comparison_groups
+from attnexp.claims.claim import Conclusion, Finding, claim, concluded
+from attnexp.claims.evidence import ENDPOINTS, MIN_SEEDS, above, finding, interval, side
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
+from attnexp.runs import manifest, probed, store
+from attnexp.runs.identity import replicate, settings
+from attnexp.statistics.meta import meta
+from attnexp.statistics.paired import MARGIN, Paired, paired
+from attnexp.statistics.verdict import POINTS
+
+K = ["model.score.scale=false", "train.eps=1e-8"]
+"""Words of `study=blog`, whose probed runs count."""
+
+Probed = dict[str, dict[str, Any]]
+"""What is stored of each intervention, by its name, keyed by seed."""
+
+
+@claim("C30", "own", reads_sweeps=True)
+def c30(results: Path) -> Finding:
+    """PE is used for order: shuffled words cost more than PE gives.
+
+    The cost is what the model with PE loses at the final epoch when the words of each text are
+    shuffled; the gain is what it has over the model without PE on the same texts.
+    """
+    found = _probed(results, "shuffle")
+    if isinstance(found, Finding):
+        return found
+    none, pe = ({seed: of["shuffle"] for seed, of in variant.items()} for variant in found)
+    cost = {seed: _cost(result) for seed, result in pe.items()}
+    gain = {seed: result["accuracy"] - none[seed]["accuracy"] for seed, result in pe.items()}
+    nothing = dict.fromkeys(cost, 0.0)
+    compared = {"cost": (cost, nothing), "gain": (gain, nothing), "cost − gain": (cost, gain)}
+    parts: list[tuple[str, Paired, Conclusion | None]] = []
+    for name, (one, other) in compared.items():
+        pair = paired(one, other, step=1 / next(iter(pe.values()))["n"])
+        assert pair is not None  # `_probed` left shared seeds alone
+        parts.append((name, pair, above(pair) if other is gain else None))
+    return finding(parts)
+
+
+@claim("C31", "own", reads_sweeps=True)
+def c31(results: Path) -> Finding:
+    """Most heads of the model with PE can be removed, one at a time.
+
+    A head can be removed if accuracy then falls by less than the project's margin. Supported if
+    the mean share of such heads over seeds is above one half. Michel et al. 2019 (arXiv
+    1905.10650) found so in models with far more heads.
+    """
+    found = _probed(results, "no_head=*")
+    if isinstance(found, Finding):
+        return found
+    _, pe = found
+    shares = {}
+    for seed, of in pe.items():
+        costs = [*map(_cost, of.values())]
+        shares[seed] = sum(cost < MARGIN for cost in costs) / len(costs)
+    pair = paired(shares, dict.fromkeys(shares, 0.5), step=1 / len(costs))
+    assert pair is not None
+    low, high = interval(pair)
+    return Finding(
+        measured=f"{0.5 + pair.difference.mean:.0%} of {len(costs)} heads "
+        f"[{max(0.5 + low, 0):.0%}, {min(0.5 + high, 1):.0%}], at a cost below "
+        f"{POINTS.plain(MARGIN)} points each",
+        conclusion=above(pair),
+        n=pair.difference.n,
+    )
+
+
+@claim("C32", "P", reads_sweeps=True)
+def c32(results: Path) -> Finding:
+    """Embeddings times √d keep positions from drowning the words.
+
+    What sinusoidal positions give with embeddings times √d, minus what they give without, in the
+    mean over data sets (see `attnexp.statistics.meta`). P and the paper multiply, K does not.
+    """
+    study = "position_x_embedding"
+    folder = results / study
+    groups = (
+        comparison_groups(manifest.load_runs([folder])) if (folder / manifest.FILE).exists() else []
+    )
+    labels = ("pe_scaled", "none_scaled", "pe_plain", "none_plain")
+    by_label = [
+        [
+            {replicate(run.result.config): run for run in group if run.label == label}
+            for label in labels
+        ]
+        for group in groups
+    ]
+    complete = [
+        variants for variants in by_label if len(set.intersection(*map(set, variants))) >= MIN_SEEDS
+    ]
+    if len(complete) < 2:
+        return Finding(
+            measured=f"{len(complete)} data sets with {MIN_SEEDS} seeds or more in {folder}; make "
+            f"them: attnexp sweep study={study} data=trec,cr,emotion 'seed=range({MIN_SEEDS})'",
+            conclusion=Conclusion.not_run,
+        )
+    lines, conclusions = [], []
+    for at, measure in ENDPOINTS.items():
+        pairs = []
+        for variants in complete:
+            with_pe, without, plain_pe, plain = map(measure, variants)
+            shared = set.intersection(*map(set, variants))
+            pair = paired(
+                {seed: with_pe[seed] - without[seed] for seed in shared},
+                {seed: plain_pe[seed] - plain[seed] for seed in shared},
+                step=1 / next(iter(variants[0].values())).result.data["n_test"],
+            )
+            assert pair is not None
+            pairs.append(pair)
+        errors = [(pair.spread or 0.0) / pair.difference.n**0.5 for pair in pairs]
+        mean = meta([pair.difference.mean for pair in pairs], errors)
+        assert mean is not None
+        lines.append(f"{at} {POINTS.signed(mean.mean)}{POINTS.interval(mean.low, mean.high)}")
+        conclusions.append(side(mean.low > 0, mean.high < 0))
+    return Finding(
+        measured=f"{'; '.join(lines)}, over {len(complete)} data sets",
+        conclusion=concluded(conclusions),
+        n=min(pair.difference.n for pair in pairs),
+    )
+
+
+def _probed(results: Path, pattern: str) -> tuple[Probed, Probed] | Finding:
+    """What is stored of runs without and with PE, for the seeds that both share, on equal
+    numbers of texts; or a finding that names the commands that make it.
+
+    pattern: names of interventions, as `no_head=*`.
+    """
+    positions = ("none", "sinusoidal")
+    wanted = [settings(to_dict(compose([f"position={one}", *K]))) for one in positions]
+    found: dict[int, tuple[Probed, Probed]] = {}
+    for file in sorted((results / store.RUNS).glob(f"*/{probed.FILE}")):
+        run = store.load(file.parent)
+        full = (run.data["n_train"], run.data["n_test"]) == (25_000, 25_000)
+        if not full or (own := settings(run.config)) not in wanted:
+            continue
+        for one in probed.load(file.parent).values():
+            if fnmatch(one["name"], pattern) and "lost" in one:
+                of_size = found.setdefault(one["n"], ({}, {}))[wanted.index(own)]
+                of_size.setdefault(replicate(run.config), {})[one["name"]] = one
+    shared: list[tuple[Probed, Probed]] = []
+    for none, pe in found.values():
+        seeds = sorted(none.keys() & pe.keys())
+        shared.append(({seed: none[seed] for seed in seeds}, {seed: pe[seed] for seed in seeds}))
+    most = max(shared, key=lambda pair: len(pair[0]), default=({}, {}))
+    if len(most[0]) < MIN_SEEDS:
+        return Finding(
+            measured=f"{len(most[0])} of {MIN_SEEDS} seeds or more of study=blog on IMDB are "
+            f"probed; make them: attnexp sweep study=blog 'seed=range({MIN_SEEDS})', then "
+            f"attnexp probe {results / 'blog'} --do {pattern.partition('=')[0]}",
+            conclusion=Conclusion.not_run,
+        )
+    return most
+
+
+def _cost(result: dict[str, Any]) -> float:
+    """Accuracy that an intervention takes from a model."""
+    num_texts: int = result["n"]
+    return (len(result["lost"]) - len(result["won"])) / num_texts
