@@ -160,8 +160,7 @@ def within_data(study: str, point: str) -> Iterator[str]:
             assert pair.high is not None
             star = "\\*" if pair.low > 0 or pair.high < 0 else ""
             cells.append(POINTS.signed(pair.difference.mean) + star)
-        errors = [(pair.spread or 0.0) / pair.difference.n**0.5 for pair in pairs]
-        mean = meta([pair.difference.mean for pair in pairs], errors)
+        mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
         assert mean is not None
         cells.append(POINTS.signed(mean.mean) + POINTS.interval(mean.low, mean.high))
         yield f"| {name} | {' | '.join(cells)} |"

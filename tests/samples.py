@@ -85,8 +85,16 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
     return Run(path=Path("nowhere"), result=result, label=label)
 
 
-def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
-    """Write runs and the study that names them, below the root of all results."""
+def save_study(
+    root: Path,
+    runs: list[Run],
+    study: str = "blog",
+    levels: dict[str, dict[str, str]] | None = None,
+) -> None:
+    """Write runs and the study that names them, below the root of all results.
+
+    levels: of the study's factors, by variant, where it crosses them.
+    """
     planned = []
     for run in runs:
         seed = str(run.result.seed)
@@ -96,7 +104,7 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
         folder.mkdir(parents=True)
         store.save(folder, replace(run.result, run_id=entry.run_id))
         planned.append(entry)
-    variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
+    variants = levels or {run.label: {} for run in runs}
     made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
     manifest.record(root / study, made)
 

@@ -86,8 +86,7 @@ def _combine(names: tuple[str, ...], unit: Unit, differences: dict[str, Differen
         if difference.texts and metric == "accuracy"
     ]
     with_texts = len(texts) == len(pairs)
-    of_seeds = [(pair.spread or 0) / pair.difference.n**0.5 for pair in pairs]
-    errors = [one.se for one in texts] if with_texts else of_seeds
+    errors = [one.se for one in (texts if with_texts else pairs)]
     mean = meta([pair.difference.mean for pair in pairs], errors)
     assert mean is not None  # there are two data sets
     return Across(

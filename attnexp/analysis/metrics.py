@@ -31,9 +31,7 @@ LOSSES = frozenset(
 )
 """Last words of names of metrics of which less is better."""
 
-TURNED = frozenset(
-    "neg negative negated not no minus inv inverse less reduced reduction".split()
-)  # fmt: skip
+TURNED = frozenset("neg negative negated not no minus inv inverse less reduced reduction".split())
 """Words that turn a loss into its opposite, as in `neg_mean_squared_error`."""
 
 

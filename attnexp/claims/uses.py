@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from attnexp.analysis.variants import comparison_groups
+from attnexp.analysis.comparison import compare
 from attnexp.claims.claim import Conclusion, Finding, claim, concluded
-from attnexp.claims.evidence import ENDPOINTS, MIN_SEEDS, above, finding, interval, side
+from attnexp.claims.evidence import MIN_SEEDS, above, finding, interval, side
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import manifest, probed, store
@@ -86,48 +86,35 @@ def c32(results: Path) -> Finding:
     """
     study = "position_x_embedding"
     folder = results / study
-    groups = (
-        comparison_groups(manifest.load_runs([folder])) if (folder / manifest.FILE).exists() else []
-    )
-    labels = ("pe_scaled", "none_scaled", "pe_plain", "none_plain")
-    by_label = [
-        [
-            {replicate(run.result.config): run for run in group if run.label == label}
-            for label in labels
-        ]
-        for group in groups
+    runs = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
+    crossed = [
+        interaction.points
+        for comparison in compare(runs)
+        for interaction in comparison.interactions
+        if interaction.variants == ["pe_scaled", "none_scaled", "pe_plain", "none_plain"]
     ]
-    complete = [
-        variants for variants in by_label if len(set.intersection(*map(set, variants))) >= MIN_SEEDS
-    ]
-    if len(complete) < 2:
+    by_point = {
+        at: [points[at].metrics["accuracy"] for points in crossed if at in points]
+        for at in ("best", "final")
+    }
+    num_seeds = [pair.difference.n for pair in by_point["final"]]
+    if len(num_seeds) < 2 or min(num_seeds) < MIN_SEEDS:
         return Finding(
-            measured=f"{len(complete)} data sets with {MIN_SEEDS} seeds or more in {folder}; make "
-            f"them: attnexp sweep study={study} data=trec,cr,emotion 'seed=range({MIN_SEEDS})'",
+            measured=f"{len(num_seeds)} data sets in {folder}; two or more with {MIN_SEEDS} seeds "
+            f"each are needed: attnexp sweep study={study} data=trec,cr,emotion "
+            f"'seed=range({MIN_SEEDS})'",
             conclusion=Conclusion.not_run,
         )
     lines, conclusions = [], []
-    for at, measure in ENDPOINTS.items():
-        pairs = []
-        for variants in complete:
-            with_pe, without, plain_pe, plain = map(measure, variants)
-            shared = set.intersection(*map(set, variants))
-            pair = paired(
-                {seed: with_pe[seed] - without[seed] for seed in shared},
-                {seed: plain_pe[seed] - plain[seed] for seed in shared},
-                step=1 / next(iter(variants[0].values())).result.data["n_test"],
-            )
-            assert pair is not None
-            pairs.append(pair)
-        errors = [(pair.spread or 0.0) / pair.difference.n**0.5 for pair in pairs]
-        mean = meta([pair.difference.mean for pair in pairs], errors)
+    for at, pairs in by_point.items():
+        mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
         assert mean is not None
         lines.append(f"{at} {POINTS.signed(mean.mean)}{POINTS.interval(mean.low, mean.high)}")
         conclusions.append(side(mean.low > 0, mean.high < 0))
     return Finding(
-        measured=f"{'; '.join(lines)}, over {len(complete)} data sets",
+        measured=f"{'; '.join(lines)}, over {len(num_seeds)} data sets",
         conclusion=concluded(conclusions),
-        n=min(pair.difference.n for pair in pairs),
+        n=min(num_seeds),
     )
 
 

@@ -222,10 +222,11 @@ def runs(
 
     Example: attnexp runs outputs/blog
     """
-    from attnexp.analysis import listing
+    from attnexp.analysis.listing import list_runs
+    from attnexp.report.listing import print_list
 
-    found = listing.list_runs(folder)
-    emit(found) if as_json else listing.print_list(found, console())
+    found = list_runs(folder)
+    emit(found) if as_json else print_list(found, console())
     if broken := sum(run["state"] == "broken" for run in found["runs"]):
         stop(f"{broken} broken: `attnexp doctor {folder}` says how to make them again.", code=1)
 

@@ -166,7 +166,7 @@ def forest(comparison: Comparison, metric: str = "accuracy") -> Picture:
     unit, margin = comparison.metrics[metric].unit, comparison.metrics[metric].margin
     baseline = comparison.variants[0].label
     groups = {
-        heading(comparison, "accuracy", point) if comparison.protocol else f"minus {baseline}": {
+        heading(comparison, metric, point) if comparison.protocol else f"minus {baseline}": {
             label: Bar.of(by_point[point], metric)
             for label, by_point in comparison.differences.items()
             if point in by_point

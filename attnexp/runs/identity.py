@@ -135,13 +135,13 @@ def default_label(config: dict[str, Any]) -> str:
     named = [f"{key}.kind" for key in ("model", "position") if key in config]
     names = [name_of(own[key]) for key in named]
     others = [as_word(key, own[key]) for key in departures(config) if key not in named]
-    return " ".join([_data(config).title, *names, *others])
+    return " ".join([data_of(config).title, *names, *others])
 
 
 def departures(config: dict[str, Any]) -> list[str]:
     """Keys of the choices that are not the default ones, and of the settings that differ from the
     defaults of what is chosen."""
-    data = _data(config)
+    data = data_of(config)
     words = [f"data={data.name}", *([f"data.path={data.path}"] if data.path else [])]
     own, default, chosen = settings(config), default_settings(*words), list[str]()
     for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
@@ -152,7 +152,8 @@ def departures(config: dict[str, Any]) -> list[str]:
     return [key for key in own if key in chosen or default.get(key, ...) != own[key]]
 
 
-def _data(config: dict[str, Any]) -> DataConfig:
+def data_of(config: dict[str, Any]) -> DataConfig:
+    """Name and path of the data set of a config as `to_dict` gives it."""
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 

@@ -84,6 +84,11 @@ class Paired:
         sd = self.difference.sd
         return None if sd is None else max(sd, self.least_sd)
 
+    @property
+    def se(self) -> float:
+        """Standard error of the mean difference; 0 where n is 1."""
+        return (self.spread or 0.0) / math.sqrt(self.difference.n)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McNemar:

@@ -78,7 +78,7 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     if any(job.data for job in study.jobs):
         raise UserError("tune= takes one data set at a time. Sweep each by itself.")
     if any(seed is not None for job in study.jobs for seed in asdict(job.config.seeds).values()):
-        raise UserError("tune= keeps seeds apart by seed= alone. Leave out seeds.*.")
+        raise UserError("tune= chooses and judges by seed= alone. Leave out seeds.*.")
     fixed = [word for word in others if not is_seed(word.partition("=")[0])]
     found: dict[tuple[int, str], Trial] = {}
     for pairs in itertools.product(*axes):

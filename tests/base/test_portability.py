@@ -54,7 +54,7 @@ def test_no_command_needs_them(tmp_path: Path) -> None:
 
 
 def test_torch_has_every_attribute_that_is_read() -> None:
-    """Those too that only a machine with a GPU or of another system reads."""
+    """This holds for attributes that only a GPU or another system reads, too."""
     read = {
         ast.unparse(node).split(".", 1)[1]
         for file in (ROOT / "attnexp").rglob("*.py")

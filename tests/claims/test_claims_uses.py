@@ -84,11 +84,12 @@ def test_c32_combines_data_sets(
     tmp_path: Path, gains: tuple[float, ...], conclusion: Conclusion
 ) -> None:
     """gains: what multiplying by √d adds to the effect of PE, by data set."""
-    runs = []
+    runs, levels = [], {}
     for name, gain in zip(("trec", "cr", "irony"), gains, strict=True):
         for seed in range(6):
             for label, position in (("none", "none"), ("pe", "sinusoidal")):
                 for size, scaled in (("plain", "false"), ("scaled", "true")):
+                    levels[f"{label}_{size}"] = {"position": label, "embedding": size}
                     moved = gain * (label == "pe" and size == "scaled") + seed / 10_000
                     words = (
                         f"data={name}",
@@ -96,7 +97,7 @@ def test_c32_combines_data_sets(
                         f"model.scale_embedding={scaled}",
                     )
                     runs.append(result(f"{label}_{size}", seed, [0.8 + moved] * 5, *words, *K))
-    save_study(tmp_path, runs, "position_x_embedding")
+    save_study(tmp_path, runs, "position_x_embedding", levels)
     found = uses.c32(tmp_path)
     assert (found.conclusion, found.n) == (conclusion, 6)
     assert "over 3 data sets" in found.measured

@@ -285,7 +285,7 @@ def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
 
 
 def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
-    """By processes, which give the figures of one run after another."""
+    """A sweep of several processes gives the figures of one run after another."""
     words = ["sweep", "data=contrast", "data.limit_train=512", "data.limit_test=256", "seed=0,1",
              "train.threads=1", "position=none,sinusoidal", "train.epochs=3"]  # fmt: skip
     text = on_a_terminal(tmp_path, *words, "executor.workers=2", "out=together")

@@ -158,7 +158,7 @@ def test_a_picture_of_attention_says_whose_it_is_and_what_it_leaves_out(tmp_path
 def test_characters_that_the_font_lacks_are_drawn_with_an_installed_font(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Or the user is told, once, where there is none."""
+    """A message names the characters, once, if no installed font has them."""
     has_script = Path(font_manager.findfont("STIXGeneral"))
     drawn = []
     for fonts in ([], [str(has_script)]):

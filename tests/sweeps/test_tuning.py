@@ -155,7 +155,7 @@ def test_factors_stay_and_a_variant_without_the_setting_is_not_searched(tmp_path
         (["tune=data.max_len=10,20"], "only settings of the model and of training"),
         (["tune=train=blog,holdout"], "only settings of the model and of training"),
         (["tune=train.rate=1,2"], "no key 'train.rate'"),
-        (["tune=train.lr=1,2", "seeds.init=3"], "by seed= alone"),
+        (["tune=train.lr=1,2", "seeds.init=3"], "judges by seed= alone"),
         (["tune=train.lr=1,2", "data=contrast,trec"], "one data set at a time"),
         (["tune=train.holdout=0.1,0.2"], "would do nothing"),
     ],
