@@ -50,7 +50,7 @@ test: setup  ## The tests, slow ones left out
 	@touch $@
 
 test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
 
 .venv/scrutiny: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[scrutiny]'

@@ -70,7 +70,7 @@ def comparable(claims: str) -> str:
         if id in TIMED:
             cells[3] = ""
         elif id not in read and len(cells) > 3:
-            cells[3] = re.sub(r"\d[\d.,]*(e-\d+)?", "#", cells[3])
+            cells[3] = re.sub(r"\d+([.,]\d+)*(e-\d+)?", "#", cells[3])
     return "\n".join(map(" | ".join, rows))
 
 

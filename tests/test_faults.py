@@ -33,6 +33,8 @@ pytestmark = pytest.mark.slow
 
 RUN = ["train=holdout", "data=contrast", "position=sinusoidal", "train.threads=1", "train.epochs=6",
        "data.limit_train=512", "data.limit_test=256"]  # fmt: skip
+KILLS = int(os.environ.get("KILLS", "3"))
+"""How often a sweep is killed; docs/reliability.md has the counts of 10."""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
@@ -107,13 +109,13 @@ def _end(pid: int, number: signal.Signals) -> None:
 
 
 def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -> None:
-    """60 kills: 39 at random moments, 21 inside a save; one of each signal in every run."""
+    """At random moments, and in every third run inside a save; one of each signal in every run."""
     assert attnexp(tmp_path / "undisturbed", RUN) == 0
     undisturbed = outcome(tmp_path / "undisturbed")
     (file,) = tmp_path.rglob(store.RESULT)
     seconds = store.load(file.parent).wall_seconds
     chance, counts = random.Random(0), Counter[str]()
-    for trial in range(20):
+    for trial in range(2 * KILLS):
         folder = tmp_path / str(trial)
         for i, number in enumerate(SIGNALS):
             if trial % 3 == 0:
@@ -132,8 +134,8 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -
         assert not list(folder.rglob(".checkpoint*"))
         shutil.rmtree(folder)
         print(trial, dict(counts), flush=True)
-    assert counts["torn saves left behind"] >= 5
-    assert counts["went on"] >= 24
+    assert counts["torn saves left behind"] >= KILLS // 2
+    assert counts["went on"] >= 2 * KILLS
 
 
 CALLS = ("write", "fsync", "rename", "mkdir")
@@ -158,7 +160,9 @@ def untraced(folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path) -> None:
-    """Every write, sync, rename and new folder of a run is refused in turn, by the kernel."""
+    """Every write, sync, rename and new folder of a run is refused in turn, by the kernel, or of
+    these only some, with fewer than ten `KILLS`.
+    """
     if shutil.which("strace") is None:
         pytest.skip("no strace here")
     done, lines = traced(tmp_path / "undisturbed", "-e", f"trace={','.join(CALLS)}")
@@ -175,7 +179,7 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path)
             faults.append((call, seen[call]))
     counts = Counter(call for call, _ in faults)
     assert min(counts[call] for call in CALLS) > 0
-    for number, (call, nth) in enumerate(faults):
+    for number, (call, nth) in enumerate(faults[:: max(1, 10 // KILLS)]):
         folder = tmp_path / f"full{number}"
         inject = f"inject={call}:error=ENOSPC:when={nth}"
         done, lines = traced(folder, "-e", f"trace={call}", "-e", inject)
@@ -196,7 +200,6 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path)
     print(dict(counts))
 
 
-KILLS = int(os.environ.get("KILLS", "3"))
 SWEEP = ["sweep", *RUN, "train.epochs=6", "seed=range(3)", "executor.workers=2"]
 EXECUTORS = {
     "processes": [],

@@ -233,9 +233,9 @@ def test_false_alarms_are_as_few_as_declared(m: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "m"), [(6, 1), (10, 1), (20, 1), (6, 5), (10, 5)])
+@pytest.mark.parametrize(("n", "m"), [(6, 1), (10, 1), (6, 5), (10, 5)])
 def test_false_alarms_in_many_studies_are_as_judge_says(n: int, m: int) -> None:
-    expected = {6: 0.028, 10: 0.045, 20: 0.047}[n]
+    expected = {6: 0.028, 10: 0.045}[n]
     assert false_alarms(n, m, 5_000) == pytest.approx(expected, abs=0.009)  # three standard errors
 
 
