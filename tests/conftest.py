@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import forked
 import pytest
 
+from attnexp.cli import app
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -69,14 +71,20 @@ def attnexp(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def refused(attnexp: Command) -> Refused:
-    """What a command says that must be wrong: one message, no result, and exit code 2."""
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Refused:
+    """What a command says, in an empty folder, that must be wrong: one message, no result, and exit
+    code 2."""
 
-    def run(*words: str, **environment: str) -> str:
-        done = attnexp(*words, **environment)
-        assert (done.returncode, done.stdout) == (2, ""), done
-        assert "Traceback" not in done.stderr
-        return " ".join(done.stderr.split())
+    def run(*words: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            app([*words], prog_name="attnexp")
+        out, err = capsys.readouterr()
+        assert (stop.value.code, out) == (2, ""), err
+        return " ".join(err.split())
 
     return run
 

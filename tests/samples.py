@@ -49,6 +49,9 @@ from attnexp.runs.arrays import save_weights
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 from attnexp.statistics.paired import MARGIN, Paired, paired
 from attnexp.sweeps import schedule
+from attnexp.sweeps.executors import local
+from attnexp.sweeps.executors.task import Failure, Outcome
+from attnexp.sweeps.plan import Job
 from attnexp.training import run as train
 from attnexp.training.loop import Examples
 from attnexp.training.run import OpenRun
@@ -509,18 +512,38 @@ def finished(entries: list[schedule.Entry]) -> list[Run]:
     return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 
-def fail_with(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int, lr: float = 1e-3
-) -> None:
-    """Let the run of one seed and learning rate raise."""
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: int) -> None:
+    """Let the run of one seed raise."""
     real = train.train
 
     def fail(run: OpenRun) -> RunResult:
-        if (run.config.seed, run.config.train.lr) == (seed, lr):
+        if run.config.seed == seed:
             raise error
         return real(run)
 
     monkeypatch.setattr(train, "train", fail)
+
+
+def pretend(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[[RunConfig], bool] = lambda config: False
+) -> None:
+    """Let a sweep in this process make its results up: chance, unless the learning rate is high."""
+
+    def do(job: Job) -> Outcome:
+        if fails(job.config):
+            return Failure(job, "the loss is nan")
+        assert job.identity is not None
+        level = 0.9 if job.config.train.lr > 1e-3 else 0.5
+        words = [f"data={job.config.data.name}"]
+        run = made(job.label, job.config.seed, *words, epochs=job.config.num_epochs, level=level)
+        own = {"run_id": job.identity.run_id, "code": job.identity.code}
+        folder = store.run_dir(job.config.out, job.identity.run_id)
+        part = store.create(folder, job.config, job.overrides)
+        run = but(run, **own, config=to_dict(job.config), epochs=run.result.epochs)
+        store.save(part, run.result)
+        return replace(run, path=store.finalize(part))
+
+    monkeypatch.setattr(local, "do", do)
 
 
 def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:

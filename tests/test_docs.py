@@ -1,9 +1,8 @@
 """What README.md and docs/ say is what the commands in them say now."""
 
 import re
+import runpy
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from attnexp.sweeps.tuning import is_tuning, plan_tuning
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXTENDING = ROOT / "docs" / "extending.md"
-PART = re.compile(r"<!-- made by: (.+?) -->\n(.*?)<!-- end -->", re.DOTALL)
-PARTS = {how: text for page in PAGES for how, text in PART.findall(page.read_text())}
+MAKE = runpy.run_path(str(ROOT / "docs" / "make.py"))
+PARTS = {part[1]: part[2] for page in PAGES for part in MAKE["PART"].findall(page.read_text())}
 
 
 @pytest.mark.parametrize(
@@ -27,11 +26,7 @@ PARTS = {how: text for page in PAGES for how, text in PART.findall(page.read_tex
     [pytest.param(how, marks=() if how[0] == "$" else pytest.mark.slow) for how in PARTS],
 )
 def test_a_part_is_what_its_command_makes(how: str) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "make.py", "--print", how], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    made, written = done.stdout, PARTS[how]
+    made, written = MAKE["made"](how), PARTS[how]
     if how == "claims":
         made, written = comparable(made), comparable(written)
     assert made == written

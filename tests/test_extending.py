@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ROOT, Command, Refused
+from samples import exit_code
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -239,17 +240,20 @@ class Narrow(Pooling):
     ],
 )  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
-    attnexp: Command, tmp_path: Path, word: str, told: list[str], logged: str
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    word: str, told: list[str], logged: str,
+) -> None:  # fmt: skip
     (tmp_path / "own_broken.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
     sweep = ["sweep", "seed=0", "executor.workers=1"]
     for command in (["train"], sweep) if logged == "Traceback" else (["train"],):
-        done = attnexp(*command, "experiment=smoke", word, f"out={command[0]}")
-        assert done.returncode in (1, 2)
-        assert "Traceback" not in done.stderr
+        out = tmp_path / command[0]
+        assert exit_code(*command, "experiment=smoke", word, f"out={out}") in (1, 2)
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
         for part in told:
-            assert part in done.stderr
-        (log,) = (tmp_path / command[0]).rglob("run.log")
+            assert part in said
+        (log,) = out.rglob("run.log")
         assert logged in log.read_text()
 
 

@@ -77,16 +77,31 @@ def test_the_model_knows_nothing_of_data_and_training(module: str) -> None:
 
 
 LIGHT = """
-import sys
+import os, sys
 from attnexp.cli import app
-for words in (["--help"], ["train", "--help"], ["config"], ["config", "--groups"]):
-    try: app(words)
+assert not {"torch", "hydra", "rich.console"} & set(sys.modules), "a bare import"
+def attnexp(*words, without):
+    try: app(words, prog_name="attnexp")
     except SystemExit as stop: assert not stop.code, stop.code
-heavy = {"torch", "datasets", "torchtext", "pandas", "pyarrow", "numpy", "scipy"} & set(sys.modules)
-assert not heavy, heavy
+    assert not without & set(sys.modules), (words, without & set(sys.modules))
+heavy = {"torch", "datasets", "torchtext", "pandas", "pyarrow", "numpy", "scipy"}
+tab = {"_ATTNEXP_COMPLETE": "complete_bash", "COMP_CWORD": "2",
+       "COMP_WORDS": "attnexp train model."}
+os.environ |= tab
+attnexp(without=heavy | {"hydra"})
+for name in tab: del os.environ[name]
+for words in (["--help"], ["train", "--help"], ["config"], ["config", "--groups"]):
+    attnexp(*words, without=heavy)
+attnexp("sweep", "study=blog", "data=contrast", "train.device=cpu", "--dry-run",
+        without={"torch"})
 """
 
 
-def test_help_and_config_import_neither_torch_nor_datasets() -> None:
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
+def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
+    """TAB, --help, config and a dry run, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("model.")
+    assert "20 runs, 0 finished before, 20 to do" in done.stdout

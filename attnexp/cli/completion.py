@@ -1,7 +1,6 @@
 """Shell completion. It imports neither torch nor Hydra, so that TAB answers at once."""
 
 import glob
-import re
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import Field, is_dataclass
 from enum import StrEnum
@@ -46,16 +45,6 @@ def studies(incomplete: str) -> list[str]:
     trees = ("outputs/*", f"{glob.escape(incomplete)}*")
     all_runs = {str(Path(run).parent) for run in runs("")}
     return [*_beside("study.json", *trees), *sorted(all_runs)]
-
-
-def claims() -> list[Offer]:
-    """Ids and texts of all claims, read from the source: importing the claims needs torch."""
-    files = (Path(__file__).parents[1] / "claims").glob("*.py")
-    texts = (path.read_text("utf-8") for path in files)
-    found = (
-        re.findall(r'@claim\("(C\d+)".*\n.*\n    """(.*?)\.?(?:"""|\n)', text) for text in texts
-    )
-    return sorted(claim for of_file in found for claim in of_file)
 
 
 def join_words_of_bash(environment: MutableMapping[str, str]) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Overrides, app, console, emit, stop
 
 
@@ -92,7 +91,6 @@ def claims(
             metavar="ID",
             help="Claim, such as C04.",
             show_default=False,
-            autocompletion=completion.claims,
         ),
     ] = None,
     everything: Annotated[

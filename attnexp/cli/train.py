@@ -31,7 +31,6 @@ def train(
         ),
     ] = False,
     as_json: AsJson = False,
-    multirun: Annotated[bool, typer.Option("--multirun", "-m", hidden=True)] = False,
 ) -> None:
     """Train one model and print its metrics by epoch.
 
@@ -39,13 +38,9 @@ def train(
 
     Example: attnexp train data=contrast position=sinusoidal
     """
-    words = overrides or []
-    if multirun:
-        raise UserError(
-            f"`train` does one run. For several: attnexp sweep {' '.join(words)}".strip()
-        )
     from attnexp.config.compose import compose
 
+    words = overrides or []
     config = compose(words)  # before torch is imported: a wrong word is answered at once
     if check_fast:
         from attnexp.training import evaluate
@@ -160,7 +155,7 @@ def sweep(
         from attnexp.sweeps.preview import preview_sweep, print_preview
 
         shown = preview_sweep(planned, followed_by=len(search.study.jobs) if search else 0)
-        emit(shown.to_json()) if as_json else print_preview(shown, console())
+        emit(shown) if as_json else print_preview(shown, console())
         return
 
     from contextlib import closing

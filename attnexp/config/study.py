@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError, check_name
@@ -14,7 +13,6 @@ from attnexp.config.words import check_option
 class Study:
     """Variants that are compared with a baseline, each a list of words."""
 
-    name: str
     variants: dict[str, list[str]]
     """Words of each variant; the baseline comes first."""
     levels: dict[str, dict[str, str]]
@@ -30,13 +28,7 @@ def load_study(given: str) -> Study:
     """
     if not is_file(given):
         check_option("study", given)
-    study = _study(Path(given).stem, given, read("study", given))
-    for label in study.variants:
-        check_name(label, f"study={given}: a variant")
-    return study
-
-
-def _study(name: str, given: str, tree: Any) -> Study:
+    tree = read("study", given)
     wrong = (
         f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
         f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "
@@ -44,23 +36,23 @@ def _study(name: str, given: str, tree: Any) -> Study:
     )
     if not isinstance(tree, dict) or not tree:
         raise UserError(f"{wrong}got {tree if tree else 'nothing'}.")
-    keys = set(tree) - {"overrides"}
-    if keys not in ({"baseline", "variants"}, {"factors"}):
+    if tree.keys() - {"overrides"} not in ({"baseline", "variants"}, {"factors"}):
         raise UserError(f"{wrong}got {', '.join(map(str, tree))}.")
     overrides = tree.get("overrides") or []
-    _check_words(overrides, wrong)
     if "factors" in tree:
         variants, levels = _cross(tree["factors"], wrong)
-        return Study(name=name, variants=variants, levels=levels, overrides=overrides)
-    if not isinstance(tree["variants"], dict):
+    elif isinstance(tree["variants"], dict):
+        variants, levels = {str(k): words for k, words in tree["variants"].items()}, {}
+        if (baseline := str(tree["baseline"])) not in variants:
+            raise UserError(f"{wrong}baseline {tree['baseline']!r} is not among the variants.")
+        variants = {baseline: variants[baseline], **variants}
+    else:
         raise UserError(f"{wrong}got variants: {tree['variants']!r}.")
-    variants, baseline = {str(k): words for k, words in tree["variants"].items()}, tree["baseline"]
-    if str(baseline) not in variants:
-        raise UserError(f"{wrong}baseline {baseline!r} is not among the variants.")
-    for words in variants.values():
+    for words in (overrides, *variants.values()):
         _check_words(words, wrong)
-    ordered = {str(baseline): variants[str(baseline)], **variants}
-    return Study(name=name, variants=ordered, levels={}, overrides=overrides)
+    for label in variants:
+        check_name(label, f"study={given}: a variant")
+    return Study(variants=variants, levels=levels, overrides=overrides)
 
 
 def _cross(factors: Any, wrong: str) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:

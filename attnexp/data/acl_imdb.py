@@ -11,7 +11,6 @@ from typing import IO, cast
 
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import SPLITS, Corpus, corpus
-from attnexp.data.quality import MISSING_FILES, REPEATED_FILES
 
 SIDES = ("neg", "pos")  # a side's index is its label
 FOLDERS = [f"{split}/{side}" for split in SPLITS for side in SIDES]
@@ -57,8 +56,7 @@ def read_archive(path: Path) -> Corpus:
 
 def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpus:
     """The corpus in the order of the hub's parquet: negatives, then positives, by file number."""
-    texts: dict[tuple[str, str, str], str] = {}
-    repeated = 0
+    texts: dict[tuple[str, int, int, str], str] = {}
     for name, content in files:
         if not (match := REVIEW.fullmatch(name)):
             continue
@@ -70,17 +68,10 @@ def _from_review_files(files: Iterable[tuple[str, bytes]], where: Path) -> Corpu
             raise UserError(
                 f"{name} in {where} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
             ) from None
-        split, side, _ = match.groups()
-        key = split, side, name.rpartition("/")[2]
-        repeated += key in texts
-        texts[key] = text
+        split, side, number = match.groups()
+        texts[split, SIDES.index(side), int(number), name.rpartition("/")[2]] = text
     halves: dict[str, tuple[list[str], list[int]]] = {split: ([], []) for split in SPLITS}
-    numbers: dict[tuple[str, str], set[int]] = {}
-    rows = [(*key[:2], int(key[2].partition("_")[0]), text) for key, text in texts.items()]
-    for split, side, number, text in sorted(rows):
+    for (split, label, *_), text in sorted(texts.items()):
         halves[split][0].append(text)
-        halves[split][1].append(SIDES.index(side))
-        numbers.setdefault((split, side), set()).add(number)
-    # Files are numbered without gaps, from 0 or 1.
-    missing = sum(max(held) + 1 - min(1, *held) - len(held) for held in numbers.values())
-    return corpus(halves, where, {REPEATED_FILES: repeated, MISSING_FILES: missing})
+        halves[split][1].append(label)
+    return corpus(halves, where)

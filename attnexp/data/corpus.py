@@ -6,7 +6,7 @@ import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, compress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.data.cache import DAMAGED
-from attnexp.data.quality import BYTE_ORDER_MARKS, Quality, found
 from attnexp.data.text import Ragged
 
 SPLITS = ("train", "test")
@@ -49,28 +48,19 @@ class Corpus:
     """The same C as the files write them, such as 0 and 1."""
     is_drawn: bool = False
     """Whether test is a part of what had no test split."""
-    quality: Quality = field(default_factory=dict)
-    """Problems found in reading."""
 
 
 def corpus(
     halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]],
     where: Path,
-    counts: Mapping[str, int] | None = None,
     test_share: float | None = None,
 ) -> Corpus:
     """Corpus from (texts, labels) of each split, checked. Raises `UserError` if it is not usable.
 
-    counts: problems found in reading, by the names of `quality`. test_share: how much of train
-    is drawn for test, where that is not among the halves.
+    test_share: how much of train is drawn for test, where that is not among the halves.
     """
     for split, (texts, labels) in halves.items():
         _check(texts, labels, f"{split} in {where}")
-    marks = 0
-    for texts in (texts for texts, _ in halves.values() if isinstance(texts, list)):
-        for row in [row for row, text in enumerate(texts) if text.startswith("\ufeff")]:
-            texts[row] = texts[row].removeprefix("\ufeff")  # it would be part of a word
-            marks += 1
     written, splits = _classes(halves, where)
     classes = SENTIMENTS if written in SYNONYMS else written
     if is_drawn := "test" not in splits:
@@ -98,7 +88,6 @@ def corpus(
         classes=classes,
         written=written,
         is_drawn=is_drawn,
-        quality=found({**(counts or {}), BYTE_ORDER_MARKS: marks}),
     )
 
 

@@ -252,8 +252,7 @@ def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
         words=words,
         classes=corpus.classes,
         is_drawn=corpus.is_drawn,
-        quality=corpus.quality
-        | compare((train.texts, test.texts), (train.labels, test.labels), ranks),
+        quality=compare((train.texts, test.texts), (train.labels, test.labels), ranks),
     )
 
 

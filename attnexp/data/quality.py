@@ -13,10 +13,6 @@ from attnexp.data.text import Ragged
 TEST_IN_TRAIN = "test texts that are in train too"
 BOTH_LABELS = "texts with both labels"
 WITHOUT_WORDS = "texts without a word"
-MISSING_FILES = "review files missing by their numbers"
-REPEATED_FILES = "review files that are there again (the last is read)"
-BYTE_ORDER_MARKS = "byte order marks before a text (left out)"
-
 FEW_TOKENS = "texts of one or two tokens that are long (is data.tokenizer the right one?)"
 UNKNOWN = "test tokens that train has not, more than half of all"
 
@@ -48,23 +44,19 @@ def compare(
         for text, tokens in zip(chain(*texts), lengths, strict=True)
     )
     unknown = int((ranks[1].values == 0).sum())
-    return found({
+    counts = {
         TEST_IN_TRAIN: sum(digest in in_train for digest in digests[1]),
         BOTH_LABELS: sum(len(both) > 1 for both in labels_of.values()),
         WITHOUT_WORDS: sum(not digest for digest in chain(*digests)),
         FEW_TOKENS: few if 10 * few > len(lengths) else 0,
         UNKNOWN: unknown if 2 * unknown > len(ranks[1].values) else 0,
-    })  # fmt: skip
+    }
+    return {what: count for what, count in counts.items() if count}
 
 
 def _digest(text: str | NDArray[np.int32]) -> bytes:
     content = text.encode() if isinstance(text, str) else text.tobytes()
     return blake2b(content, digest_size=16).digest()
-
-
-def found(counts: Mapping[str, int]) -> Quality:
-    """Counts above zero."""
-    return {what: count for what, count in counts.items() if count}
 
 
 def format_quality(quality: Mapping[str, int]) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import (
     NotChosen,
@@ -98,7 +97,7 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         variants, levels = {"": list[str]()}, {"": dict[str, str]()}
     else:
         found = load_study(study)
-        name, variants = _safe(found.name), found.variants
+        name, variants = _safe(Path(study).stem), found.variants
         levels = found.levels or {label: {name: label} for label in variants}
         varied = {word.partition("=")[0] for own in variants.values() for word in own}
         for word in words:
@@ -131,11 +130,6 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
     sources = ("init", "order", "split")
     jobs.sort(key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])
-    if any(len(factors) > 2 for factors in crossed.values()):
-        progress.note(
-            f"{name}: with more than two crossed factors there is no table within the levels of "
-            f"one, and no interaction."
-        )
     two = all(len(factors) == 2 for factors in crossed.values())
     return Sweep(
         name=name,

@@ -5,10 +5,8 @@ else from the FLOPs of training and the rate of finished runs on the same data, 
 rate, which is stated.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -52,54 +50,12 @@ MAX_SPANS = 8
 """Maximum number of ranges of seeds that are listed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
-    """One run of the sweep."""
+def preview_sweep(sweep: Sweep, *, followed_by: int = 0) -> dict[str, Any]:
+    """The runs of a sweep and their expected duration, as the JSON document of docs/json.md: what
+    has finished is scanned, what is missing estimated.
 
-    variant: str
-    seed: str
-    finished: bool
-    seconds: float | None
-    """Expected duration; None where the run has finished or nothing is known."""
-    folder: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Preview:
-    """The runs of a sweep and their expected duration."""
-
-    runs: list[Planned]
-    executor: str
-    slots: int | None
-    """Number of runs at a time; None where the executor decides."""
-    made_again: list[str]
-    """Changes of the code since runs of this sweep finished; those runs are repeated."""
-    at_most: bool
-    """Whether seeds are added until every variant is decided, so that fewer runs may do."""
-    assumed_rate: float | None
-    """FLOP/s behind the expected durations; None where they come from finished runs."""
-    start_up: float
-    """Seconds before the first run and after the last."""
-    followed_by: int
-    """Number of runs of the study that follows a search for settings; 0 without `tune=`."""
-
-    @property
-    def seconds(self) -> float:
-        """Expected duration with one run after another; 0 where nothing is known."""
-        return self.seconds_with(1)
-
-    def seconds_with(self, slots: int) -> float:
-        """Expected duration with that many runs at a time."""
-        runs = sum(run.seconds or 0 for run in self.runs)
-        return self.start_up + runs / slots if runs else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return {"schema": SCHEMA, **asdict(self), "seconds": self.seconds}
-
-
-def preview_sweep(sweep: Sweep, *, followed_by: int = 0) -> Preview:
-    """Scan the sweep's data and finished runs, and estimate the duration of the missing runs."""
+    followed_by: number of runs of the study that follows a search for settings.
+    """
     entries = scan(sweep)
     missing = [entry for entry in entries if not entry.before]
     at_a_time = slots(sweep, missing) if missing else None
@@ -114,25 +70,35 @@ def preview_sweep(sweep: Sweep, *, followed_by: int = 0) -> Preview:
         finished = _load_readable([*same][:MAX_READ])
         expected[job.variant], by_assumption = _estimate(job.config, finished, newest)
         assumed = assumed or by_assumption
-    return Preview(
-        runs=[
-            Planned(
-                variant=entry.job.title,
-                seed=entry.job.seed,
-                finished=entry.before,
-                seconds=None if entry.before else expected[entry.job.variant],
-                folder=str(entry.path),
-            )
-            for entry in entries
-        ],
-        executor=str(sweep.executor.kind),
-        slots=at_a_time,
-        made_again=store.outdated(sweep.out, (entry.identity for entry in missing)),
-        at_most=sweep.declaration is not None,
-        assumed_rate=ASSUMED_RATE if assumed else None,
-        start_up=_start_up(sweep, at_a_time, len(missing)),
-        followed_by=followed_by,
-    )
+    runs = [
+        {
+            "variant": entry.job.title,
+            "seed": entry.job.seed,
+            "finished": entry.before,
+            "seconds": None if entry.before else expected[entry.job.variant],
+            "folder": str(entry.path),
+        }
+        for entry in entries
+    ]
+    start_up = _start_up(sweep, at_a_time, len(missing))
+    return {
+        "schema": SCHEMA,
+        "runs": runs,
+        "executor": str(sweep.executor.kind),
+        "slots": at_a_time,
+        "made_again": store.outdated(sweep.out, (entry.identity for entry in missing)),
+        "at_most": sweep.declaration is not None,
+        "assumed_rate": ASSUMED_RATE if assumed else None,
+        "start_up": start_up,
+        "followed_by": followed_by,
+        "seconds": _total(runs, start_up, at_a_time=1),
+    }
+
+
+def _total(runs: list[dict[str, Any]], start_up: float, *, at_a_time: int) -> float:
+    """Expected duration of all runs; 0 where nothing is known."""
+    seconds: float = sum(run["seconds"] or 0 for run in runs)
+    return start_up + seconds / at_a_time if seconds else 0
 
 
 def _start_up(sweep: Sweep, slots: int | None, num_missing: int) -> float:
@@ -197,39 +163,38 @@ def flops_per_text(config: RunConfig) -> float:
     return float(model.layers * tokens * (6 * width * inner + 4 * tokens * inner + feed_forward))
 
 
-def print_preview(preview: Preview, console: Console) -> None:
+def print_preview(preview: dict[str, Any], console: Console) -> None:
     """Print a line for the runs of a variant with the same status, and the totals."""
     view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     view.add_column("variant", overflow="fold")
     view.add_column("runs", justify="right")
     view.add_column("seeds", overflow="fold")
     view.add_column("each", justify="right", no_wrap=True)
-    alike: dict[tuple[str, str], list[str]] = {}
-    for run in preview.runs:
-        each = "?" if run.seconds is None else f"about {duration(run.seconds)}"
-        state = "finished before" if run.finished else each
-        alike.setdefault((run.variant, state), []).append(run.seed)
+    runs, alike = preview["runs"], dict[tuple[str, str], list[str]]()
+    for run in runs:
+        each = "?" if run["seconds"] is None else f"about {duration(run['seconds'])}"
+        state = "finished before" if run["finished"] else each
+        alike.setdefault((run["variant"], state), []).append(run["seed"])
     for (variant, state), seeds in alike.items():
         view.add_row(Text(variant), str(len(seeds)), _spans(seeds), state)
     console.print(view)
-    for reason in preview.made_again:
+    for reason in preview["made_again"]:
         console.print(Text(reason))
-    counts = Counter(run.finished for run in preview.runs)
-    line = "At most " if preview.at_most else ""
-    line += f"{len(preview.runs)} runs, {counts[True]} finished before, {counts[False]} to do"
-    if preview.seconds:
-        line += f": about {duration(preview.seconds)} one after another"
-        if preview.slots and preview.slots > 1:
-            line += (
-                f", {duration(preview.seconds_with(preview.slots))} with {preview.slots} at a time"
-            )
-    console.print(Text(f"{line} (executor={preview.executor})."))
-    if preview.followed_by:
-        line = f"The study follows: {preview.followed_by} runs, each variant at its best setting."
+    num_finished = sum(run["finished"] for run in runs)
+    line = "At most " if preview["at_most"] else ""
+    line += f"{len(runs)} runs, {num_finished} finished before, {len(runs) - num_finished} to do"
+    if preview["seconds"]:
+        line += f": about {duration(preview['seconds'])} one after another"
+        if (at_a_time := preview["slots"] or 1) > 1:
+            together = _total(runs, preview["start_up"], at_a_time=at_a_time)
+            line += f", {duration(together)} with {at_a_time} at a time"
+    console.print(Text(f"{line} (executor={preview['executor']})."))
+    if num_next := preview["followed_by"]:
+        line = f"The study follows: {num_next} runs, each variant at its best setting."
         console.print(Text(line))
-    if preview.assumed_rate:
-        rate = f"{preview.assumed_rate / 1e9:.0f} GFLOP/s"
-        console.print(Text(f"No run on these data has finished yet; times assume {rate}."))
+    if rate := preview["assumed_rate"]:
+        line = f"No run on these data has finished yet; times assume {rate / 1e9:.0f} GFLOP/s."
+        console.print(Text(line))
 
 
 def _spans(seeds: Sequence[str]) -> str:

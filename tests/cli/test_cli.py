@@ -1,11 +1,9 @@
 """The installed command, from outside: what it prints, where, and with which exit code."""
 
-import csv
-import io
-import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -16,36 +14,48 @@ from conftest import Command, Json, Refused
 from forked import PROGRAM
 from samples import exit_code, interrupted, on_a_terminal, outcomes, write_reviews
 
+from attnexp.config.compose import compose
+from attnexp.training.run import train_run
+
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64"]
 
 
-def test_train_says_where_the_results_are_and_they_are_there(
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The outputs of one run, with positions."""
+    out = tmp_path_factory.mktemp("trained")
+    train_run(compose([*SMOKE, "position=sinusoidal", f"out={out}"]))
+    return out
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> str:
+    """The folder of that run, copied to where commands are called."""
+    shutil.copytree(trained, tmp_path / "outputs")
+    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
+    return str(run_dir)
+
+
+def test_train_says_where_the_results_are_and_commands_that_work(
     attnexp: Command, tmp_path: Path
 ) -> None:
-    done = attnexp("train", *SMOKE)
+    words = ["train", *SMOKE, "position=rotary", "seed=4"]
+    done = attnexp(*words)
     assert done.returncode == 0, done.stderr
     assert "contrast (synthetic), validated on test" in done.stdout
-    (results,) = [line for line in done.stdout.splitlines() if line.startswith("Results: ")]
-    assert (tmp_path / results.removeprefix("Results: ") / "result.json").exists()
+    (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
+    assert (tmp_path / results / "result.json").exists()
     lines = done.stderr.splitlines()
     assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
-
-
-def test_train_ends_with_commands_that_work(attnexp: Command) -> None:
-    shown = attnexp("train", *SMOKE, "position=rotary", "seed=4").stdout
+    again = attnexp(*words)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert again.stderr == "This run has finished before. To do it once more: --again.\n"
     predict, report, sweep = (
-        shlex.split(line)[1:] for line in shown.partition("\nNext:\n")[2].splitlines()
+        shlex.split(line)[1:] for line in done.stdout.partition("\nNext:\n")[2].splitlines()
     )
     assert attnexp(*predict).returncode == attnexp(*report).returncode == 0
     assert "position=none,rotary" in sweep
     assert "12 runs, 1 finished before" in attnexp(*sweep, "--dry-run").stdout
-
-
-def test_a_finished_run_is_shown_at_once(attnexp: Command) -> None:
-    first, again = attnexp("train", *SMOKE), attnexp("train", *SMOKE)
-    assert (again.returncode, again.stdout) == (0, first.stdout)
-    assert again.stderr == "This run has finished before. To do it once more: --again.\n"
-    assert "epoch 2/2" in attnexp("train", *SMOKE, "--again").stderr
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -80,25 +90,10 @@ def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
     assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
 
-def test_json_is_all_there_is_on_stdout(attnexp_json: Json) -> None:
-    assert len(attnexp_json("train", *SMOKE)["epochs"]) == 2
-    swept = attnexp_json(
-        "sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "executor.workers=1"
-    )
-    assert [variant["label"] for variant in swept["comparisons"][0]["variants"]] == [
-        "position=none",
-        "position=sinusoidal",
-    ]
-    assert attnexp_json("report", "outputs/sweep_position") == swept
-    (bare,) = attnexp_json("report", "outputs")["comparisons"]
-    (study,) = swept["comparisons"]
-    assert [*bare["differences"].values()] == [*study["differences"].values()]
-    assert attnexp_json("config", "seed=3")["seed"] == 3
-    assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
-    assert "from the hub" in attnexp_json("data")["sets"][0]["missing"]
-
-
-def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) -> None:
+def test_a_study_ends_in_the_comparison_and_report_repeats_it(
+    attnexp: Command, attnexp_json: Json
+) -> None:
+    """As text or, with --json, as all there is on stdout."""
     words = ["sweep", "study=blog", *SMOKE, "seed=range(2)", "executor.workers=1"]
     first = attnexp(*words)
     assert first.returncode == 0, first.stderr
@@ -111,27 +106,35 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(attnexp: Command) 
     tables, _, results = first.stdout.rpartition("\nResults: ")
     assert results == "outputs/blog\nAgain: attnexp report outputs/blog\n"
     assert attnexp("report", "outputs/blog").stdout == tables
+    swept = attnexp_json(*words)
+    assert attnexp_json("report", "outputs/blog") == swept
+    (study,), (bare,) = swept["comparisons"], attnexp_json("report", "outputs")["comparisons"]
+    assert [variant["label"] for variant in study["variants"]] == ["no_pe", "pe"]
+    assert [*bare["differences"].values()] == [*study["differences"].values()]
 
 
-def test_report_formats(attnexp: Command, tmp_path: Path) -> None:
-    attnexp("train", *SMOKE)
-    rows = list(csv.DictReader(io.StringIO(attnexp("report", "outputs", "--format", "csv").stdout)))
-    assert {row["metric"] for row in rows} >= {"val_accuracy", "accuracy", "brier"}
-    assert r"\begin{tabular}" in attnexp("report", "outputs", "--format", "latex").stdout
-    assert json.loads(attnexp("report", "outputs", "--format", "json").stdout)
-    assert "| epoch | loss |" in attnexp("report", "outputs", "--format", "markdown").stdout
-    ascii_only = subprocess.run(
+def test_json_is_all_there_is_on_stdout(attnexp_json: Json, run: str) -> None:
+    assert len(attnexp_json("train", *SMOKE, "position=sinusoidal")["epochs"]) == 2
+    assert attnexp_json("config", "seed=3")["seed"] == 3
+    assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
+    assert "from the hub" in attnexp_json("data")["sets"][0]["missing"]
+    both = attnexp_json("evaluate", run)
+    assert both["stored"] == both["measured"]
+
+
+def test_a_terminal_without_unicode_is_given_ascii(run: str, tmp_path: Path) -> None:
+    shown = subprocess.run(
         [PROGRAM, "report", "outputs"], env={**os.environ, "PYTHONIOENCODING": "ascii"},
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert ascii_only.stderr == ""
-    assert ascii_only.stdout.isascii()
+    assert shown.stderr == ""
+    assert shown.stdout.isascii()
 
 
+@pytest.mark.usefixtures("run")
 def test_report_writes_one_page_or_says_why_not(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    attnexp("train", *SMOKE, "position=sinusoidal")
     done = attnexp("report", "outputs", "--html", "page.html")
     assert (done.returncode, done.stdout) == (0, "")
     assert "page.html" in done.stderr
@@ -148,15 +151,15 @@ def test_report_writes_one_page_or_says_why_not(
     assert not (tmp_path / "other.html").exists()
 
 
+@pytest.mark.usefixtures("run")
 def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
     attnexp: Command, attnexp_json: Json, tmp_path: Path
 ) -> None:
-    attnexp("train", *SMOKE)
     words = ["sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "--dry-run"]
     planned = attnexp_json(*words)
     assert [(run["variant"], run["seed"], run["finished"]) for run in planned["runs"]] == [
-        ("position=none", "0", True),
-        ("position=sinusoidal", "0", False),
+        ("position=none", "0", False),
+        ("position=sinusoidal", "0", True),
         ("position=none", "1", False),
         ("position=sinusoidal", "1", False),
     ]
@@ -182,18 +185,12 @@ def test_a_dry_run_is_right_within_a_factor_of_two(attnexp: Command) -> None:
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
-    attnexp: Command, attnexp_json: Json, refused: Refused, tmp_path: Path
+    attnexp: Command, attnexp_json: Json, refused: Refused, run: str, tmp_path: Path
 ) -> None:
-    attnexp("train", *SMOKE, "position=sinusoidal")
-    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
-    both = attnexp_json("evaluate", str(run_dir))
-    assert both["stored"] == both["measured"]
-    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
-
+    assert "The same to the last bit." in attnexp("evaluate", run).stdout
     write_reviews(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
-    other = attnexp_json("evaluate", str(run_dir), f"data.path={tmp_path}")
-    assert other["measured"]["n"] == 2
-    assert "takes only data.path" in refused("evaluate", str(run_dir), "model.heads=4")
+    assert attnexp_json("evaluate", run, f"data.path={tmp_path}")["measured"]["n"] == 2
+    assert "takes only data.path" in refused("evaluate", run, "model.heads=4")
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -219,7 +216,6 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
 WRONG = {
     "train modle.heads=4": "Did you mean 'model.heads'?",
     "train data.path=EMPTY": "in no known format",
-    "train -m seed=1,2": "attnexp sweep seed=1,2",
     "train --jsno": "--json",
     "train --seed 3": "without dashes: seed=3",
     "train data=contrast --model.heads=4": "without dashes: model.heads=4",
@@ -247,19 +243,17 @@ def test_wrong_input_gets_one_message_and_exit_code_2(
     assert not list(tmp_path.rglob("result.json"))
 
 
-def test_a_run_that_diverges_exits_with_1(attnexp: Command) -> None:
-    done = attnexp("train", *SMOKE, "train.lr=1e38")
-    assert done.returncode == 1
-    assert "train.lr" in done.stderr
-    swept = attnexp("sweep", *SMOKE, "train.lr=1e-3,1e38", "executor.workers=1")
-    assert swept.returncode == 1
-    assert "runs failed; 1 of 2 done, 1 failed" in swept.stderr
-    assert "train.lr=1e+38, seed 0: The loss is not finite" in swept.stderr
-    stopped = attnexp("sweep", *SMOKE, "train.lr=1e38", "seed=5,6", "executor.workers=1",
-                      "--on-error", "stop")  # fmt: skip
-    assert stopped.returncode == 1
-    assert "0 of 2 done, 1 waiting, 1 failed" in stopped.stderr
-    assert "train.lr=0.001: 1 run" in swept.stdout
+def test_a_run_that_diverges_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*SMOKE, "executor.workers=1", f"out={tmp_path}"]
+    assert exit_code("sweep", *words, "train.lr=1e-3,1e38") == 1
+    out, err = capsys.readouterr()
+    assert "runs failed; 1 of 2 done, 1 failed" in err
+    assert "train.lr=1e+38, seed 0: The loss is not finite" in err
+    assert "train.lr=0.001: 1 run" in out
+    assert exit_code("train", *SMOKE, "train.lr=1e38", f"out={tmp_path}") == 1
+    assert "train.lr" in capsys.readouterr().err
 
 
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
@@ -277,8 +271,8 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
 
-def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
-    text = on_a_terminal(tmp_path, "train", "data=contrast", "train.epochs=1")
+def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
+    text = on_a_terminal(tmp_path, "train", "data=contrast", "train.epochs=1", "data.limit_test=64")
     assert "epoch 1/1" in text
     assert "/125" in text  # batches done of all
     assert "/s" in text
@@ -287,10 +281,10 @@ def test_a_terminal_gets_a_live_bar_and_80_columns(tmp_path: Path) -> None:
 def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
     """A sweep of several processes gives the figures of one run after another."""
     words = ["sweep", "data=contrast", "data.limit_train=512", "data.limit_test=256", "seed=0,1",
-             "train.threads=1", "position=none,sinusoidal", "train.epochs=3"]  # fmt: skip
+             "train.threads=1", "position=none,sinusoidal", "train.epochs=2"]  # fmt: skip
     text = on_a_terminal(tmp_path, *words, "executor.workers=2", "out=together")
     assert "0 of 4 done, 2 running, 2 waiting" in text
-    assert "epoch 1/3" in text
+    assert "epoch 1/2" in text
     assert "runs/min" in text
     assert "best so far: position=" in text
     assert exit_code(*words, "executor.workers=1", f"out={tmp_path}/alone") == 0

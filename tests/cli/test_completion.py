@@ -1,15 +1,14 @@
 """TAB: what a shell is offered, and that it need not wait."""
 
+import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import Command
 from forked import PROGRAM
 
-from attnexp.claims.run import CLAIMS
+from attnexp.cli import app, completion
 
 
 def tab(folder: Path, *lines: str) -> list[str]:
@@ -43,43 +42,42 @@ OFFERED = {
     "sweep study = blog_s": "blog_scaled",
     "sweep data = contrast seed = 0,1 executor.w": "executor.workers=",
     "sweep tun": "tune= tune.",
-    "claims C2": " ".join(claim.id for claim in CLAIMS if claim.id.startswith("C2")),
 }
 
 
-def test_bash_is_offered_what_fits(tmp_path: Path) -> None:
-    assert dict(zip(OFFERED, tab(tmp_path, *OFFERED), strict=True)) == OFFERED
+@pytest.mark.parametrize("line", OFFERED)
+def test_what_fits_is_offered(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words are split at `=`, as bash does."""
+    words = ["attnexp", *line.split()]
+    monkeypatch.setenv("_ATTNEXP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "\n".join(words))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    completion.join_words_of_bash(os.environ)
+    with pytest.raises(SystemExit):
+        app(prog_name="attnexp")
+    assert " ".join(capsys.readouterr().out.split()) == OFFERED[line]
 
 
-def test_folders_of_runs_and_studies_are_offered(tmp_path: Path) -> None:
+def test_folders_of_runs_and_studies_are_offered_in_bash(tmp_path: Path) -> None:
     for file in ("outputs/runs/1a-2b/result.json", "outputs/blog/study.json", "x/3c/result.json"):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).touch()
-    assert tab(tmp_path, "predict ou", "evaluate x/", "report ou") == [
+    assert tab(tmp_path, "predict ou", "evaluate x/", "report ou", "train position = ro") == [
         "outputs/runs/1a-2b",
         "x/3c",
         "outputs/blog outputs/runs",
+        "rotary",
     ]
 
 
-def test_zsh_is_offered_whole_words_with_what_they_are(attnexp: Command) -> None:
-    line = "attnexp train position=ro"
-    done = attnexp(_ATTNEXP_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS=line)
-    assert '"position=rotary":"Queries and keys turned by their position' in done.stdout
-
-
-PROGRAM_OF_TAB = """
-import os, sys
-from attnexp.cli import app
-os.environ |= {"_ATTNEXP_COMPLETE": "complete_bash", "COMP_CWORD": "2",
-               "COMP_WORDS": "attnexp train model."}
-try: app(prog_name="attnexp")
-except SystemExit as stop: assert not stop.code
-assert not {"torch", "hydra", "numpy", "scipy"} & set(sys.modules)
-"""
-
-
-def test_tab_waits_for_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM_OF_TAB], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "model.heads=" in done.stdout
+def test_zsh_is_offered_whole_words_with_what_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_ATTNEXP_COMPLETE", "complete_zsh")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "attnexp train position=ro")
+    with pytest.raises(SystemExit):
+        app(prog_name="attnexp")
+    described = '"position=rotary":"Queries and keys turned by their position'
+    assert described in capsys.readouterr().out

@@ -160,7 +160,7 @@ STORED = to_dict(compose([]))
 SPRUNG = [
     *(f"{key}={TRAP}" for key in KEYS),
     f'out="{TRAP}"',
-    *(f"{group}={TRAP}" for group in groups()),
+    *(f"{group}={TRAP}" for group in ("data", "model", "model.score", "executor", "study")),
     *(f"{group}={TRAP}{end}" for group in ("position", "experiment") for end in (":X", ".yaml")),
     *(f"out={before}{TRAP}" for before in ("\\", "\\\\", "a", "'\\\\'")),
     *(f"out=[{TRAP}]", f"out={{a: {TRAP}}}", f"{TRAP}=1", f"train.{TRAP}=1", f"out=a,{TRAP}"),

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.options import conf_dir, describe, format_groups, groups
 from attnexp.config.study import load_study
@@ -17,19 +16,12 @@ from attnexp.training.run import train_run
 NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}
 """What a kind of data cannot do without."""
 
-OPTIONS = [
-    f"{group}={option}"
-    for group, options in groups().items()
-    for option in options
-    if group not in ("study", "executor", "experiment")
-]
 SMALL = ["data.limit_train=64", "data.limit_test=64"]
 TINY = [*SMALL, "model.d_model=8", "train.epochs=2"]
 
 
 @pytest.mark.parametrize("option", groups()["data"])
 def test_every_kind_of_data_composes(option: str) -> None:
-    """Options of all other groups are trained here, and built in test_classifier.py."""
     assert compose([f"data={option}", *NEEDS.get(option, [])]).data.name == option
 
 
@@ -65,67 +57,31 @@ def test_every_file_opens_with_what_it_is_for(path: Path) -> None:
         assert f"{path.parent.name}={path.stem}" in text
 
 
-WITHOUT_ATTENTION = ["mean", "fasttext", "cnn", "lstm", "bilstm", "gru", "tfidf"]
-INSIDE_ATTENTION = ["rotary", "relative", "alibi"]
+def each_once(*chosen: list[str]) -> list[str]:
+    """Combinations that have every option, those of the shorter groups more than once."""
+    longest = max(map(len, chosen))
+    columns = [itertools.islice(itertools.cycle(options), longest) for options in chosen]
+    return [" ".join(words) for words in zip(*columns, strict=True)]
 
 
-def excluded(pair: tuple[str, str]) -> bool:
-    """Pieces that have nothing to do with each other, which is told rather than ignored."""
-    chosen = dict(option.split("=") for option in pair)
-    position, mask = chosen.get("position", "none"), chosen.get("mask", "none")
-    if chosen.get("model") in WITHOUT_ATTENTION:
-        return (
-            mask != "none"
-            or position in INSIDE_ATTENTION
-            or (chosen["model"] == "tfidf" and position != "none")
-            or (chosen["model"] in ("mean", "fasttext") and position == "shuffled")
-        )
-    return False
-
-
-GROUPS = ("model", "position", "mask", "train")
-PIECES = [option for option in OPTIONS if option.split("=")[0] in GROUPS]
-PAIRS = [
-    (one, other)
-    for one, other in itertools.combinations(PIECES, 2)
-    if one.split("=")[0] != other.split("=")[0]
+BY_GROUP = {
+    group: [f"{group}={option}" for option in groups()[group]]
+    for group in ("model", "position", "mask", "train")
+}
+TRAINED = [
+    *each_once(BY_GROUP["mask"], BY_GROUP["position"], BY_GROUP["train"]),
+    *each_once(BY_GROUP["model"], BY_GROUP["train"]),
 ]
+"""Pairs of all options build and learn in test_classifier.py."""
 
 
-def few(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs that hold every piece of the given ones, most of them once."""
-    found: list[tuple[str, str]] = []
-    for piece in itertools.chain(*pairs):
-        if not any(piece in pair for pair in found):
-            having = [pair for pair in pairs if piece in pair]
-            fresh = [pair for pair in having if not {*pair} & {*itertools.chain(*found)}]
-            found.append((fresh or having)[0])
-    return found
-
-
-@pytest.mark.parametrize("pair", few([pair for pair in PAIRS if excluded(pair)]), ids=" ".join)
-def test_pieces_that_do_not_meet_are_refused(pair: tuple[str, str]) -> None:
-    with pytest.raises(UserError):
-        compose(list(pair))
-
-
-MEETING = [pair for pair in PAIRS if not excluded(pair)]
-"""Each builds and learns in test_classifier.py, at once."""
-FEW = few(MEETING)
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [pytest.param(pair, marks=() if pair in FEW else pytest.mark.slow) for pair in MEETING],
-    ids=" ".join,
-)
-def test_every_pair_of_pieces_trains_saves_and_evaluates_the_same(
-    pair: tuple[str, str], tmp_path: Path
-) -> None:
-    tiny = SMALL if "model=tfidf" in pair else TINY
-    words = [*pair, "data=contrast", *tiny, "train.threads=1", f"out={tmp_path}"]
-    run_dir, result = train_run(compose(words))
-    assert len(result.epochs) == (1 if "model=tfidf" in pair else 2)
+@pytest.mark.parametrize("words", TRAINED)
+def test_every_option_trains_saves_and_evaluates_the_same(words: str, tmp_path: Path) -> None:
+    tiny = SMALL if "model=tfidf" in words else TINY
+    run_dir, result = train_run(
+        compose([*words.split(), "data=contrast", *tiny, "train.threads=1", f"out={tmp_path}"])
+    )
+    assert len(result.epochs) == (1 if "model=tfidf" in words else 2)
     assert evaluate_run(run_dir) == (result.test, result.test)
 
 

@@ -1,7 +1,6 @@
 """Encoding: deterministic, cached, and safe from damage and from company."""
 
 import hashlib
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,11 +11,10 @@ import pytest
 from conftest import IMDB, needs_imdb
 from samples import write_reviews
 
-import attnexp
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, quality, sources
-from attnexp.data.cache import cache_dir
+from attnexp.data.cache import cache_dir, code_digests
 from attnexp.data.corpus import SENTIMENTS
 from attnexp.data.encode import Dataset, load, load_test
 
@@ -163,42 +161,30 @@ def test_train_and_test_drawn_anew_are_another_draw_of_one_corpus(tmp_path: Path
     assert np.bincount(load(config, resample=0).train.labels).tolist() == [4, 4]
 
 
-PROGRAM = """
-import sys
-from attnexp.config.schema import DataConfig
-from attnexp.data.encode import load
-print(*load(DataConfig(name="files", path=sys.argv[1])).words)
-"""
+def test_edited_code_encodes_anew() -> None:
+    """The cache is keyed by the code that encodes; `base/test_code.py` edits some."""
+    code = code_digests("attnexp.data.encode")
+    used = ("text", "corpus", "quality", "sources", "tables", "acl_imdb", "hub")
+    assert {f"attnexp.data.{name}" for name in used} <= {*code}
 
 
-def test_edited_code_encodes_anew(config: DataConfig, tmp_path: Path) -> None:
-    """In a copy of the package, for the code is edited."""
-    shutil.copytree(Path(attnexp.__file__).parent, tmp_path / "attnexp")
-
-    def words() -> str:
-        program = [sys.executable, "-c", PROGRAM, str(config.path)]
-        return subprocess.run(
-            program, cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
-
-    before = words()
-    path = tmp_path / "attnexp/data/text.py"
-    path.write_text(path.read_text().replace("text.lower()", "text.upper()"))
-    assert words() == before.upper()
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    monkeypatch.setenv("ATTNEXP_CACHE", "/mine")
-    assert cache_dir() == Path("/mine")
-    monkeypatch.delenv("ATTNEXP_CACHE")
-    assert cache_dir() == Path("/caches/attnexp")
-    for nothing in ("", None):
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        if nothing is not None:
-            monkeypatch.setenv("XDG_CACHE_HOME", nothing)
-        assert cache_dir() == Path("/home/someone/.cache/attnexp")
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({"ATTNEXP_CACHE": "/mine", "XDG_CACHE_HOME": "/caches"}, "/mine"),
+        ({"XDG_CACHE_HOME": "/caches"}, "/caches/attnexp"),
+        ({"XDG_CACHE_HOME": ""}, "/home/someone/.cache/attnexp"),
+        ({}, "/home/someone/.cache/attnexp"),
+    ],
+)
+def test_the_cache_is_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], place: str
+) -> None:
+    for name in ("ATTNEXP_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/someone", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert cache_dir() == Path(place)
 
 
 @needs_imdb

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import socket
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,34 +81,27 @@ def assert_is_the_corpus(corpus: Corpus) -> None:
         assert half.labels.tolist() == labels
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda tmp: write_parquet(tmp / "here"),
-        lambda tmp: write_parquet(tmp / "plain_text").parent,
-        lambda tmp: write_parquet(tmp / "here", shards=2),
-        lambda tmp: write_folder(tmp),
-        lambda tmp: write_folder(tmp) / "aclImdb",
-        lambda tmp: write_archive(tmp / "aclImdb_v1.tar.gz"),
-        lambda tmp: write_archive(tmp / "renamed"),
-    ],
-    ids=["parquet", "parquet-below", "two-shards", "parent", "folder", "archive", "renamed"],
-)
-def test_every_form_reads_equal(tmp_path: Path, write: Callable[[Path], Path]) -> None:
-    assert_is_the_corpus(on_disk(write(tmp_path)).read())
-
-
-def test_unsupervised_parquet_is_ignored(tmp_path: Path) -> None:
-    home = write_parquet(tmp_path / "imdb")
+def write_unsupervised(home: Path) -> Path:
     rows = pa.table({"text": ["?"], "label": [-1]})
-    parquet.write_table(rows, home / "unsupervised-00000-of-00001.parquet")
-    assert_is_the_corpus(on_disk(home).read())
+    parquet.write_table(rows, write_parquet(home) / "unsupervised-00000-of-00001.parquet")
+    return home
 
 
-def test_a_path_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write_parquet(tmp_path / "imdb")
-    assert on_disk("~/imdb").description == f"parquet files in {tmp_path}/imdb"
+FORMS: dict[str, Callable[[Path], Path]] = {
+    "parquet": lambda tmp: write_parquet(tmp / "here"),
+    "unsupervised parquet": lambda tmp: write_unsupervised(tmp / "here"),
+    "parquet below": lambda tmp: write_parquet(tmp / "plain_text").parent,
+    "two shards": lambda tmp: write_parquet(tmp / "here", shards=2),
+    "parent": lambda tmp: write_folder(tmp),
+    "folder": lambda tmp: write_folder(tmp) / "aclImdb",
+    "archive": lambda tmp: write_archive(tmp / "aclImdb_v1.tar.gz"),
+    "renamed archive": lambda tmp: write_archive(tmp / "renamed"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_reads_equal(tmp_path: Path, form: str) -> None:
+    assert_is_the_corpus(on_disk(FORMS[form](tmp_path)).read())
 
 
 def edit(file: Path) -> None:
@@ -201,11 +193,6 @@ def inside(home: Path, name: str, change: Callable[[Path], object]) -> Path:
     return home
 
 
-def many_configurations(tmp: Path) -> Path:
-    write_parquet(tmp / "a")
-    return write_parquet(tmp / "b").parent
-
-
 def loop(tmp: Path) -> Path:
     home = write_parquet(tmp / "imdb")
     shard = home / "test-00000-of-00001.parquet"
@@ -217,9 +204,6 @@ def loop(tmp: Path) -> Path:
 TEST_SHARD = "test-00000-of-00001.parquet"
 BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     "nowhere": (lambda tmp: tmp / "no", ["does not exist", "parquet", "aclImdb", "imdb.npz"]),
-    "empty folder": (lambda tmp: tmp, ["no train file", "nothing", "parquet", "aclImdb"]),
-    "empty file": (lambda tmp: empty(tmp / "a.tar.gz"), ["0 bytes", "parquet", "imdb.npz"]),
-    "several data sets": (many_configurations, ["several", "Give one"]),
     "no test parquet": (
         lambda tmp: inside(write_parquet(tmp / "imdb"), TEST_SHARD, Path.unlink),
         ["holds train, but no test", "data=files"],
@@ -229,21 +213,9 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
         [TEST_SHARD, "damaged", "Fetch or make it again"],
     ),
     "a loop of links": (loop, [TEST_SHARD, "cannot be read", "Check"]),
-    "no text": (
-        lambda tmp: parquet_with(tmp, first=["a"], second=["b"], label=[0]),
-        [TEST_SHARD, "plainly the text", "first, second, label", "data.text=COLUMN"],
-    ),
-    "text of numbers": (
-        lambda tmp: parquet_with(tmp, text=[1, 2], label=[0, 1]),
-        [TEST_SHARD, "text holds no text in rows 0, 1: 1", "data.text=COLUMN"],
-    ),
     "labels -1, 1": (
         lambda tmp: parquet_with(tmp, text=["a", "b", "c"], label=[1, -1, 3]),
         ["labelled -1, 3", "Both need the same"],
-    ),
-    "labels in lists": (
-        lambda tmp: parquet_with(tmp, text=["a", "b"], label=[[0], [1]]),
-        ["test in", "[0], [1]", "rows 0, 1", "Recode"],
     ),
     "no test folder": (
         lambda tmp: inside(
@@ -260,12 +232,6 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
             write_folder(tmp), "aclImdb/train/neg/9_9.txt", lambda p: p.write_bytes(b"na\xefve")
         ),
         ["train/neg/9_9.txt", "not UTF-8", "byte 2"],
-    ),
-    "archive of nothing": (
-        lambda tmp: (
-            inside(tmp, "a.tar.gz", lambda path: tarfile.open(path, "w:gz").close()) / "a.tar.gz"
-        ),
-        ["train in", "a.tar.gz", "no texts"],
     ),
 }
 
@@ -457,34 +423,30 @@ configs:
             assert len(answer["test"][0]) == 2
 
 
-OTHERS = {
-    "datasets": """
-import datasets
-datasets.disable_progress_bars()
-datasets.load_dataset("stanfordnlp/imdb")""",
-    "hf download": """
+DOWNLOAD = """
 from huggingface_hub import hf_hub_download, utils
 utils.disable_progress_bars()
 for split in ("train", "test"):
     for i in range(2):
         name = f"plain_text/{split}-{i:05}-of-00002.parquet"
-        hf_hub_download("stanfordnlp/imdb", name, repo_type="dataset")""",
-}
+        hf_hub_download("stanfordnlp/imdb", name, repo_type="dataset")"""
 
 
-@pytest.mark.parametrize(
-    ("other", "lost"), [("datasets", "test-*1-of-*"), ("hf download", "test-*")]
-)
-def test_what_others_left_in_the_cache_serves_if_it_is_whole(
-    tmp_path: Path, other: str, lost: str
+def test_what_others_left_in_the_cache_serves_if_it_is_whole_and_damage_is_told(
+    tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
     with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path, shards=2))) as served:
-        python(home, served.endpoint, OTHERS[other])
+        python(home, served.endpoint, DOWNLOAD)
         assert_answers_the_corpus(ask_hub(home, CLOSED, HF_HUB_OFFLINE="1"))
-        for path in list(home.rglob(lost)):
-            path.unlink()
+        next(home.rglob("test-*1-of-*")).unlink()
         assert "cannot be fetched" in ask_hub(home, CLOSED)["error"]
+        assert_answers_the_corpus(ask_hub(home, served.endpoint))
+        shard = next(home.rglob("*.parquet"))
+        halve(shard)
+        error = ask_hub(home, served.endpoint)["error"]
+        assert f"{shard.parents[1]} cannot be read" in error
+        shutil.rmtree(error.split("delete ")[1].split(", to download")[0])
         assert_answers_the_corpus(ask_hub(home, served.endpoint))
 
 
@@ -496,10 +458,9 @@ WAYS += ["parquet", "aclImdb folder", "aclImdb_v1.tar.gz", "imdb.npz"]
     ("endpoint", "environment", "reason"),
     [
         (CLOSED, {}, "cannot be fetched (ConnectError"),
-        ("http://no-such-host.invalid", {}, "cannot be fetched (ConnectError"),
         (CLOSED, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE"),
     ],
-    ids=["refused", "no name", "offline mode"],
+    ids=["refused", "offline mode"],
 )
 def test_without_network_all_ways_are_named(
     tmp_path: Path, endpoint: str, environment: dict[str, str], reason: str
@@ -520,7 +481,6 @@ def test_a_hub_that_never_answers_is_given_up_within_a_minute(tmp_path: Path) ->
     [
         (404, ["There is no data set stanfordnlp/imdb", "spelling"]),
         (401, ["private, gated or not there (401)", "hf auth login", "HF_TOKEN"]),
-        (403, ["private, gated or not there (403)", "access"]),
         (503, ["cannot be fetched", "503"]),
     ],
 )
@@ -551,15 +511,11 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
             ["the splits validation, but no train", "data.train_split=NAME"],
         ),
         (
-            dict.fromkeys(("train.csv", "test.csv"), b"a,b,label\na,b,0\n"),
-            ["no column that is plainly the text; its columns are a, b, label"],
-        ),
-        (
             {"README.md": TWO_CONFIGURATIONS.encode()},
             ["cannot be read", "pick one among", "data.config=NAME"],
         ),
     ],
-    ids=["split", "column", "configurations"],
+    ids=["split", "configurations"],
 )
 def test_what_is_no_set_of_reviews_is_told(
     tmp_path: Path, files: dict[str, bytes], parts: list[str]
@@ -569,15 +525,3 @@ def test_what_is_no_set_of_reviews_is_told(
     with serve(Hub("some/reviews", files)) as served:
         answer = ask_hub(tmp_path / "home", served.endpoint, "some/reviews")
     assert all(part in answer["error"] for part in parts), answer["error"]
-
-
-def test_a_damaged_file_in_the_cache_is_told_with_its_cure(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with serve(Hub("stanfordnlp/imdb", hub_files(tmp_path, shards=2))) as served:
-        python(home, served.endpoint, OTHERS["hf download"])
-        shard = next(home.rglob("*.parquet"))
-        halve(shard)
-        error = ask_hub(home, served.endpoint)["error"]
-        assert f"{shard.parents[1]} cannot be read" in error
-        shutil.rmtree(error.split("delete ")[1].split(", to download")[0])
-        assert_answers_the_corpus(ask_hub(home, served.endpoint))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import Command, Refused
+from conftest import Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -30,6 +30,7 @@ from samples import (
 )
 
 from attnexp.base.errors import UserError
+from attnexp.cli import app
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
 from attnexp.data.corpus import Corpus, draw_test
@@ -356,13 +357,14 @@ def test_labels_of_test_that_train_has_not_are_told(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_classes_and_tells_what_is_wrong(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.csv").write_text(GOOD.replace("text,", "question,").replace("1\n", "yes\n"))
-    shown = attnexp("data", "prepare", "data=files", "data.path=mine.csv")
-    assert shown.returncode == 0
-    assert "2 classes: 0 4 + 1; yes 4 + 1" in shown.stdout
-    assert "Column question is the text, label the label." in shown.stderr
-    assert "There is no test split: 20% of train is drawn as one." in shown.stderr
-    wrong = refused("data", "prepare", "data=files", "data.path=mine.csv", "data.text=body")
+    words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
+    app(words, standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert "2 classes: 0 4 + 1; yes 4 + 1" in out
+    assert "Column question is the text, label the label." in err
+    assert "There is no test split: 20% of train is drawn as one." in err
+    wrong = refused(*words, "data.text=body")
     assert "no column body; its columns are question, label" in wrong

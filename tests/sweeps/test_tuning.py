@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-import pyarrow as pa
 import pytest
-from conftest import Command, Refused
-from pyarrow import parquet
-from samples import but, finished, made
+from conftest import Refused
+from samples import but, finished, made, pretend, write_reviews
 
 from attnexp.base.errors import RunFailed, UserError
+from attnexp.cli import app
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.schedule import run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose, plan_tuning, tuned
@@ -24,10 +23,16 @@ WORDS = ["study=blog", "data=contrast", "data.order_fraction=0", "data.limit_tra
 GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 
 
+@pytest.fixture
+def _pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)
+
+
 def small(tmp_path: Path, *words: str) -> Tuning:
     return plan_tuning([*WORDS, *(words or GRID), f"out={tmp_path}"])
 
 
+@pytest.mark.usefixtures("_pretended")
 def test_each_variant_runs_as_chosen_on_held_out_data_and_nothing_runs_twice(
     tmp_path: Path,
 ) -> None:
@@ -86,17 +91,11 @@ def test_the_highest_mean_on_held_out_data_is_chosen(tmp_path: Path, protocol: s
 
 def test_test_labels_play_no_role_in_the_choice(tmp_path: Path) -> None:
     """Turned around, they change what the study measures and not what the search does."""
-    words = ["the plot was superb", "the cast was dreadful"]
+    texts = ["the plot was superb", "the cast was dreadful"]
     found = []
-    for name, labels in (("as_is", [0, 1]), ("turned", [1, 0])):
+    for name, turned in (("as_is", texts), ("turned", texts[::-1])):
         home = tmp_path / name
-        home.mkdir()
-        parquet.write_table(
-            pa.table({"text": words * 40, "label": [0, 1] * 40}), home / "train.parquet"
-        )
-        parquet.write_table(
-            pa.table({"text": words * 8, "label": labels * 8}), home / "test.parquet"
-        )
+        write_reviews(home, texts * 40, turned * 8)  # labelled 0 and 1 in turn
         place = ["data=files", f"data.path={home}", f"out={home}"]
         words_of_it = ["study=blog", "model.d_model=8", *TINY, GRID[0], "tune.seeds=11"]
         tuning = plan_tuning([*place, *words_of_it])
@@ -167,24 +166,27 @@ def test_a_wrong_search_is_told_before_it_starts(
         small(tmp_path, *words)
 
 
-# the command
-
-
+@pytest.mark.usefixtures("_pretended")
 def test_the_command_shows_the_search_then_the_study(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["sweep", *WORDS, "seed=0", GRID[0], "tune.seeds=7"]
-    dry = attnexp(*words, "--dry-run").stdout
+    words = ["sweep", *WORDS, "seed=0", GRID[0], "tune.seeds=7", f"out={tmp_path}"]
+
+    def said(*more: str) -> tuple[str, str]:
+        app([*words, *more], standalone_mode=False)
+        return capsys.readouterr()
+
+    dry, _ = said("--dry-run")
     assert "4 runs, 0 finished before, 4 to do" in dry
     assert "The study follows: 2 runs" in dry
-    done = attnexp(*words)
-    assert done.returncode == 0, done.stderr
-    table = done.stderr[done.stderr.index("Search on held-out data, final epoch") :]
+    out, err = said()
+    table = err[err.index("Search on held-out data, final epoch") :]
     assert table.count("chosen\n") == 2
     assert "no_pe: train.lr=0.05 is at the end of the grid" in table
-    assert "pe, train.lr=0.05 of 2: 1 run on contrast" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    (comparison,) = json.loads(attnexp(*words, "--json").stdout)["comparisons"]
+    tables, _, _ = out.rpartition("\nResults: ")
+    assert "pe, train.lr=0.05 of 2: 1 run on contrast" in tables
+    assert max(map(len, tables.splitlines())) <= 80
+    (comparison,) = json.loads(said("--json")[0])["comparisons"]
     labels = ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
     assert [variant["label"] for variant in comparison["variants"]] == labels
     assert len(list(tmp_path.rglob("result.json"))) == 6

@@ -346,9 +346,3 @@ def test_adamw_puts_epsilon_beside_the_corrected_moment(eps: float) -> None:
     model.weight.grad = torch.full_like(model.weight, 1e-8)
     optimizer.step()
     assert model.weight.item() == pytest.approx(-1e-8 / (1e-8 + eps), rel=1e-3)
-
-
-def test_speed_and_seconds_are_of_this_epoch() -> None:
-    for row in train():
-        assert row.seconds > 0
-        assert row.examples_per_second > 37 / row.seconds  # of training alone

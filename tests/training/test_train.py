@@ -38,6 +38,10 @@ def test_one_seed_gives_one_result_to_the_bit(tmp_path: Path) -> None:
     _, other = train_run(small(tmp_path / "other", *words))
     assert without_clock(one.epochs) == without_clock(other.epochs)
     assert one.run_id == other.run_id
+    assert one.final.train_accuracy_after is None
+    _, measured = train_run(small(tmp_path / "measured", *words, "train.measure_train=true"))
+    assert measured.final.train_accuracy_after is not None
+    assert [row.val_loss for row in measured.epochs] == [row.val_loss for row in one.epochs]
     _, third = train_run(small(tmp_path / "third", "position=sinusoidal", "seed=4"))
     assert without_clock(third.epochs) != without_clock(one.epochs)
 
@@ -100,6 +104,8 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
         config = small(tmp_path, "train=holdout", "model.dropout=0", *words)
         data = inputs.load_data(config.data)
         parts = loop.split(config, *(examples_of(half, CPU) for half in (data.train, data.test)))
+        together = torch.cat([parts[0].ids, parts[1].ids])
+        assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
         _, result = train_run(config)
         weights = build_model(config).state_dict()["embedding.weight"][1]
         return weights.tolist(), parts[1].ids.tolist(), [result.epochs[0].train_loss]
@@ -112,25 +118,12 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     assert order[2] != loss
     assert split[0] == weights
     assert split[1] != held_out
+    assert chance("position=sinusoidal")[1] == held_out
     assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == (
         weights,
         held_out,
         loss,
     )
-
-
-def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
-    def validation(*words: str) -> list[int]:
-        config = small(tmp_path, "train=holdout", *words)
-        data = inputs.load_data(config.data)
-        parts = loop.split(config, *(examples_of(half, CPU) for half in (data.train, data.test)))
-        together = torch.cat([parts[0].ids, parts[1].ids])
-        assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
-        ids: list[int] = parts[1].ids.tolist()
-        return ids
-
-    assert validation() == validation("position=sinusoidal", "model.heads=2")
-    assert validation() != validation("seed=1")
 
 
 def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
@@ -187,14 +180,6 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     assert result.parameters == sum(p.numel() for p in model.parameters()) - table.numel()
     file.write_text(file.read_text().replace("1 2 3", "3 2 1"))
     assert train_run(config)[1].run_id != result.run_id
-
-
-def test_measuring_train_changes_nothing_else(tmp_path: Path) -> None:
-    _, one = train_run(small(tmp_path))
-    _, other = train_run(small(tmp_path, "train.measure_train=true"))
-    assert one.final.train_accuracy_after is None
-    assert other.final.train_accuracy_after is not None
-    assert [row.val_loss for row in one.epochs] == [row.val_loss for row in other.epochs]
 
 
 def test_cuda_without_cuda_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
