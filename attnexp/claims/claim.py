@@ -34,6 +34,10 @@ class Finding:
         return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
 
 
+class NotRun(Exception):
+    """Raised by a check whose runs are missing; says which, and the command that makes them."""
+
+
 def concluded(parts: Sequence[Conclusion]) -> Conclusion:
     """Supported when all parts are, not supported when any part is not, else inconclusive."""
     if all(part is Conclusion.supported for part in parts):
@@ -59,7 +63,10 @@ class Claim:
 
     def run(self, results: Path) -> Finding:
         """Check the claim. results: root of all results."""
-        return self.check(results) if self.reads_sweeps else self.check()
+        try:
+            return self.check(results) if self.reads_sweeps else self.check()
+        except NotRun as error:
+            return Finding(measured=str(error), conclusion=Conclusion.not_run)
 
 
 REGISTRY: dict[str, Claim] = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnexp.analysis.variants import by_variant
 from attnexp.base.errors import UserError
-from attnexp.claims.claim import Conclusion, Finding, concluded
+from attnexp.claims.claim import Conclusion, Finding, NotRun, concluded
 from attnexp.config.schema import flatten
 from attnexp.runs import manifest
 from attnexp.runs.identity import replicate
@@ -48,11 +48,10 @@ def variants(
     *labels: str,
     wanted: Callable[[RunResult], bool] = is_scaled,
     min_seeds: int = MIN_SEEDS,
-) -> list[Group] | Finding:
-    """Runs of each of these variants for the seeds that all share, or a finding that names the
-    missing runs.
+) -> list[Group]:
+    """Runs of each of these variants for the seeds that all share.
 
-    min_seeds: seeds that all variants must share.
+    min_seeds: seeds that all variants must share. Raises `NotRun` where there are fewer.
     """
     folder = results / study
     make_them = f"make them: attnexp sweep study={study}"
@@ -63,26 +62,24 @@ def variants(
     try:
         found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
     except UserError as error:
-        return Finding(measured=f"{error} {make_them}", conclusion=Conclusion.not_run)
+        raise NotRun(f"{error} {make_them}") from error
     groups: list[Group] = []
     for label in labels:
         runs = [run for run in found if run.label == label and wanted(run.result)]
         same_label = by_variant(runs)
         if len(same_label) > 1:
-            return Finding(
-                measured=f"{label} in {folder} is {len(same_label)} variants, of other settings or "
-                f"code: {', '.join(same_label)}. Give them a folder each: out=DIR",
-                conclusion=Conclusion.not_run,
+            raise NotRun(
+                f"{label} in {folder} is {len(same_label)} variants, of other settings or code: "
+                f"{', '.join(same_label)}. Give them a folder each: out=DIR"
             )
         groups.append(
             {replicate(run.result.config): run for runs in same_label.values() for run in runs}
         )
     shared = set.intersection(*(set(group) for group in groups))
     if len(shared) < min_seeds:
-        return Finding(
-            measured=f"{len(shared)} of {min_seeds} seeds or more of {', '.join(labels)} in "
-            f"{folder}; {make_them}",
-            conclusion=Conclusion.not_run,
+        raise NotRun(
+            f"{len(shared)} of {min_seeds} seeds or more of {', '.join(labels)} in {folder}; "
+            f"{make_them}"
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
 
@@ -131,27 +128,29 @@ def difference(one: Group, other: Group, measure: Measure) -> Paired:
 
 def above(pair: Paired) -> Conclusion:
     """Whether the 95 % interval lies above 0."""
-    low, high = interval(pair)
-    return side(low > 0, high < 0)
+    return beyond_zero(*interval(pair))
 
 
 def below(pair: Paired) -> Conclusion:
     """Whether the 95 % interval lies below 0."""
     low, high = interval(pair)
-    return side(high < 0, low > 0)
+    return beyond_zero(-high, -low)
 
 
 def within(pair: Paired, bound: float) -> Conclusion:
     """Whether the 95 % interval lies between -bound and bound."""
     low, high = interval(pair)
-    return side(-bound < low and high < bound, high < -bound or low > bound)
-
-
-def side(supported: bool, contradicted: bool) -> Conclusion:
-    """The conclusion of an interval on the claimed side, on the other side, or on both."""
-    if supported:
+    if -bound < low and high < bound:
         return Conclusion.supported
-    return Conclusion.not_supported if contradicted else Conclusion.inconclusive
+    apart = high < -bound or low > bound
+    return Conclusion.not_supported if apart else Conclusion.inconclusive
+
+
+def beyond_zero(low: float, high: float) -> Conclusion:
+    """The conclusion of an interval above 0, below 0, or on both sides."""
+    if low > 0:
+        return Conclusion.supported
+    return Conclusion.not_supported if high < 0 else Conclusion.inconclusive
 
 
 def interval(pair: Paired) -> tuple[float, float]:

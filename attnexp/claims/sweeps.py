@@ -40,10 +40,7 @@ MIN_SEEDS_OF_RANK = 19
 @claim("C10", "K", reads_sweeps=True)
 def c10(results: Path) -> Finding:
     """Learned and sinusoidal positions give close results."""
-    found = variants(results, "position", "learned", "sinusoidal", "none")
-    if isinstance(found, Finding):
-        return found
-    learned, sinusoidal, none = found
+    learned, sinusoidal, none = variants(results, "position", "learned", "sinusoidal", "none")
     return finding(_close(learned, sinusoidal, none))
 
 
@@ -53,10 +50,7 @@ def c11(results: Path) -> Finding:
 
     Either is better than none after the last epoch, and the two are close.
     """
-    found = variants(results, "position", "concat", "sinusoidal", "none")
-    if isinstance(found, Finding):
-        return found
-    concat, added, none = found
+    concat, added, none = variants(results, "position", "concat", "sinusoidal", "none")
     gains = []
     for name, group in (("concat", concat), ("sinusoidal", added)):
         pair = difference(group, none, at_final)
@@ -76,8 +70,6 @@ def c20(results: Path) -> Finding:
     found = variants(
         results, "blog", "no_pe", "pe", wanted=published.is_k, min_seeds=MIN_SEEDS_OF_RANK
     )
-    if isinstance(found, Finding):
-        return found
     (comparison,) = compare([run for group in found for run in group.values()])
     (count,) = (count for count in comparison.agreement if len(count.variants) == 2)
     label, epoch, name = count.furthest_value
@@ -102,10 +94,7 @@ def c21(results: Path) -> Finding:
 
     Held at the best epoch of each, and at the last.
     """
-    found = variants(results, "baselines", "attention", "lstm")
-    if isinstance(found, Finding):
-        return found
-    attention, lstm = found
+    attention, lstm = variants(results, "baselines", "attention", "lstm")
     pairs = [(at, difference(attention, lstm, measure)) for at, measure in ENDPOINTS.items()]
     return finding([(f"{at}, attention − lstm", pair, above(pair)) for at, pair in pairs])
 
@@ -119,8 +108,6 @@ def c22(results: Path) -> Finding:
     and the fall of test accuracy from the best epoch to as many epochs later for both variants.
     """
     found = variants(results, "blog", "pe", "no_pe", wanted=published.is_k)
-    if isinstance(found, Finding):
-        return found
     later = min(
         len(run.result.epochs) - best_epoch_of(group) for group in found for run in group.values()
     )
@@ -145,10 +132,7 @@ def c26(results: Path) -> Finding:
     differences, whose p-values are corrected by step-down maxT.
     """
     names = ("attention", "cnn", "cnn_attention", "lstm", "lstm_attention")
-    found = variants(results, "baselines", *names)
-    if isinstance(found, Finding):
-        return found
-    group = dict(zip(names, found, strict=True))
+    group = dict(zip(names, variants(results, "baselines", *names), strict=True))
     pairs = {
         f"{partner}_attention − {part}": difference(
             group[f"{partner}_attention"], group[part], at_best

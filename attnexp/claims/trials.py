@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.claims.claim import Conclusion, Finding, claim, concluded
+from attnexp.claims.evidence import above
 from attnexp.config.compose import compose
 from attnexp.config.schema import TrainConfig
 from attnexp.data import encode
@@ -274,11 +275,8 @@ def _above(differences: Sequence[float], bound: float) -> Conclusion:
         {str(i): value for i, value in enumerate(differences)},
         {str(i): bound for i in range(len(differences))},
     )
-    if pair is None or pair.low is None or pair.high is None:  # of one seed
-        return Conclusion.inconclusive
-    if pair.low > 0:
-        return Conclusion.supported
-    return Conclusion.not_supported if pair.high < 0 else Conclusion.inconclusive
+    assert pair is not None
+    return Conclusion.inconclusive if pair.low is None else above(pair)
 
 
 def _mean_sd(values: Sequence[float]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.comparison import compare
-from attnexp.claims.claim import Conclusion, Finding, claim, concluded
-from attnexp.claims.evidence import MIN_SEEDS, above, finding, interval, side
+from attnexp.claims.claim import Conclusion, Finding, NotRun, claim, concluded
+from attnexp.claims.evidence import MIN_SEEDS, above, beyond_zero, finding, interval
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import manifest, probed, store
@@ -33,10 +33,8 @@ def c30(results: Path) -> Finding:
     The cost is what the model with PE loses at the final epoch when the words of each text are
     shuffled; the gain is what it has over the model without PE on the same texts.
     """
-    found = _probed(results, "shuffle")
-    if isinstance(found, Finding):
-        return found
-    none, pe = ({seed: of["shuffle"] for seed, of in variant.items()} for variant in found)
+    probed_runs = _probed(results, "shuffle")
+    none, pe = ({seed: of["shuffle"] for seed, of in runs.items()} for runs in probed_runs)
     cost = {seed: _cost(result) for seed, result in pe.items()}
     gain = {seed: result["accuracy"] - none[seed]["accuracy"] for seed, result in pe.items()}
     nothing = dict.fromkeys(cost, 0.0)
@@ -57,10 +55,7 @@ def c31(results: Path) -> Finding:
     the mean share of such heads over seeds is above one half. Michel et al. 2019 (arXiv
     1905.10650) found so in models with far more heads.
     """
-    found = _probed(results, "no_head=*")
-    if isinstance(found, Finding):
-        return found
-    _, pe = found
+    _, pe = _probed(results, "no_head=*")
     shares = {}
     for seed, of in pe.items():
         costs = [*map(_cost, of.values())]
@@ -99,18 +94,16 @@ def c32(results: Path) -> Finding:
     }
     num_seeds = [pair.difference.n for pair in by_point["final"]]
     if len(num_seeds) < 2 or min(num_seeds) < MIN_SEEDS:
-        return Finding(
-            measured=f"{len(num_seeds)} data sets in {folder}; two or more with {MIN_SEEDS} seeds "
-            f"each are needed: attnexp sweep study={study} data=trec,cr,emotion "
-            f"'seed=range({MIN_SEEDS})'",
-            conclusion=Conclusion.not_run,
+        raise NotRun(
+            f"{len(num_seeds)} data sets in {folder}; two or more with {MIN_SEEDS} seeds each are "
+            f"needed: attnexp sweep study={study} data=trec,cr,emotion 'seed=range({MIN_SEEDS})'"
         )
     lines, conclusions = [], []
     for at, pairs in by_point.items():
         mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
         assert mean is not None
         lines.append(f"{at} {POINTS.signed(mean.mean)}{POINTS.interval(mean.low, mean.high)}")
-        conclusions.append(side(mean.low > 0, mean.high < 0))
+        conclusions.append(beyond_zero(mean.low, mean.high))
     return Finding(
         measured=f"{'; '.join(lines)}, over {len(num_seeds)} data sets",
         conclusion=concluded(conclusions),
@@ -118,9 +111,9 @@ def c32(results: Path) -> Finding:
     )
 
 
-def _probed(results: Path, pattern: str) -> tuple[Probed, Probed] | Finding:
+def _probed(results: Path, pattern: str) -> tuple[Probed, Probed]:
     """What is stored of runs without and with PE, for the seeds that both share, on equal
-    numbers of texts; or a finding that names the commands that make it.
+    numbers of texts. Raises `NotRun` where that is too little.
 
     pattern: names of interventions, as `no_head=*`.
     """
@@ -142,11 +135,10 @@ def _probed(results: Path, pattern: str) -> tuple[Probed, Probed] | Finding:
         shared.append(({seed: none[seed] for seed in seeds}, {seed: pe[seed] for seed in seeds}))
     most = max(shared, key=lambda pair: len(pair[0]), default=({}, {}))
     if len(most[0]) < MIN_SEEDS:
-        return Finding(
-            measured=f"{len(most[0])} of {MIN_SEEDS} seeds or more of study=blog on IMDB are "
-            f"probed; make them: attnexp sweep study=blog 'seed=range({MIN_SEEDS})', then "
-            f"attnexp probe {results / 'blog'} --do {pattern.partition('=')[0]}",
-            conclusion=Conclusion.not_run,
+        raise NotRun(
+            f"{len(most[0])} of {MIN_SEEDS} seeds or more of study=blog on IMDB are probed; make "
+            f"them: attnexp sweep study=blog 'seed=range({MIN_SEEDS})', then attnexp probe "
+            f"{results / 'blog'} --do {pattern.partition('=')[0]}"
         )
     return most
 

@@ -8,12 +8,16 @@ from samples import SD, K, blog_like_k, result, save_study
 
 from attnexp.analysis import published
 from attnexp.claims import sweeps
-from attnexp.claims.claim import Claim, Conclusion
+from attnexp.claims.claim import REGISTRY, Claim, Conclusion, Finding
 from attnexp.claims.run import CLAIMS
 from attnexp.runs import manifest
 
 K_NONE = [row["val_accuracy"] for row in published.EPOCHS["none"]]
 K_PE = [row["val_accuracy"] for row in published.EPOCHS["sinusoidal"]]
+
+
+def checked(id: str, folder: Path) -> Finding:
+    return REGISTRY[id].run(folder)
 
 
 def write(root: Path, study: str, label: str, accuracies: list[list[float]], *words: str) -> None:
@@ -44,30 +48,33 @@ def test_c20_ranks_ks_values_among_our_seeds(
     tmp_path: Path, moved: float, conclusion: Conclusion
 ) -> None:
     save_study(tmp_path, blog_like_k(sweeps.MIN_SEEDS_OF_RANK, *K, moved=moved))
-    finding = sweeps.c20(tmp_path)
+    finding = checked("C20", tmp_path)
     assert (finding.conclusion, finding.n) == (conclusion, 19)
     assert "our own runs, each held against the others: " in finding.measured
     lowest = "K's rank, from the fewest: 1 of 20" in finding.measured
     assert lowest is (conclusion is Conclusion.not_supported)
 
 
-def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path) -> None:
-    """Scaled scores, another epsilon, another model and too few seeds do not count."""
-    words = (("model.score.scale=false",), ("train.eps=1e-8",), (*K, "model.heads=4"))
-    for i, others in enumerate(words):
-        folder = tmp_path / str(i)
-        runs = [
-            result(label, seed, [0.8] * 5, f"position={kind}", *others)
-            for seed in range(5)
-            for label, kind in (("no_pe", "none"), ("pe", "sinusoidal"))
-        ]
-        save_study(folder, runs)
-        for claim in (sweeps.c20, sweeps.c22):
-            assert claim(folder).conclusion is Conclusion.not_run
-    save_study(tmp_path / "few", blog_like_k(18, *K))
-    assert sweeps.c20(tmp_path / "few").conclusion is Conclusion.not_run
-    assert "18 of 19 seeds" in sweeps.c20(tmp_path / "few").measured
-    assert "'seed=range(19)'" in sweeps.c20(tmp_path / "few").measured
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("model.score.scale=false",), ("train.eps=1e-8",)),
+        *((*K, "model.heads=4"), (*K, "data.max_len=90"), (*K, "train=holdout")),
+    ],
+)
+def test_c20_and_c22_are_about_ks_run_alone(tmp_path: Path, words: tuple[str, ...]) -> None:
+    write(tmp_path, "blog", "no_pe", near(K_NONE, 0), *words)
+    write(tmp_path, "blog", "pe", near(K_PE, 0), "position=sinusoidal", *words)
+    for id in ("C20", "C22"):
+        assert checked(id, tmp_path).conclusion is Conclusion.not_run
+
+
+def test_c20_needs_nineteen_seeds(tmp_path: Path) -> None:
+    save_study(tmp_path, blog_like_k(18, *K))
+    finding = checked("C20", tmp_path)
+    assert finding.conclusion is Conclusion.not_run
+    assert "18 of 19 seeds" in finding.measured
+    assert "'seed=range(19)'" in finding.measured
 
 
 @pytest.mark.parametrize(
@@ -85,38 +92,41 @@ def test_c22_follows_the_interval(
     write(tmp_path, "blog", "no_pe", near(K_NONE, 0), *K)
     moved = [[*K_PE[:-1], K_PE[-1] + shift] for shift in shifts * 2]
     write(tmp_path, "blog", "pe", moved, "position=sinusoidal", *K)
-    assert sweeps.c22(tmp_path).conclusion is conclusion
+    assert checked("C22", tmp_path).conclusion is conclusion
+
+
+WORDS = {
+    "concat": ["position=sinusoidal", "position.combine=concat"],
+    **{name: [f"position={name}"] for name in ("none", "sinusoidal", "learned")},
+    **{name: [f"model={name}"] for name in ("attention", "cnn", "lstm")},
+    **{name: [f"model={name}"] for name in ("cnn_attention", "lstm_attention")},
+}
+LEARNED = (0.001, 0.002, 0.0035)
+MODELS = {"attention": 0.0, "cnn": -0.01, "lstm": -0.02, "cnn_attention": 0.01,
+          "lstm_attention": 0.02}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("none", "conclusion"),
-    [(-0.02, Conclusion.supported), (-0.001, Conclusion.inconclusive)],
-)
-def test_c10_counts_as_close_what_is_little_of_what_positions_give(
-    tmp_path: Path, none: float, conclusion: Conclusion
-) -> None:
-    write(tmp_path, "position", "none", near(K_PE, none), "position=none")
-    write(tmp_path, "position", "sinusoidal", near(K_PE, 0), "position=sinusoidal")
-    write(tmp_path, "position", "learned", near(K_PE, 0.001, 0.002, 0.0035), "position=learned")
-    assert sweeps.c10(tmp_path).conclusion is conclusion
-
-
-@pytest.mark.parametrize(
-    ("none", "concat", "conclusion"),
+    ("id", "shifts", "conclusion"),
     [
-        (-0.02, 0.001, Conclusion.supported),
-        (-0.02, 0.02, Conclusion.not_supported),  # not close
-        (0.02, 0.001, Conclusion.not_supported),  # close, and neither works
+        ("C10", {"none": (-0.02,), "sinusoidal": (0,), "learned": LEARNED}, "supported"),
+        ("C10", {"none": (-0.001,), "sinusoidal": (0,), "learned": LEARNED}, "inconclusive"),
+        ("C11", {"none": (-0.02,), "sinusoidal": (0,), "concat": (0.001, 0.0015)}, "supported"),
+        ("C11", {"none": (-0.02,), "sinusoidal": (0,), "concat": (0.02, 0.0205)}, "not supported"),
+        ("C11", {"none": (0.02,), "sinusoidal": (0,), "concat": (0.001, 0.0015)}, "not supported"),
+        *((id, {label: (shift, shift + 0.001, shift + 0.002) for label, shift in MODELS.items()},
+           "supported") for id in ("C21", "C26")),
     ],
-)
-def test_c11_needs_both_to_be_close_and_to_work(
-    tmp_path: Path, none: float, concat: float, conclusion: Conclusion
+)  # fmt: skip
+def test_intervals_decide(
+    tmp_path: Path, id: str, shifts: dict[str, tuple[float, ...]], conclusion: str
 ) -> None:
-    for label, shift in (("none", none), ("sinusoidal", 0.0), ("concat", concat)):
-        position = "none" if label == "none" else "sinusoidal"
-        words = [f"position={position}"] + ["position.combine=concat"] * (label == "concat")
-        write(tmp_path, "position", label, near(K_PE, shift, shift + 0.0005), *words)
-    assert sweeps.c11(tmp_path).conclusion is conclusion
+    """shifts: of K's accuracies with PE, seed by seed in turn. C10 counts as close what is little
+    of what positions give; C11 needs both to be close and to work."""
+    study = "position" if "none" in shifts else "baselines"
+    for label, by_seed in shifts.items():
+        write(tmp_path, study, label, near(K_PE, *by_seed), *WORDS[label])
+    assert checked(id, tmp_path).conclusion == conclusion
 
 
 def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
@@ -127,7 +137,7 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
         for seed in range(8)
     ]
     save_study(tmp_path, runs, "position")
-    finding = sweeps.c10(tmp_path)
+    finding = checked("C10", tmp_path)
     assert finding.conclusion is Conclusion.not_run
     assert "learned in" in finding.measured
     assert "train.lr=0.1" in finding.measured
@@ -137,23 +147,7 @@ def test_a_study_that_has_only_begun_stops_no_other_claim(tmp_path: Path) -> Non
     begun = manifest.Entry(variant="pe", seed="0", run_id="a-b")
     made = manifest.Manifest(variants={"pe": {}}, commands=["attnexp sweep"], runs=[begun])
     manifest.record(tmp_path / "blog", made)
-    finding = sweeps.c20(tmp_path)
+    finding = checked("C20", tmp_path)
     assert finding.conclusion is Conclusion.not_run
     assert "no finished run" in finding.measured
     assert "make them: attnexp sweep study=blog" in finding.measured
-
-
-def test_c21_and_c26_read_the_baselines(tmp_path: Path) -> None:
-    models = {"attention": 0.0, "cnn": -0.01, "lstm": -0.02, "cnn_attention": 0.01,
-              "lstm_attention": 0.02}  # fmt: skip
-    for label, shift in models.items():
-        accuracies = near(K_PE, shift, shift + 0.001, shift + 0.002)
-        write(tmp_path, "baselines", label, accuracies, f"model={label}")
-    assert sweeps.c21(tmp_path).conclusion is Conclusion.supported
-    assert sweeps.c26(tmp_path).conclusion is Conclusion.supported
-
-
-def test_other_data_and_protocols_do_not_count(tmp_path: Path) -> None:
-    write(tmp_path, "blog", "no_pe", near(K_NONE, 0), *K, "data.max_len=90")
-    write(tmp_path, "blog", "pe", near(K_PE, 0), "position=sinusoidal", *K, "data.max_len=90")
-    assert sweeps.c22(tmp_path).conclusion is Conclusion.not_run

@@ -6,7 +6,7 @@ import pytest
 from samples import K, result, save_study
 
 from attnexp.claims import uses
-from attnexp.claims.claim import Conclusion
+from attnexp.claims.claim import REGISTRY, Conclusion
 from attnexp.runs import probed, store
 
 NUM_TEXTS = 1000
@@ -65,7 +65,7 @@ def test_c31_counts_heads_that_cost_less_than_the_margin(
 
 def test_runs_that_were_not_probed_are_asked_for(tmp_path: Path) -> None:
     probe_runs(tmp_path, {"no_pe": {"shuffle": 0}, "pe": {"shuffle": 30}}, seeds=5)
-    found = uses.c30(tmp_path)
+    found = REGISTRY["C30"].run(tmp_path)
     assert found.conclusion is Conclusion.not_run
     assert "5 of 6 seeds" in found.measured
     assert "attnexp sweep study=blog" in found.measured
