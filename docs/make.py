@@ -126,7 +126,7 @@ def differences(study: str) -> Iterator[str]:
     for variant in comparison.variants:
         for point in comparison.points:
             accuracy = variant.means[point]["accuracy"]
-            shown, n, rest = format_mean(accuracy, POINTS), accuracy.n, "– | –"
+            shown, n, rest = format_mean(accuracy, POINTS.plain), accuracy.n, "– | –"
             if comparison.differences.get(variant.label):
                 n, rest = _format_difference(comparison, variant.label, point)
             if n != accuracy.n:
@@ -174,7 +174,8 @@ def means(study: str) -> Iterator[str]:
     for variant in comparison.variants:
         for point in comparison.points:
             accuracy = variant.means[point]["accuracy"]
-            yield f"| {variant.label} | {point} | {format_mean(accuracy, POINTS)} | {accuracy.n} |"
+            mean = format_mean(accuracy, POINTS.plain)
+            yield f"| {variant.label} | {point} | {mean} | {accuracy.n} |"
     yield f"\n{'. '.join(verdicts.endpoints(comparison))}."
 
 

@@ -1,7 +1,7 @@
 """One difference on several data sets: the mean over them, and what to expect of the next."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 
 from attnexp.analysis.comparison import Comparison
@@ -29,10 +29,6 @@ class Across:
     with_texts: bool
     """Whether errors are those of other seeds and texts; else of other seeds alone."""
     mean: Meta
-
-    def to_json(self) -> dict[str, object]:
-        """Plain containers, with every number at full precision."""
-        return asdict(self)
 
 
 def across_data(comparisons: Sequence[Comparison]) -> list[Across]:

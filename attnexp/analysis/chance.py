@@ -1,7 +1,7 @@
 """Effects of chance on a variant: spread by source, seeds that fail, and chance level."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,20 +37,12 @@ def sources(results: Results) -> list[Source]:
             grid = _grid(runs, name)
             if grid is None:
                 continue
-            spreads = {
-                at: spread([[of[seed] for seed in row] for row in grid])
-                for at in results.points
-                for of in [results.metrics(label, at)["accuracy"]]
-            }
-            found.append(
-                Source(
-                    variant=label,
-                    name=name,
-                    num_points=len(grid),
-                    num_values=len(grid[0]),
-                    spreads=spreads,
-                )
-            )
+            spreads = {}
+            for point in results.points:
+                accuracies = results.metrics(label, point)["accuracy"]
+                spreads[point] = spread([[accuracies[seed] for seed in row] for row in grid])
+            size = {"num_points": len(grid), "num_values": len(grid[0])}
+            found.append(Source(variant=label, name=name, **size, spreads=spreads))
     return found
 
 
@@ -69,30 +61,26 @@ def _grid(runs: Sequence[Run], name: str) -> list[list[str]] | None:
     return [[row[value] for value in values] for row in rows.values()]
 
 
-def bad_seeds(by_seed: Mapping[str, float]) -> list[str]:
-    """Seeds far below the median of ten seeds or more, the worst first; mostly none.
+def bad_seeds(variants: Sequence[Variant], results: Results) -> Iterator[str]:
+    """A message for each variant of ten seeds or more with seeds far below its median after its
+    first or last epoch, the worst first.
 
     A robust standard deviation is 1.4826 times the median distance from the median: a tail of bad
     seeds does not widen it.
     """
-    values = np.array([*by_seed.values()])
-    if len(values) < 10:
-        return []
-    distances = values - np.median(values)
-    bound = -FAR * 1.4826 * np.median(np.abs(distances))
-    below = {seed: d for seed, d in zip(by_seed, distances, strict=True) if d < bound}
-    return sorted(below, key=below.__getitem__)
-
-
-def format_bad_seeds(variant: Variant, results: Results) -> Iterator[str]:
-    """A message for each of the first and last epoch after which seeds are far below the others."""
-    for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
-        by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
-        if bad := bad_seeds(by_seed):
-            yield (
-                f"{variant.label}: {len(bad)} of {len(by_seed)} seeds ({', '.join(bad)}) are more "
-                f"than {FAR:g} robust sd below the median after epoch {epoch}."
-            )
+    for variant in variants:
+        for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
+            by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
+            values = np.array([*by_seed.values()])
+            distances = values - np.median(values)
+            bound = -FAR * 1.4826 * np.median(np.abs(distances))
+            below = {seed: d for seed, d in zip(by_seed, distances, strict=True) if d < bound}
+            if below and len(values) >= 10:
+                seeds = ", ".join(sorted(below, key=below.__getitem__))
+                yield (
+                    f"{variant.label}: {len(below)} of {len(by_seed)} seeds ({seeds}) are more "
+                    f"than {FAR:g} robust sd below the median after epoch {epoch}."
+                )
 
 
 def at_chance_level(variants: Sequence[Variant], results: Results) -> Iterator[tuple[str, float]]:

@@ -5,16 +5,15 @@ only format them.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 
-from attnexp.analysis.chance import Source, at_chance_level, format_bad_seeds, sources
+from attnexp.analysis.chance import Source, at_chance_level, bad_seeds, sources
 from attnexp.analysis.crossings import Interaction, Within, interactions, within
-from attnexp.analysis.differences import Difference, judged_differences, paired_differences
+from attnexp.analysis.differences import Difference, judged_differences
 from attnexp.analysis.metrics import Metric, metrics_of_runs
-from attnexp.analysis.results import Results, results_of_runs
+from attnexp.analysis.results import Results, results_of_runs, studies_of
 from attnexp.analysis.summary import (
     PublishedComparison,
     Variant,
@@ -25,7 +24,6 @@ from attnexp.analysis.variants import comparison_groups
 from attnexp.base import code
 from attnexp.base.errors import UserError
 from attnexp.data.contrast import order_blind_ceiling
-from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.anytime import Decision
@@ -110,10 +108,6 @@ class Comparison:
         """Whether a metric called accuracy is judged in percentage points."""
         return "accuracy" in self.judged and self.metrics["accuracy"].unit == POINTS
 
-    def to_json(self) -> dict[str, object]:
-        """Plain containers, with every number at full precision."""
-        return asdict(self)
-
 
 def compare(runs: Sequence[Run], metrics: dict[str, Metric] | None = None) -> list[Comparison]:
     """Compare runs: one comparison for every data set and protocol among them.
@@ -128,30 +122,18 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
     """Compare the variants of a results table; the first is the baseline."""
     baseline, *others = results.variants
     variants = [summarise_variant(label, results) for label in results.variants]
-    (answers, sums), at_chance = _by_text(results), dict(at_chance_level(variants, results))
-    planned = {label: results.num_planned(label, baseline) for label in others}
-    differences: dict[str, dict[str, Difference]] = {label: {} for label in others}
-    for point in results.points:
-        steps = {name: results.step(name, point) for name in metrics}
-        pairs = {
-            label: paired_differences(
-                results.paired_with(baseline, label, point),
-                results.paired_with(label, baseline, point),
-                metrics,
-                steps,
-            )
-            for label in others
-        }
-        tests = {label: by_point.get(point, {}) for label, by_point in answers.items()}
-        chance = at_chance.get(point)
-        for label, difference in judged_differences(
-            pairs, metrics, tests, planned, chance, results.sequential
-        ).items():
-            if (of_texts := sums[label].get(point)) and "accuracy" in difference.metrics:
-                complete = len(of_texts.by_seed) == difference.metrics["accuracy"].difference.n
-                found = crossed(of_texts.by_seed, of_texts.by_text, of_texts.squares)
-                difference = replace(difference, texts=found if complete else None)
-            differences[label][point] = difference
+    at_chance = dict(at_chance_level(variants, results))
+    contrasts = {label: (label, baseline) for label in others}
+    differences = judged_differences(results, metrics, contrasts, results.sequential, at_chance)
+    tests, sums = _by_text(results)
+    for label, by_point in differences.items():
+        for point, difference in by_point.items():
+            texts = None
+            if (of := sums[label].get(point)) and "accuracy" in difference.metrics:
+                complete = len(of.by_seed) == difference.metrics["accuracy"].difference.n
+                texts = crossed(of.by_seed, of.by_text, of.squares) if complete else None
+            mcnemar_tests = tests[label].get(point, {})
+            by_point[point] = replace(difference, mcnemar=mcnemar_tests, texts=texts)
     return Comparison(
         data=results.rows[0].data,
         protocol=results.rows[0].protocol,
@@ -179,22 +161,32 @@ def _compare_runs(group: list[Run], metrics: dict[str, Metric]) -> Comparison:
                 f"options that name it."
             )
     compared = compare_results(results, metrics)
-    studies = [study for study in map(manifest.load, _studies(group)) if study is not None]
+    studies = studies_of(group)
     data, fraction = group[0].result.data, group[0].result.config["data"].get("order_fraction")
     return replace(
         compared,
-        within=within(results, metrics, studies, compared.at_chance),
-        interactions=interactions(results, metrics, studies),
-        declared=list(_declared(group)),
+        within=within(results, metrics, studies.values(), compared.at_chance),
+        interactions=interactions(results, metrics, studies.values()),
+        declared=[
+            Declared(
+                declaration=study.declaration,
+                baseline=next(iter(study.variants)),
+                decisions=study.declaration.decide(
+                    [run for run in group if folder in run.studies], list(study.variants)
+                ),
+            )
+            for folder, study in studies.items()
+            if study.declaration is not None
+        ],
         agreement=compare_with_published(compared.variants, results),
         n_val=data["n_val"],
         n_test=data["n_test"],
         order_blind_ceiling=None if fraction is None else order_blind_ceiling(fraction),
         mixed=[*_mixed_code(group), *_mixed_rounding(group)],
-        diverged=[line for label, runs in results.runs.items() for line in _diverged(label, runs)],
+        diverged=list(_diverged(results)),
         damaged=list(dict.fromkeys(damaged)),
         sources=sources(results),
-        bad_seeds=[line for one in compared.variants for line in format_bad_seeds(one, results)],
+        bad_seeds=list(bad_seeds(compared.variants, results)),
     )
 
 
@@ -221,24 +213,6 @@ def _by_text(
     return tests, sums
 
 
-def _declared(runs: Sequence[Run]) -> Iterator[Declared]:
-    """Decisions of the studies that these runs belong to, where an endpoint was declared."""
-    for folder in _studies(runs):
-        study = manifest.load(folder)
-        if study is not None and study.declaration is not None:
-            of_study = [run for run in runs if folder in run.studies]
-            yield Declared(
-                declaration=study.declaration,
-                baseline=next(iter(study.variants)),
-                decisions=study.declaration.decide(of_study, list(study.variants)),
-            )
-
-
-def _studies(runs: Iterable[Run]) -> dict[Path, None]:
-    """Folders of all studies that have one of these runs, in order."""
-    return dict.fromkeys(study for run in runs for study in run.studies)
-
-
 def _mixed_rounding(runs: Sequence[Run]) -> Iterator[str]:
     """Messages for settings of the machine that round differently, where runs differ in them."""
     for key, name in ROUNDING.items():
@@ -262,13 +236,12 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
         yield f"{files} changed between these runs; runs of different code are separate variants."
 
 
-def _diverged(label: str, runs: list[Run]) -> list[str]:
-    messages = [run.result.diverged for run in runs if run.result.diverged]
-    if not messages:
-        return []
-    even = math.log(len(runs[0].result.classes))
-    return [
-        f"{label}: training diverged in {len(messages)} of {len(runs)} runs ({messages[0]}; an "
-        f"even guess has {even:.2f}). Such figures tell nothing of the variant; use a smaller "
-        f"train.lr."
-    ]
+def _diverged(results: Results) -> Iterator[str]:
+    for label, runs in results.runs.items():
+        if messages := [run.result.diverged for run in runs if run.result.diverged]:
+            even = math.log(len(runs[0].result.classes))
+            yield (
+                f"{label}: training diverged in {len(messages)} of {len(runs)} runs "
+                f"({messages[0]}; an even guess has {even:.2f}). Such figures tell nothing of the "
+                f"variant; use a smaller train.lr."
+            )

@@ -1,16 +1,19 @@
 """Paired differences of metrics between two variants, and the verdicts on them."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from attnexp.analysis.metrics import Metric
+from attnexp.analysis.results import Results
 from attnexp.statistics import anytime
 from attnexp.statistics.anytime import Decision
 from attnexp.statistics.crossed import Crossed
 from attnexp.statistics.paired import McNemar, Paired, paired
 from attnexp.statistics.verdict import Judgement, judge
 
-BySeed = Mapping[str, float]
+ByMetric = dict[str, dict[str, float]]
+"""Values by metric and seed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +26,7 @@ class Difference:
     """Verdicts on the metrics that are judged, by step-down maxT over the variants."""
     anytime: dict[str, Decision]
     """Anytime-valid verdicts on the same metrics, with Holm over the variants."""
-    mcnemar: dict[str, McNemar]
+    mcnemar: dict[str, McNemar] = field(default_factory=dict)
     """McNemar's test of accuracy, by seed, where the answers of both are known."""
     texts: Crossed | None = None
     """Interval of accuracy's difference for other seeds and texts. None unless it is known, for all
@@ -43,60 +46,84 @@ class Difference:
         return found.low, found.high
 
 
-def paired_differences(
-    variant: Mapping[str, BySeed],
-    baseline: Mapping[str, BySeed],
+def judged_differences(
+    results: Results,
     metrics: Mapping[str, Metric],
-    steps: Mapping[str, float],
+    contrasts: Mapping[str, Sequence[str]],
+    sequential: Collection[str],
+    at_chance: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, dict[str, Difference]]:
+    """Differences with verdicts, by label and point; those of one point are judged together, each
+    metric by itself.
+
+    contrasts: two variants by label, 1 − 2, or four, (1 − 2) − (3 − 4). sequential: labels whose
+    seeds were added because of results. at_chance: chance level of accuracy, by the points where no
+    variant is above it.
+    """
+    found: dict[str, dict[str, Difference]] = {label: {} for label in contrasts}
+    numbers = {label: results.num_planned(*variants) for label, variants in contrasts.items()}
+    planned = {label: number for label, number in numbers.items() if number is not None}
+    for point in results.points:
+        pairs = {
+            label: _paired(results, metrics, variants, point)
+            for label, variants in contrasts.items()
+        }
+        judgements: dict[str, dict[str, Judgement]] = {label: {} for label in contrasts}
+        decisions: dict[str, dict[str, Decision]] = {label: {} for label in contrasts}
+        for name, metric in metrics.items():
+            if metric.judged:
+                family = {label: of[name] for label, of in pairs.items() if name in of}
+                remark = ""
+                if point in at_chance and name == "accuracy":
+                    remark = f"; no variant is above chance level, {100 * at_chance[point]:.1f} %"
+                judged = judge(family, unit=metric.unit, planned=planned, remark=remark)
+                decided = anytime.decide(family, unit=metric.unit, planned=planned, remark=remark)
+                for label in family:
+                    judgements[label][name] = judged[label]
+                    decisions[label][name] = decided[label]
+        for label, of in pairs.items():
+            if of:
+                found[label][point] = Difference(
+                    metrics=of,
+                    judgements=judgements[label],
+                    anytime=decisions[label],
+                    sequential=label in sequential,
+                )
+    return found
+
+
+def _paired(
+    results: Results, metrics: Mapping[str, Metric], variants: Sequence[str], point: str
 ) -> dict[str, Paired]:
     """Paired differences with their intervals, by metric: the only place where they are made."""
+    if len(variants) == 2:
+        one, other = variants
+        minuend, subtrahend = (
+            results.paired_with(other, one, point),
+            results.paired_with(one, other, point),
+        )
+    else:
+        of = [results.metrics(variant, point) for variant in variants]
+        minuend, subtrahend = _minus(*of[:2]), _minus(*of[2:])
     pairs = {
         name: paired(
-            variant.get(name, {}),
-            baseline.get(name, {}),
+            minuend.get(name, {}),
+            subtrahend.get(name, {}),
             margin=metric.margin,
-            step=steps[name],
+            step=results.step(name, point),
         )
         for name, metric in metrics.items()
     }
     return {name: pair for name, pair in pairs.items() if pair is not None}
 
 
-def judged_differences(
-    pairs: Mapping[str, dict[str, Paired]],
-    metrics: Mapping[str, Metric],
-    tests: Mapping[str, dict[str, McNemar]],
-    planned: Mapping[str, int | None],
-    chance: float | None = None,
-    sequential: Collection[str] = (),
-) -> dict[str, Difference]:
-    """Differences with verdicts; variants are judged together, each metric by itself.
-
-    chance: chance level of accuracy, where no variant is above it. sequential: labels of pairs
-    whose seeds were added because of results.
-    """
-    known = {label: number for label, number in planned.items() if number is not None}
-    shared = {label: found for label, found in pairs.items() if found}
-    judgements: dict[str, dict[str, Judgement]] = {label: {} for label in shared}
-    decisions: dict[str, dict[str, Decision]] = {label: {} for label in shared}
-    for name, metric in metrics.items():
-        if metric.judged:
-            family = {label: found[name] for label, found in shared.items() if name in found}
-            remark = ""
-            if chance is not None and name == "accuracy":
-                remark = f"; no variant is above chance level, {100 * chance:.1f} %"
-            judged = judge(family, unit=metric.unit, planned=known, remark=remark)
-            decided = anytime.decide(family, unit=metric.unit, planned=known, remark=remark)
-            for label in family:
-                judgements[label][name] = judged[label]
-                decisions[label][name] = decided[label]
+def _minus(variant: ByMetric, other: ByMetric) -> ByMetric:
     return {
-        label: Difference(
-            metrics=found,
-            judgements=judgements[label],
-            anytime=decisions[label],
-            mcnemar=tests.get(label, {}),
-            sequential=label in sequential,
-        )
-        for label, found in shared.items()
+        name: {
+            seed: value - other[name][seed]
+            for seed, value in by_seed.items()
+            if seed in other[name]
+        }
+        for name, by_seed in variant.items()
+        if name in other
     }

@@ -41,9 +41,6 @@ RIGHT, WRONG = ("1", "1.0", "true"), ("0", "0.0", "false")
 WHOLE = re.compile(r"(0|-?[1-9][0-9]*)\.0*")
 """A whole number as pandas writes it in a column with a gap."""
 
-FRAME = "The frame"
-"""Name of a data frame in messages."""
-
 RESULT = "result"
 """Name of the one evaluation point of such results."""
 
@@ -108,7 +105,12 @@ def read_results(
     if by_example:
         return [_of_examples(where, data, places) for data, places in by_data.items()]
     values = {data: _of_runs(places, only or columns) for data, places in by_data.items()}
-    _as_shares([found for runs in values.values() for found in runs.values()])
+    every = [measured for runs in values.values() for measured in runs.values()]
+    percent = [name for name in every[0] if is_in_percent(name, [of[name] for of in every])]
+    for name, measured in product(percent, every):
+        measured[name] /= 100
+    if percent:
+        note(f"Read as per cent, since values are above 1: {', '.join(percent)}.")
     return [_results(data, runs, {}) for data, runs in values.items()]
 
 
@@ -154,15 +156,6 @@ def _results(
         ),
         same_texts=same_texts,
     )
-
-
-def _as_shares(runs: Sequence[dict[str, float]]) -> None:
-    """Divide known rates that are written in per cent by 100, and say so."""
-    percent = [name for name in runs[0] if is_in_percent(name, [found[name] for found in runs])]
-    for name, found in product(percent, runs):
-        found[name] /= 100
-    if percent:
-        note(f"Read as per cent, since values are above 1: {', '.join(percent)}.")
 
 
 def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
@@ -257,21 +250,19 @@ def judge_results(
         values.setdefault(row.metric, []).append(row.value)
     first = baseline or results[0].variants[0]
     for found in results:
-        _check_baseline(first, found)
+        variants, data = found.variants, found.rows[0].data
+        if len(variants) < 2:
+            raise UserError(
+                f"There is nothing to compare {variants[0]} with on {data}: one variant."
+            )
+        if first not in variants:
+            raise UserError(
+                f"There is no variant {first!r} on {data}.{did_you_mean(first, variants)} Here are "
+                f"{', '.join(variants)}."
+            )
     known = {name: known_by_name(name, of, lower) for name, of in values.items()}
     metrics = choose_metrics(known, higher=higher, lower=lower, margins=margins)
     return [_judge(found, first, metrics) for found in results]
-
-
-def _check_baseline(baseline: str, results: Results) -> None:
-    variants, data = results.variants, results.rows[0].data
-    if len(variants) < 2:
-        raise UserError(f"There is nothing to compare {variants[0]} with on {data}: one variant.")
-    if baseline not in variants:
-        near = did_you_mean(baseline, variants)
-        raise UserError(
-            f"There is no variant {baseline!r} on {data}.{near} Here are {', '.join(variants)}."
-        )
 
 
 def _judge(results: Results, baseline: str, metrics: dict[str, Metric]) -> Comparison:
@@ -334,7 +325,7 @@ def _rows(
         cells = given.rename(columns=str).astype(object)
         if twice := [*cells.columns[cells.columns.duplicated()]]:
             raise UserError(f"The frame has more than one column {twice[0]}. Leave one.")
-        where = FRAME
+        where = "The frame"
         tables = [(None, cells.where(cells.notna(), None).to_dict("records"))]
     found = list[dict[str, Any]]()
     metrics: dict[str, None] | None = None

@@ -4,10 +4,11 @@ Our runs (`results_of_runs`), the published run (`published.py`) and other train
 (`other_results.py`) write rows; comparisons, tables and pictures read them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from attnexp.analysis.variants import by_variant
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, points, predictions, store
 from attnexp.runs.identity import replicate
+from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run, RunResult
 from attnexp.statistics.paired import difference_of
 from attnexp.training.metrics import most_probable
@@ -145,7 +147,8 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
 
     damaged: called with a message for each run whose stored predictions cannot be read.
     """
-    variants = by_variant(group)
+    variants, studies = by_variant(group), studies_of(group)
+    adding = {folder for folder, study in studies.items() if study.adds_seeds}
     first = group[0].result
     protocol = first.config["train"]["protocol"]
     best = {label: points.best_epoch([run.result for run in of]) for label, of in variants.items()}
@@ -184,8 +187,10 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
             for point in points.POINTS[protocol]
         },
         chance=first.data.get("largest_class"),
-        sequential=_sequential(variants),
-        planned=_planned(group, variants),
+        sequential=[
+            label for label, of in variants.items() if any(adding & {*run.studies} for run in of)
+        ],
+        planned=_planned(studies, variants),
     )
 
 
@@ -203,29 +208,24 @@ def _is_seedless(runs: Sequence[Run]) -> bool:
     return len(runs) == 1 and not runs[0].result.config["seeds"].keys() - {"resample"}
 
 
-def _sequential(variants: Mapping[str, Sequence[Run]]) -> list[str]:
-    """Variants with a run of a study whose seeds are added until it is decided."""
-    folders = {folder for runs in variants.values() for run in runs for folder in run.studies}
-    adding = {folder for folder in folders if (study := manifest.load(folder)) and study.adds_seeds}
-    return [
-        label
-        for label, runs in variants.items()
-        if any(adding.intersection(run.studies) for run in runs)
-    ]
+def studies_of(runs: Iterable[Run]) -> dict[Path, Manifest]:
+    """The studies that have one of these runs, by folder, in order."""
+    folders = dict.fromkeys(folder for run in runs for folder in run.studies)
+    return {folder: study for folder in folders if (study := manifest.load(folder)) is not None}
 
 
-def _planned(group: Sequence[Run], variants: Mapping[str, object]) -> dict[str, list[str]]:
-    """Seeds by variant, from the studies that these runs belong to."""
+def _planned(
+    studies: Mapping[Path, Manifest], variants: Mapping[str, object]
+) -> dict[str, list[str]]:
+    """Planned seeds by variant: of these variants, and of those without any finished run."""
     planned: dict[str, dict[str, None]] = {}
-    for folder in dict.fromkeys(folder for run in group for folder in run.studies):
-        study = manifest.load(folder)
-        entries = study.runs if study else []
+    for folder, study in studies.items():
         finished = {
             entry.variant
-            for entry in entries
+            for entry in study.runs
             if store.has_finished(store.run_dir(folder.parent, entry.run_id))
         }
-        for entry in entries:
+        for entry in study.runs:
             if entry.variant in variants or entry.variant not in finished:
                 planned.setdefault(entry.variant, {})[entry.seed] = None
     return {label: [*seeds] for label, seeds in planned.items()}

@@ -107,9 +107,7 @@ def probe(
         pictures.write_probed(figure, found)
         note(f"Figure: {figure}")
     elif format == "table" and not as_json:
-        for table in probed.tables(found):
-            console().print()
-            formats.print_table(table, console())
+        formats.print_tables(probed.tables(found), console())
     else:
         emit(probed.TEXTS["json" if as_json else format](found).rstrip("\n"))
     if reasons:

@@ -101,11 +101,11 @@ def backgrounds(counts: Sequence[float]) -> list[str]:
     """Colours for black tokens, as `rgb(r,g,b)`: the more a token counts, for or against, the
     darker."""
     most = max(map(abs, counts), default=0.0) or 1.0
-    return [f"rgb({_between(LIGHT, FULL, abs(count) / most)})" for count in counts]
-
-
-def _between(one: Sequence[int], other: Sequence[int], share: float) -> str:
-    return ",".join(str(round(a + share * (b - a))) for a, b in zip(one, other, strict=True))
+    mixed = [
+        [round(a + abs(count) / most * (b - a)) for a, b in zip(LIGHT, FULL, strict=True)]
+        for count in counts
+    ]
+    return [f"rgb({','.join(map(str, colour))})" for colour in mixed]
 
 
 def _not_empty(texts: Iterable[str]) -> Iterator[str]:

@@ -137,7 +137,13 @@ def _probe_run(
                     context = changed
                 with context:
                     answers = yield from _answers(model, texts, precision)
-                found = _compare(answers, intact, test.labels)
+                before, after = intact == test.labels, answers == test.labels
+                found = {
+                    "accuracy": float(before.double().mean()),
+                    "flips": float((answers != intact).double().mean()),
+                    "won": torch.nonzero(after & ~before).flatten().tolist(),
+                    "lost": torch.nonzero(before & ~after).flatten().tolist(),
+                }
         except ValueError as error:
             found = {"impossible": str(error)}
         except Exception as error:  # whatever anyone's function may do
@@ -155,17 +161,6 @@ def _answers(
         found.append(most_probable(logits))
         yield
     return torch.cat(found)
-
-
-def _compare(answers: Tensor, intact: Tensor, labels: Tensor) -> dict[str, Any]:
-    """What is stored of an intervention: texts that it won and lost against the intact model."""
-    before, after = intact == labels, answers == labels
-    return {
-        "accuracy": float(before.double().mean()),
-        "flips": float((answers != intact).double().mean()),
-        "won": torch.nonzero(after & ~before).flatten().tolist(),
-        "lost": torch.nonzero(before & ~after).flatten().tolist(),
-    }
 
 
 def _read(model: nn.Module, ids: Tensor) -> dict[str, Any]:

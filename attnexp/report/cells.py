@@ -1,6 +1,6 @@
 """Tables whose cells are text, and numbers as their cells."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from attnexp.analysis.differences import Difference
 from attnexp.statistics.anytime import Decision, fewest_seeds
 from attnexp.statistics.crossed import Crossed
 from attnexp.statistics.paired import McNemar, Mean, Paired
-from attnexp.statistics.verdict import POINTS, Judgement, Unit, p_value
+from attnexp.statistics.verdict import POINTS, Unit, p_value
 
 MAX_SEEDS_SHOWN = 50
 """Maximum number of seeds whose differences are listed and drawn one by one."""
@@ -18,6 +18,8 @@ MAX_SEEDS_SHOWN = 50
 OTHER_TEXTS = "95 %, seeds and texts"
 """Name of the row with the interval for other seeds and texts."""
 
+MCNEMAR = "McNemar p < 0.05"
+"""Name of the row that counts seeds by McNemar's test."""
 
 HEADINGS = {
     "train_loss": "loss",
@@ -50,34 +52,14 @@ def metric_heading(metric: str) -> str:
     return "NLL" if metric == "loss" else HEADINGS.get(metric, metric)
 
 
-def format_mean(mean: Mean, unit: Unit) -> str:
-    """`84.24 ± 0.08`; the mean alone if n is 1."""
-    return " ± ".join(unit.plain(value) for value in (mean.mean, mean.sd) if value is not None)
-
-
-def format_epoch_mean(metric: str, mean: Mean) -> str:
-    """Mean and standard deviation of a metric of an epoch."""
-    return " ± ".join(
-        format_epoch_value(metric, value) for value in (mean.mean, mean.sd) if value is not None
-    )
-
-
-def format_epoch_value(metric: str, value: float) -> str:
-    """`84.30` for an accuracy, `.3541` for a loss: five columns must fit 80 characters."""
-    return _format_loss(value) if metric.endswith("loss") else POINTS.plain(value)
-
-
-def format_metric(mean: Mean | None, unit: Unit) -> str:
-    """Mean and standard deviation of a metric of an evaluation point."""
-    if mean is None:
-        return "–"
-    write = unit.plain if unit.scale == 100 else _format_loss
+def format_mean(mean: Mean, write: Callable[[float], str]) -> str:
+    """`84.24 ± 0.08`; the mean alone if n is 1. write: writes a number."""
     return " ± ".join(write(value) for value in (mean.mean, mean.sd) if value is not None)
 
 
-def format_size(pair: Paired, unit: Unit = POINTS) -> str:
-    """`+1.40 [+0.90, +1.90]`: the mean difference with its interval."""
-    return unit.signed(pair.difference.mean) + unit.interval(pair.low, pair.high)
+def format_loss(loss: float) -> str:
+    """`.3541`: five columns must fit 80 characters."""
+    return f"{loss:.4f}".replace("0.", ".", 1) if loss < 1 else f"{loss:.4f}"
 
 
 def format_difference(difference: Difference) -> str:
@@ -103,71 +85,52 @@ def format_by_seed(pair: Paired, unit: Unit = POINTS) -> str:
 
 
 def statistics_rows(
-    pairs: Mapping[str, Paired],
-    judgements: Mapping[str, Judgement],
-    decisions: Mapping[str, Decision],
-    tests: Mapping[str, Mapping[str, McNemar]],
-    texts: Mapping[str, Crossed | None],
-    *,
-    num_judged: int,
-    unit: Unit,
+    found: Mapping[str, Difference], metric: str, unit: Unit, num_judged: int
 ) -> list[list[str]]:
-    """The statistics behind verdicts: a row each, with a column for each of `pairs`.
+    """The statistics behind verdicts on a metric: a row each, with a column for each difference.
 
-    tests: McNemar's test by column, then by seed. texts: the interval for other seeds and texts.
     num_judged: variants that were judged together.
     """
-    margin = unit.margin(next(iter(pairs.values())).margin)
-    rows = [
-        [f"difference,{unit.name}" if unit.name else "difference"],
-        ["95 %, other seeds"],
-        [OTHER_TEXTS],
-        ["95 %, anytime"],
-        ["p, sign-flip"],
-        [f"p, maxT over {num_judged}"],
-        ["P(better)"],
-        ["Cohen's dz"],
-        [f"p, TOST ±{margin}"],
-        ["McNemar p < 0.05"],
-        ["more seeds needed"],
-    ]
-    for name, pair in pairs.items():
-        judgement = judgements[name]
-        cells = [
-            format_spread(pair, unit),
-            _format_interval(pair, unit),
-            _format_texts(texts[name], unit),
-            _format_anytime(decisions[name], unit),
-            f"{_format_p(pair.p)} (least {_format_p(pair.p_smallest)})",
-            _format_p(judgement.p_adjusted),
-            _format_better(pair, unit),
-            "–" if pair.dz is None else f"{pair.dz:+.2f}",
-            _format_p(judgement.p_equivalent_adjusted),
-            _format_mcnemar(tests[name]),
-            "–" if judgement.more_seeds is None else str(judgement.more_seeds),
-        ]
-        for row, cell in zip(rows, cells, strict=True):
-            row.append(cell)
-    left_out = {"p, maxT over 1"} | ({"McNemar p < 0.05"} if not any(tests.values()) else set())
-    left_out |= {OTHER_TEXTS} if not any(texts.values()) else set()
-    return [row for row in rows if row[0] not in left_out]
+    columns = []
+    for difference in found.values():
+        pair, judgement = difference.metrics[metric], difference.judgements[metric]
+        texts = difference.texts if metric == "accuracy" else None
+        mcnemar = difference.mcnemar if metric == "accuracy" else {}
+        columns.append(
+            {
+                f"difference,{unit.name}" if unit.name else "difference": format_spread(pair, unit),
+                "95 %, other seeds": _format_bounds(pair, unit),
+                OTHER_TEXTS: _format_bounds(texts, unit),
+                "95 %, anytime": _format_anytime(difference.anytime[metric], unit),
+                "p, sign-flip": f"{_format_p(pair.p)} (least {_format_p(pair.p_smallest)})",
+                f"p, maxT over {num_judged}": _format_p(judgement.p_adjusted),
+                "P(better)": _format_better(pair, unit),
+                "Cohen's dz": "–" if pair.dz is None else f"{pair.dz:+.2f}",
+                f"p, TOST ±{unit.margin(pair.margin)}": _format_p(judgement.p_equivalent_adjusted),
+                MCNEMAR: _format_mcnemar(mcnemar),
+                "more seeds needed": _or_dash(judgement.more_seeds),
+            }
+        )
+    empty = {"p, maxT over 1"} | {
+        name for name in (OTHER_TEXTS, MCNEMAR) if {column[name] for column in columns} == {"–"}
+    }
+    return [[name, *(of[name] for of in columns)] for name in columns[0] if name not in empty]
 
 
-def _format_interval(pair: Paired, unit: Unit) -> str:
-    if pair.low is None or pair.high is None:
+def _or_dash(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _format_bounds(found: Paired | Crossed | Decision | None, unit: Unit) -> str:
+    if found is None or found.low is None or found.high is None:
         return "–"
-    return f"{unit.signed(pair.low)} to {unit.signed(pair.high)}"
-
-
-def _format_texts(texts: Crossed | None, unit: Unit) -> str:
-    return "–" if texts is None else f"{unit.signed(texts.low)} to {unit.signed(texts.high)}"
+    return f"{unit.signed(found.low)} to {unit.signed(found.high)}"
 
 
 def _format_anytime(decision: Decision, unit: Unit) -> str:
-    if decision.low is None or decision.high is None:
+    if decision.low is None:
         return f"from {fewest_seeds()} seeds"
-    bounds = f"{unit.signed(decision.low)} to {unit.signed(decision.high)}"
-    return f"{bounds} ({decision.verdict or 'open'})"
+    return f"{_format_bounds(decision, unit)} ({decision.verdict or 'open'})"
 
 
 def _format_better(pair: Paired, unit: Unit) -> str:
@@ -188,7 +151,3 @@ def _format_p(p: float | None) -> str:
     if p is None:
         return "–"
     return p_value(p, 4) if p >= 0.0001 else f"{p:.0e}"
-
-
-def _format_loss(loss: float) -> str:
-    return f"{loss:.4f}".replace("0.", ".", 1) if loss < 1 else f"{loss:.4f}"

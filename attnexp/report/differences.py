@@ -5,13 +5,7 @@ from typing import Any
 from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.crossings import Within
 from attnexp.analysis.differences import Difference
-from attnexp.report.cells import (
-    Table,
-    format_by_seed,
-    format_size,
-    metric_heading,
-    statistics_rows,
-)
+from attnexp.report.cells import Table, format_by_seed, metric_heading, statistics_rows
 from attnexp.report.verdicts import heading, where_measured
 
 COLUMNS = ["n", "endpoint", "difference", "95 % interval", "verdict"]
@@ -111,11 +105,25 @@ def _record(
 def within(comparison: Comparison) -> list[Table]:
     """One factor's levels against the baseline's at each level of the other: a table for each two
     crossed factors."""
-    return [
-        _within(factors, group, metric, comparison)
-        for metric in comparison.judged
-        for factors, group in by_factors(comparison).items()
-    ]
+    tables = []
+    for metric in comparison.judged:
+        for (factor, other), group in by_factors(comparison).items():
+            records, rows = list[dict[str, Any]](), list[list[str]]()
+            for each in group:
+                for point, difference in each.points.items():
+                    labels = (each.variant, each.baseline)
+                    records.append(_record(comparison, labels, metric, point, difference))
+                    rows.append([", ".join(format_levels(each)), *_cells(records[-1], comparison)])
+            tables.append(
+                Table(
+                    title=f"{factor} within each {other} on {where_measured(comparison)}",
+                    columns=[f"{factor}, {other}", *COLUMNS],
+                    rows=rows,
+                    notes=_notes(len(comparison.within), records, comparison),
+                    records=records,
+                )
+            )
+    return tables
 
 
 def by_factors(comparison: Comparison) -> dict[tuple[str, str], list[Within]]:
@@ -134,25 +142,6 @@ def format_levels(each: Within) -> tuple[str, str]:
         level.removeprefix(f"{name}=") for name, level in (one, baselines[0], other)
     )
     return f"{variant} − {baseline}", at
-
-
-def _within(
-    factors: tuple[str, str], group: list[Within], metric: str, comparison: Comparison
-) -> Table:
-    factor, other = factors
-    records, rows = list[dict[str, Any]](), list[list[str]]()
-    for each in group:
-        for point, difference in each.points.items():
-            labels = (each.variant, each.baseline)
-            records.append(_record(comparison, labels, metric, point, difference))
-            rows.append([", ".join(format_levels(each)), *_cells(records[-1], comparison)])
-    return Table(
-        title=f"{factor} within each {other} on {where_measured(comparison)}",
-        columns=[f"{factor}, {other}", *COLUMNS],
-        rows=rows,
-        notes=_notes(len(comparison.within), records, comparison),
-        records=records,
-    )
 
 
 def statistics(comparison: Comparison) -> list[Table]:
@@ -180,26 +169,20 @@ def _statistics(
     title: str, found: dict[str, Difference], metric: str, num_judged: int, comparison: Comparison
 ) -> Table:
     unit = comparison.metrics[metric].unit
-    names = {point: heading(comparison, metric, point) for point in found}
-    pairs = {name: found[point].metrics[metric] for point, name in names.items()}
-    is_accuracy = metric == "accuracy"
-    rows = statistics_rows(
-        pairs,
-        {name: found[point].judgements[metric] for point, name in names.items()},
-        {name: found[point].anytime[metric] for point, name in names.items()},
-        {name: found[point].mcnemar if is_accuracy else {} for point, name in names.items()},
-        {name: found[point].texts if is_accuracy else None for point, name in names.items()},
-        num_judged=num_judged,
-        unit=unit,
-    )
+    by_heading = {heading(comparison, metric, point): found[point] for point in found}
+    pairs = {name: difference.metrics[metric] for name, difference in by_heading.items()}
+    rows = statistics_rows(by_heading, metric, unit, num_judged)
     for other, how in comparison.metrics.items():
-        others = [difference.metrics.get(other) for difference in found.values()]
-        if is_accuracy and not how.judged and None not in others:
-            cells = [format_size(pair, how.unit) for pair in others if pair]
+        others = [of.metrics[other] for of in found.values() if other in of.metrics]
+        if metric == "accuracy" and not how.judged and len(others) == len(found):
+            cells = [
+                how.unit.signed(pair.difference.mean) + how.unit.interval(pair.low, pair.high)
+                for pair in others
+            ]
             rows.append([f"Δ {metric_heading(other)}", *cells])
     return Table(
         title=f"{title} on {where_measured(comparison)}",
-        columns=[f"n = {next(iter(pairs.values())).difference.n}", *names.values()],
+        columns=[f"n = {next(iter(pairs.values())).difference.n}", *by_heading],
         rows=rows,
         notes=[
             "95 %: confidence interval of the difference, for other seeds on this test set, or for "

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -113,14 +113,11 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
     of the other, and is judged with the other such lines. k_low and k_high are the 95 % prediction
     interval of one more seed, k_distance is that of k from the mean in standard deviations.
     """
-    file = io.StringIO()
-    writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    lines: list[dict[str, object]] = []
     for comparison in comparisons:
         start = {"data": comparison.data, "protocol": comparison.protocol}
         for variant in comparison.variants:
-            for row in _mean_rows(variant):
-                writer.writerow(without_formulas({**start, "variant": variant.label, **row}))
+            lines += [{**start, "variant": variant.label, **row} for row in _mean_rows(variant)]
         baseline = comparison.variants[0].label
         compared = [(label, baseline, "", found) for label, found in comparison.differences.items()]
         for each in comparison.within:
@@ -132,27 +129,23 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
             compared.append((f"{one} − {two}", f"{three} − {four}", "", interaction.points))
         for label, other, at, found in compared:
             for point, difference in found.items():
-                for row in _difference_rows(difference):
-                    where = {"variant": label, "baseline": other, "point": point, "within": at}
-                    writer.writerow(without_formulas({**start, **where, **row}))
-    return file.getvalue()
+                where = {"variant": label, "baseline": other, "point": point, "within": at}
+                lines += [{**start, **where, **row} for row in _difference_rows(difference)]
+    return csv_lines(lines, CSV_COLUMNS)
 
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    found = [comparison.to_json() for comparison in comparisons]
+    found = [asdict(comparison) for comparison in comparisons]
     return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
-
-
-def across_as_json(found: Sequence[Across]) -> str:
-    """One document with every number at full precision."""
-    return json.dumps({"schema": across.SCHEMA, "across": [one.to_json() for one in found]})
 
 
 ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
     "markdown": lambda found: markdown_tables(map(across_table, found)),
     "latex": lambda found: latex_tables(map(across_table, found)),
-    "json": across_as_json,
+    "json": lambda found: json.dumps(
+        {"schema": across.SCHEMA, "across": [asdict(one) for one in found]}
+    ),
 }
 """Functions that write differences over data sets in each format, by its name."""
 
@@ -166,25 +159,13 @@ def tables_as_csv(found: Sequence[Table]) -> str:
             "--format csv with --table prints differences alone: take --table differences. "
             "Without --table it prints every number."
         )
-    file = io.StringIO()
-    writer = csv.DictWriter(file, records[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(without_formulas, records))
-    return file.getvalue()
+    return csv_lines(records, records[0])
 
 
 def tables_as_json(found: Sequence[Table]) -> str:
     """One document: the cells as text, and numbers at full precision where a table has them."""
-    trees = [
-        {
-            "title": table.title,
-            "columns": table.columns,
-            "rows": table.rows,
-            "notes": table.notes,
-            "records": table.records,
-        }
-        for table in found
-    ]
+    columns = ("title", "columns", "rows", "notes", "records")
+    trees = [{name: getattr(table, name) for name in columns} for table in found]
     return json.dumps({"schema": TABLE_SCHEMA, "tables": trees}, indent=1)
 
 
@@ -200,12 +181,19 @@ TEXTS = {"markdown": markdown, "csv": as_csv, "json": as_json, "latex": latex}
 """Functions that write each format, by its name."""
 
 
-def without_formulas(row: dict[str, object]) -> dict[str, object]:
-    """The row with a quote before texts that a spreadsheet would take for a formula."""
-    return {
-        name: f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
-        for name, cell in row.items()
-    }
+def csv_lines(rows: Iterable[Mapping[str, object]], columns: Collection[str]) -> str:
+    """Rows as csv, with a quote before texts that a spreadsheet would take for a formula."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {
+                name: f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+                for name, cell in row.items()
+            }
+        )
+    return file.getvalue()
 
 
 def _mean_rows(variant: Variant) -> list[dict[str, object]]:
@@ -249,28 +237,20 @@ _FORMULA = re.compile(r"[=+\-@](?![\d.]+([eE][+-]?\d+)?$)")
 
 
 def print_tables(found: Iterable[Table], console: Console) -> None:
-    """Print tables with a line before each."""
+    """Print title, cells and notes of tables, with a line before each."""
     for table in found:
+        view = RichTable(
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True
+        )
+        first, *others = table.columns
+        view.add_column(first, overflow="fold")
+        for column in others:
+            view.add_column(column, justify="right", no_wrap=True)
+        for place, row in enumerate(table.rows):
+            style = "dim" if place in table.published else None
+            view.add_row(*(Text(cell) for cell in row), style=style)
         console.print()
-        print_table(table, console)
-
-
-def print_table(table: Table, console: Console) -> None:
-    """Print a title, cells and notes."""
-    view = RichTable(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    first, *others = table.columns
-    view.add_column(first, overflow="fold")
-    for column in others:
-        view.add_column(column, justify="right", no_wrap=True)
-    for place, row in enumerate(table.rows):
-        style = "dim" if place in table.published else None
-        view.add_row(*(Text(cell) for cell in row), style=style)
-    console.print(Text(table.title), style="bold")
-    console.print(view)
-    for note in table.notes:
-        console.print(Text(note), style="dim")
+        console.print(Text(table.title), style="bold")
+        console.print(view)
+        for note in table.notes:
+            console.print(Text(note), style="dim")

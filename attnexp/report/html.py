@@ -8,8 +8,7 @@ are the user's, so everything is escaped but the plots, which `canvas.py` makes 
 import base64
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from urllib.parse import quote
 
 from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.probed import summarise
-from attnexp.analysis.summary import Variant
 from attnexp.analysis.variants import by_variant, comparison_groups, label_of
 from attnexp.base.files import atomic_write, writing
 from attnexp.inspect import insight
@@ -43,52 +41,19 @@ MAX_BYTES_INSIDE = 1_000_000
 """Maximum size of the data inside a page: some 200 runs of five epochs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
-    """A comparison with its plots and, for our own runs, their configuration."""
+DATA = {
+    "comparison.json": ("application/json", "every statistic"),
+    "runs.json": ("application/json", "every epoch of every run"),
+    "figures.csv": ("text/csv", "one value a line, long form"),
+}
+"""Media type and contents of the files with the data of a page, by name."""
 
-    anchor: str
-    comparison: Comparison
-    forests: dict[str, Figure]
-    """Forest plots by metric; empty if nothing is compared."""
-    within: list[tuple[Table, Figure]]
-    """Differences within the levels of another factor: table and forest plot."""
-    curves: list[Figure]
-    by_seed: list[Figure]
-    config: str
-    """Configuration of the baseline as YAML; empty for other trainers' results."""
-    differing: list[tuple[str, list[str]]]
-    """For every other variant, the settings that differ from the baseline's."""
-    provenance: list[tuple[str, list[str]]]
-
-    @property
-    def protocol(self) -> str:
-        """How validation was done."""
-        return {
-            "blog": "validated on the test set, so best is optimistic",
-            "holdout": "validated on held-out train data; the test set was touched once",
-        }.get(self.comparison.protocol, "results measured by others")
-
-    @property
-    def margins(self) -> str:
-        """Margins of the judged metrics: `0.25 points`."""
-        judged = self.comparison.judged
-        names = [f" for {name}" if len(judged) > 1 else "" for name in judged]
-        return ", ".join(
-            f"{metric.unit.margin(metric.margin)}{metric.unit.name}{name}"
-            for name, metric in zip(names, judged.values(), strict=True)
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DataFile:
-    """A file with data that a page was made of."""
-
-    name: str
-    kind: str
-    """Media type."""
-    text: str
-    about: str
+PROTOCOLS = {
+    "blog": "validated on the test set, so best is optimistic",
+    "holdout": "validated on held-out train data; the test set was touched once",
+    "": "results measured by others",
+}
+"""How validation was done, by protocol."""
 
 
 def write(
@@ -106,7 +71,7 @@ def write(
     browsers call what they save with a page.
     """
     files = data(runs, comparisons)
-    large = sum(len(file.text) for file in files) > MAX_BYTES_INSIDE
+    large = sum(map(len, files.values())) > MAX_BYTES_INSIDE
     folder = path.parent / f"{path.stem}_files"
     text = page(
         runs,
@@ -117,20 +82,13 @@ def write(
         files=files,
         beside=folder.name if large else "",
     )
-    save(path, text, files if large else ())
-
-
-def save(path: Path, text: str, beside: Sequence[DataFile] = ()) -> None:
-    """Write a page and the files beside it. Raises `UserError` if they cannot be written."""
-    folder = path.parent / f"{path.stem}_files"
     with writing(path, "--html FILE"):
-        if beside:
+        if large:
             folder.mkdir(exist_ok=True)
-        for each in beside:
-            with atomic_write(folder / each.name) as file:
-                file.write(each.text.encode())
-        with atomic_write(path) as file:
-            file.write(text.encode())
+        beside = {folder / name: content for name, content in files.items() if large}
+        for place, content in {**beside, path: text}.items():
+            with atomic_write(place) as file:
+                file.write(content.encode())
 
 
 def page(
@@ -140,14 +98,14 @@ def page(
     chosen: Sequence[Run] = (),
     trust_code: bool = False,
     sentence: str = insight.SENTENCE,
-    files: Sequence[DataFile] = (),
+    files: Mapping[str, str] | None = None,
     beside: str = "",
 ) -> str:
     """The page as text: the same runs give the same bytes.
 
     runs: those that `comparisons` was made of; empty for other trainers' results. chosen: runs
     whose attention is shown, side by side; `choose(runs)` if empty. sentence: the text that they
-    read. files: the result of `data`, computed if empty. beside: folder of these files; empty if
+    read. files: the result of `data`, computed if None. beside: folder of these files; empty if
     the page carries them.
     """
     by_group = comparison_groups(runs) or [[] for _ in comparisons]
@@ -161,7 +119,7 @@ def page(
     ]
     return render(
         "page.html",
-        title=_title(groups),
+        title=_title(comparisons),
         num_runs=len(runs),
         groups=groups,
         insides=insides,
@@ -172,7 +130,9 @@ def page(
         tables=tables,
         differences=differences,
         verdicts=verdicts,
-        downloads=[link(file, beside) for file in files or data(runs, comparisons)],
+        downloads=[
+            _link(name, text, beside) for name, text in (files or data(runs, comparisons)).items()
+        ],
         beside=beside,
     )
 
@@ -199,36 +159,42 @@ def render(name: str, *, prefix: str = "", **shown: Any) -> str:
     return environment.get_template(name).render(shown)
 
 
-def _title(groups: Sequence[Group]) -> str:
-    num_variants = sum(len(group.comparison.variants) for group in groups)
-    where = ", ".join(dict.fromkeys(group.comparison.title for group in groups))
-    baseline, *others = (variant.label for variant in groups[0].comparison.variants)
-    if len(groups) > 1:
+def _title(comparisons: Sequence[Comparison]) -> str:
+    num_variants = sum(len(comparison.variants) for comparison in comparisons)
+    where = ", ".join(dict.fromkeys(comparison.title for comparison in comparisons))
+    baseline, *others = (variant.label for variant in comparisons[0].variants)
+    if len(comparisons) > 1:
         return f"{num_variants} variants on {where}"
     if len(others) > 1:
         return f"{len(others)} variants against {baseline} on {where}"
     return f"{' against '.join([*others, baseline])} on {where}"
 
 
-def _group(comparison: Comparison, runs: Sequence[Run], anchor: str) -> Group:
-    variants = by_variant(runs)
-    configs = {label: group[0].result.config for label, group in variants.items()}
-    baseline = next(iter(configs.values()), {})
-    return Group(
-        anchor=anchor,
-        comparison=comparison,
-        forests={metric: _forest(comparison, metric) for metric in comparison.judged}
+def _group(comparison: Comparison, runs: Sequence[Run], anchor: str) -> dict[str, Any]:
+    """A comparison with its plots and, for our own runs, their configuration."""
+    configs = [(label, group[0].result.config) for label, group in by_variant(runs).items()]
+    baseline = configs[0][1] if configs else {}
+    judged = comparison.judged
+    margins = [
+        f"{metric.unit.margin(metric.margin)}{metric.unit.name}"
+        + (f" for {name}" if len(judged) > 1 else "")
+        for name, metric in judged.items()
+    ]
+    return {
+        "anchor": anchor,
+        "comparison": comparison,
+        "protocol": PROTOCOLS[comparison.protocol],
+        "margins": ", ".join(margins),
+        "forests": {metric: _forest(comparison, metric) for metric in judged}
         if any(comparison.differences.values())
         else {},
-        within=list(_within(comparison)),
-        curves=list(_curves(comparison)),
-        by_seed=list(_by_seed(comparison)),
-        config=as_yaml(baseline) if baseline else "",
-        differing=[
-            (label, differing(config, baseline)) for label, config in list(configs.items())[1:]
-        ],
-        provenance=provenance(runs) if runs else [],
-    )
+        "within": list(_within(comparison)),
+        "curves": list(_curves(comparison)),
+        "by_seed": list(_by_seed(comparison)),
+        "config": as_yaml(baseline) if baseline else "",
+        "differing": [(label, differing(config, baseline)) for label, config in configs[1:]],
+        "provenance": provenance(runs) if runs else [],
+    }
 
 
 def _forest(comparison: Comparison, metric: str) -> Figure:
@@ -265,23 +231,19 @@ def _curves(comparison: Comparison) -> Iterator[Figure]:
         return
     for variants in figures.together(comparison.variants):
         for metric, title in CURVES.items():
+            lines = []
+            for variant in variants:
+                first, last = (variant.means[variant.epochs[i]][metric].mean for i in (0, -1))
+                scale, digits = (100, 2) if metric.endswith("accuracy") else (1, 4)
+                lines.append(
+                    f"{variant.label} from {scale * first:.{digits}f} to {scale * last:.{digits}f}"
+                )
             yield Figure(
                 picture=figures.learning(variants, metric),
-                alt=_describe_curve(variants, metric, title),
+                alt=f"{title}, from the first epoch to the last: {'; '.join(lines)}.",
                 caption=title,
                 key=[(i, MARKS[i], variant.label) for i, variant in enumerate(variants)],
             )
-
-
-def _describe_curve(variants: Sequence[Variant], metric: str, title: str) -> str:
-    lines = []
-    for variant in variants:
-        first, last = (variant.means[variant.epochs[i]][metric].mean for i in (0, -1))
-        scale, digits = (100, 2) if metric.endswith("accuracy") else (1, 4)
-        lines.append(
-            f"{variant.label} from {scale * first:.{digits}f} to {scale * last:.{digits}f}"
-        )
-    return f"{title}, from the first epoch to the last: {'; '.join(lines)}."
 
 
 def _by_seed(comparison: Comparison) -> Iterator[Figure]:
@@ -313,32 +275,25 @@ def _each(pair: Paired) -> str:
     return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
-def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> list[DataFile]:
-    """All data of a page, as files."""
+def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """All data of a page, as files: their texts, by a name in `DATA`."""
     trees = [{"variant": run.label, **run.result.to_json()} for run in runs]
-    json_type = "application/json"
-    found = [
-        ("comparison.json", json_type, formats.as_json(comparisons), "every statistic"),
-        ("runs.json", json_type, json.dumps(trees), "every epoch of every run"),
-        ("figures.csv", "text/csv", formats.as_csv(comparisons), "one value a line, long form"),
-    ]
-    return [
-        DataFile(name=name, kind=kind, text=text, about=about)
-        for name, kind, text, about in found
-        if runs or name != "runs.json"
-    ]
+    of_runs = {"runs.json": json.dumps(trees)} if runs else {}
+    statistics = {"comparison.json": formats.as_json(comparisons)}
+    return {**statistics, **of_runs, "figures.csv": formats.as_csv(comparisons)}
 
 
-def link(file: DataFile, beside: str = "") -> dict[str, str]:
+def _link(name: str, text: str, beside: str) -> dict[str, str]:
     """A link to a file in the folder `beside`, or a link with its content."""
-    text = file.text.encode()
+    kind, about = DATA[name]
+    content = text.encode()
     return {
-        "name": file.name,
-        "about": file.about,
-        "size": f"{max(len(text) / 1000, 1):,.0f} kB",
-        "href": f"{quote(beside)}/{file.name}"
+        "name": name,
+        "about": about,
+        "size": f"{max(len(content) / 1000, 1):,.0f} kB",
+        "href": f"{quote(beside)}/{name}"
         if beside
-        else f"data:{file.kind};base64,{base64.b64encode(text).decode()}",
+        else f"data:{kind};base64,{base64.b64encode(content).decode()}",
     }
 
 

@@ -34,9 +34,8 @@ MAX_HEADS = 8
 class ModelInternals:
     """A model's reading, plots and missing parts, as the template needs them."""
 
-    run: Run
-    label: str
-    """Name of its variant."""
+    name: str
+    """Variant and seed."""
     look: insight.Insight
     padding: str
     """What `padding_line` says."""
@@ -45,11 +44,6 @@ class ModelInternals:
     attention: Figure | None
     heads: list[Figure]
     table: list[Figure]
-
-    @property
-    def name(self) -> str:
-        """Variant and seed."""
-        return name_of_run(self.run, self.label)
 
     @property
     def is_empty(self) -> bool:
@@ -90,8 +84,7 @@ def show_inside(run: Run, label: str, look: insight.Insight, layer: int = 1) -> 
             for i, weights in enumerate(seen.weights[:MAX_HEADS], start=1)
         ]
     return ModelInternals(
-        run=run,
-        label=label,
+        name=name_of_run(run, label),
         look=look,
         padding=padding,
         tokens=tokens,

@@ -22,6 +22,9 @@ KINDS = ("svg", "pdf", "png")
 METRICS = {"accuracy": "val_accuracy", "loss": "val_loss", "train_loss": "train_loss"}
 """Metrics of an epoch that curves show, by the value of `--metric`."""
 
+INTERVALS = "95 % intervals (thin: other texts too)"
+"""Second line of titles."""
+
 MAX_VARIANTS = 40
 """Maximum number of variants in one picture: a taller one is neither legible nor a valid PNG."""
 
@@ -70,14 +73,19 @@ def write(path: Path, show: str, request: Request) -> None:
 
     show: one of `SHOWN`.
     """
+    num_variants = len(request.comparison.variants)
+    if show in ("curves", "forest") and num_variants > MAX_VARIANTS:
+        raise UserError(
+            f"One picture takes up to {MAX_VARIANTS} variants, not {num_variants}. Give the folder "
+            f"of a smaller study, or --html FILE."
+        )
     _save(path, *SHOWN[show](request))
 
 
 def write_across(path: Path, found: Sequence[Across]) -> None:
     """Write the differences over data sets as a forest plot. Raises `UserError` if it cannot."""
     metrics = dict.fromkeys(one.metric for one in found)
-    title = [f"Differences of {', '.join(metrics)} over data sets"]
-    title.append("95 % intervals (thin: other texts too)")
+    title = [f"Differences of {', '.join(metrics)} over data sets", INTERVALS]
     of_metrics = [[one for one in found if one.metric == metric] for metric in metrics]
     _save(path, [*map(figures.across, of_metrics)], title)
 
@@ -85,8 +93,7 @@ def write_across(path: Path, found: Sequence[Across]) -> None:
 def write_probed(path: Path, found: Sequence[Probed]) -> None:
     """Write what interventions change in each variant as a forest plot. Raises `UserError` if it
     cannot."""
-    title = ["Accuracy under interventions minus that of the same model without"]
-    title.append("95 % intervals (thin: other texts too)")
+    title = ["Accuracy under interventions minus that of the same model without", INTERVALS]
     _save(path, [figures.probed(found)], title)
 
 
@@ -102,7 +109,6 @@ Drawn = tuple[list[canvas.Picture], list[str]]
 
 def _curves(request: Request) -> Drawn:
     comparison = request.comparison
-    _few_enough(comparison)
     groups = figures.together(comparison.variants)
     metric = METRICS[request.metric]
     return [figures.learning(group, metric) for group in groups], [
@@ -114,7 +120,6 @@ def _curves(request: Request) -> Drawn:
 
 def _forest(request: Request) -> Drawn:
     comparison = request.comparison
-    _few_enough(comparison)
     baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
         raise UserError(
@@ -128,23 +133,16 @@ def _forest(request: Request) -> Drawn:
     ]
 
 
-def _few_enough(comparison: Comparison) -> None:
-    if len(comparison.variants) > MAX_VARIANTS:
-        raise UserError(
-            f"One picture takes up to {MAX_VARIANTS} variants, not {len(comparison.variants)}. "
-            f"Give the folder of a smaller study, or --html FILE."
-        )
-
-
 def _attention(request: Request) -> Drawn:
     run, look = request.look()
     reading = look.reading
     if reading is None or not reading.layers:
         raise _nothing(run, look)
     seen = reading.attention(request.layer, request.head)
+    name = inside.name_of_run(run, label_of(run, request.runs))
     title = [
         f"Attention, {inside.heads_and_layer(reading, request.layer, request.head)}",
-        f"{_name(run, request)}: {reading.label} with probability {reading.confidence:.2f}",
+        f"{name}: {reading.label} with probability {reading.confidence:.2f}",
         inside.padding_line(seen),
         "Words with a question mark are not in the vocabulary." if reading.unknown else "",
     ]
@@ -158,12 +156,8 @@ def _positions(request: Request) -> Drawn:
     positions, width = look.table.shape
     return [figures.table(look.table)], [
         f"The table of positions: {positions} × {width} columns",
-        _name(run, request),
+        inside.name_of_run(run, label_of(run, request.runs)),
     ]
-
-
-def _name(run: Run, request: Request) -> str:
-    return inside.name_of_run(run, label_of(run, request.runs))
 
 
 def _nothing(run: Run, look: insight.Insight) -> UserError:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.differences import Difference
-from attnexp.analysis.summary import Variant
 from attnexp.report.cells import format_difference
 from attnexp.report.verdicts import VERDICT_STYLES, heading
 from attnexp.statistics.verdict import Verdict
@@ -105,12 +104,13 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
     numbers = {len(variant.seeds) for variant in drawn}
     over = f", {_seeds(numbers.pop())}" if len(numbers) == 1 else ""
     title = f"Validation accuracy in % by epoch, {comparison.title}{over}"
+    labels = [v.label if over else f"{v.label}, {_seeds(len(v.seeds))}" for v in drawn]
     legend = [
         Text.assemble(
             (letter, f"bold color({shade})" if colour else ""),
-            shorten(f" {_printable(_named(variant, not over), ascii_only)}", width - 1),
+            shorten(f" {_printable(label, ascii_only)}", width - 1),
         )
-        for letter, shade, variant in zip("abcdef", COLOURS, drawn, strict=False)
+        for letter, shade, label in zip("abcdef", COLOURS, labels, strict=False)
     ]
     capitals = [letter for letter, line in zip("ABCDEF", published, strict=False) if line]
     if capitals:
@@ -119,7 +119,11 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
     if more:
         legend.append(Text(f"not drawn: {more} variant{'s' * (more > 1)} more"))
     return _finish(
-        [*_wrap(title, width, "bold"), *picture.split("\n"), *_side_by_side(legend, width)],
+        [
+            *(Text(part, "bold") for part in textwrap.wrap(title, width)),
+            *picture.split("\n"),
+            *_side_by_side(legend, width),
+        ],
         ascii_only,
     )
 
@@ -161,7 +165,8 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
     baseline = _printable(comparison.variants[0].label, ascii_only)
     lines = [Text(shorten(baseline, width - len("".join(title))).join(title), "bold")]
     for point, about in comparison.points.items():
-        lines += _wrap(f"{heading(comparison, 'accuracy', point)}: {about}", width, "dim")
+        text = f"{heading(comparison, 'accuracy', point)}: {about}"
+        lines += [Text(part, "dim") for part in textwrap.wrap(text, width)]
         for label, found in comparison.differences.items():
             if point in found:
                 difference = found[point]
@@ -264,10 +269,6 @@ def _seeds(n: int) -> str:
     return "one seed" if n == 1 else f"{n} seeds"
 
 
-def _named(variant: Variant, with_seeds: bool) -> str:
-    return f"{variant.label}, {_seeds(len(variant.seeds))}" if with_seeds else variant.label
-
-
 def _printable(label: str, ascii_only: bool) -> str:
     return "".join(c if c.isprintable() and (c.isascii() or not ascii_only) else "?" for c in label)
 
@@ -278,10 +279,6 @@ def shorten(label: str, width: int) -> str:
         return label
     head = width // 2
     return set_cell_size(label, head) + "…" + set_cell_size(label[::-1], width - head - 1)[::-1]
-
-
-def _wrap(line: str, width: int, style: str) -> list[Text]:
-    return [Text(part, style) for part in textwrap.wrap(line, width)]
 
 
 def _side_by_side(entries: Sequence[Text], width: int) -> list[Text]:

@@ -1,7 +1,5 @@
 """What `attnexp probe` found, as tables of text and in files."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -53,7 +51,10 @@ def _measures(one: Probed) -> Table:
     return Table(
         title=f"Attention of {one.variant}, texts of {one.data}",
         columns=["measure", "mean", "n"],
-        rows=[[name, format_mean(mean, PLAIN), str(mean.n)] for name, mean in one.measures.items()],
+        rows=[
+            [name, format_mean(mean, PLAIN.plain), str(mean.n)]
+            for name, mean in one.measures.items()
+        ],
         notes=[
             "Mean ± standard deviation over seeds. entropy: over its maximum, so 1 is uniform. "
             "distance: in tokens. The others: Kendall's tau of how much each token counts."
@@ -63,28 +64,22 @@ def _measures(one: Probed) -> Table:
 
 def as_csv(found: Sequence[Probed]) -> str:
     """A line for each variant, intervention and seed; difference as a share."""
-    file = io.StringIO()
     columns = ("data", "variant", "intervention", "texts", "seed", "difference")
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    for one in found:
-        for name, effect in one.effects.items():
-            for seed, value in effect.accuracy.by_seed.items():
-                row = (one.data, one.variant, name, effect.num_texts, seed, value)
-                cells = formats.without_formulas(dict(zip(columns, row, strict=True)))
-                writer.writerow(cells)
-    return file.getvalue()
-
-
-def as_json(found: Sequence[Probed]) -> str:
-    """One document with every number at full precision."""
-    return json.dumps({"schema": SCHEMA, "variants": [asdict(one) for one in found]}, indent=1)
+    rows = [
+        (one.data, one.variant, name, effect.num_texts, seed, value)
+        for one in found
+        for name, effect in one.effects.items()
+        for seed, value in effect.accuracy.by_seed.items()
+    ]
+    return formats.csv_lines((dict(zip(columns, row, strict=True)) for row in rows), columns)
 
 
 TEXTS: dict[str, Callable[[Sequence[Probed]], str]] = {
     "markdown": lambda found: formats.markdown_tables(tables(found)),
     "latex": lambda found: latex_tables(tables(found)),
     "csv": as_csv,
-    "json": as_json,
+    "json": lambda found: json.dumps(
+        {"schema": SCHEMA, "variants": [asdict(one) for one in found]}, indent=1
+    ),
 }
 """Functions that write each format, by its name."""

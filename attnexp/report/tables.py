@@ -10,10 +10,8 @@ from attnexp.analysis.summary import Variant
 from attnexp.base.errors import UserError
 from attnexp.report.cells import (
     Table,
-    format_epoch_mean,
-    format_epoch_value,
+    format_loss,
     format_mean,
-    format_metric,
     format_spread,
     metric_heading,
 )
@@ -68,7 +66,9 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
     rows, published_rows = list[list[str]](), list[int]()
     for epoch in variant.epochs:
         means = variant.means[epoch]
-        rows.append([str(epoch), *(format_epoch_mean(name, means[name]) for name in names)])
+        rows.append(
+            [str(epoch), *(format_mean(means[name], _epoch_format(name)) for name in names)]
+        )
         if epoch in variant.published:
             published_rows.append(len(rows))
             rows.append(["K", *(_published(name, epoch, variant) for name in names)])
@@ -87,11 +87,15 @@ def _epochs(variant: Variant, comparison: Comparison) -> Table:
     )
 
 
+def _epoch_format(metric: str) -> Callable[[float], str]:
+    return format_loss if metric.endswith("loss") else POINTS.plain
+
+
 def _published(metric: str, epoch: int, variant: Variant) -> str:
     """K's value, with its distance from our mean if it lies outside the prediction interval."""
     if metric not in variant.published[epoch]:
         return ""
-    cell = format_epoch_value(metric, variant.published[epoch][metric])
+    cell = _epoch_format(metric)(variant.published[epoch][metric])
     found = variant.agreement.get(epoch, {}).get(metric)
     if found is None or found.inside:
         return cell
@@ -150,18 +154,14 @@ def agreement(comparison: Comparison) -> list[Table]:
     ]
 
 
-def summaries(comparison: Comparison) -> list[Table]:
-    """A table for each judged metric."""
-    return [summary(comparison, metric) for metric in comparison.judged]
-
-
 def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     """A judged metric of every variant, and its difference from the baseline's."""
     unit, points = comparison.metrics[metric].unit, list(comparison.points)
+    title = "Accuracy" if metric == "accuracy" else metric
     unequal = _unequal_sizes(comparison)
     rows, published_rows = list[list[str]](), list[int]()
     for variant in comparison.variants:
-        values = [format_mean(variant.means[point][metric], unit) for point in points]
+        values = [format_mean(variant.means[point][metric], unit.plain) for point in points]
         lacking = len(comparison.missing.get(variant.label, ()))
         n = str(len(variant.seeds))
         n += f" of {len(variant.seeds) + lacking}" if lacking else ""
@@ -197,7 +197,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
             for point, chance in comparison.at_chance.items()
         ]
     in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
-    notes.append(f"{_title(metric)}{in_units}, mean ± standard deviation over seeds.")
+    notes.append(f"{title}{in_units}, mean ± standard deviation over seeds.")
     if comparison.protocol:
         notes += [f"{line}." for line in endpoints(comparison)]
     if metric != "accuracy" or not comparison.protocol:
@@ -212,7 +212,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     headings = [heading(comparison, metric, point) for point in points]
     columns = ["variant", "n", *headings, *(["parameters", "FLOPs"] if unequal else [])]
     return Table(
-        title=f"{_title(metric)} on {where_measured(comparison)}",
+        title=f"{title} on {where_measured(comparison)}",
         columns=columns,
         rows=[row + [""] * (len(columns) - len(row)) for row in rows],
         notes=notes,
@@ -240,7 +240,11 @@ def _unequal_sizes(comparison: Comparison) -> list[str]:
 
 def other_metrics(comparison: Comparison) -> list[Table]:
     """The metrics of every variant that are not judged: one table, or none."""
-    names = {name: m.unit for name, m in comparison.metrics.items() if not m.judged}
+    names = {
+        name: metric.unit.plain if metric.unit.scale == 100 else format_loss
+        for name, metric in comparison.metrics.items()
+        if not metric.judged
+    }
     if not names:
         return []
     splits = SPLITS.get(comparison.protocol, {}).values()  # too long for a column of six
@@ -248,7 +252,7 @@ def other_metrics(comparison: Comparison) -> list[Table]:
         [
             variant.label,
             point,
-            *(format_metric(means.get(n), unit) for n, unit in names.items()),
+            *(format_mean(means[n], write) if n in means else "–" for n, write in names.items()),
         ]
         for point in comparison.points
         for variant in comparison.variants
@@ -268,10 +272,6 @@ def other_metrics(comparison: Comparison) -> list[Table]:
             ],
         )
     ]
-
-
-def _title(metric: str) -> str:
-    return "Accuracy" if metric == "accuracy" else metric
 
 
 def variance(comparison: Comparison) -> list[Table]:
@@ -341,7 +341,7 @@ def across_table(found: Across) -> Table:
 TABLES: dict[str, Callable[[Comparison], list[Table]]] = {
     "epochs": epochs,
     "published": agreement,
-    "accuracy": summaries,
+    "accuracy": lambda comparison: [summary(comparison, metric) for metric in comparison.judged],
     "probabilities": other_metrics,
     "differences": differences,
     "statistics": statistics,

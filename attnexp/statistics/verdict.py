@@ -7,7 +7,6 @@ No correction here allows for looking at several metrics and quoting the best.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from itertools import count
 
 from attnexp.statistics.paired import (
     MOST_SEEDS,
@@ -19,6 +18,9 @@ from attnexp.statistics.paired import (
 
 ALPHA = 0.05
 """Share of studies without any difference in which one may be found."""
+
+FEWEST_DIFFERENT = 6
+"""Fewest seeds of which the sign-flip test can find a difference: 2 / 2^6 is below `ALPHA`."""
 
 FEWEST_EQUIVALENT = 3
 """Fewest seeds for the verdict equivalent."""
@@ -142,7 +144,6 @@ def format_verdict(verdict: Verdict, size_known: bool, margin: float, unit: Unit
 def judge(
     pairs: Mapping[str, Paired],
     *,
-    alpha: float = ALPHA,
     unit: Unit = POINTS,
     planned: Mapping[str, int] | None = None,
     remark: str = "",
@@ -168,11 +169,11 @@ def judge(
             p=adjusted[i],
             p_equivalent=equivalent[i],
             planned=num_planned,
-            alpha=alpha,
+            alpha=ALPHA,
             unit=unit,
         )
         more, reasons = _reasons(
-            pair, verdict, adjusted[i], equivalent[i], len(pairs), num_planned, alpha, unit
+            pair, verdict, adjusted[i], equivalent[i], len(pairs), num_planned, unit
         )
         size = unit.signed(pair.difference.mean) + unit.name + unit.interval(pair.low, pair.high)
         judged[name] = Judgement(
@@ -203,17 +204,16 @@ def _reasons(
     p_equivalent: float,
     num_variants: int,
     planned: int,
-    alpha: float,
     unit: Unit,
 ) -> tuple[int | None, str]:
     """Number of seeds still needed, and the part of the line after the interval."""
     n, over = pair.difference.n, f", maxT over {num_variants}" if num_variants > 1 else ""
-    fewest = next(k for k in count(1) if 2.0 ** (1 - k) <= alpha)
     grounds = f", {format_p(p)} (sign-flip{over}), n = {n}"
     if verdict is Verdict.equivalent:
-        real = (
-            "" if p > alpha or _holds_zero(pair) else f"real, {format_p(p)} (sign-flip{over}), but "
-        )
+        assert pair.low is not None
+        assert pair.high is not None
+        is_real = p <= ALPHA and not pair.low <= 0 <= pair.high
+        real = f"real, {format_p(p)} (sign-flip{over}), but " if is_real else ""
         holm_over = f" (Holm over {num_variants})" if num_variants > 1 else ""
         tost = f"±{unit.margin(pair.margin)} by TOST, {format_p(p_equivalent)}{holm_over}, n = {n}"
         return 0, f" is {real}within {tost}"
@@ -221,20 +221,16 @@ def _reasons(
         return 0, grounds
     if n < planned:
         return planned - n, grounds
-    if n < fewest:
+    if n < FEWEST_DIFFERENT:
         grounds = (
-            f"; with {_seeds(n)} no result can reach p ≤ {alpha:g} (smallest possible "
-            f"{pair.p_smallest:.3g}); {_seeds(fewest)} are the fewest"
+            f"; with {_seeds(n)} no result can reach p ≤ {ALPHA:g} (smallest possible "
+            f"{pair.p_smallest:.3g}); {_seeds(FEWEST_DIFFERENT)} are the fewest"
         )
-    more, plan = _plan(pair, fewest, alpha / num_variants, unit)
+    more, plan = _plan(pair, ALPHA / num_variants, unit)
     return more, grounds + plan
 
 
-def _holds_zero(pair: Paired) -> bool:
-    return pair.low is not None and pair.high is not None and pair.low <= 0 <= pair.high
-
-
-def _plan(pair: Paired, fewest: int, level: float, unit: Unit) -> tuple[int | None, str]:
+def _plan(pair: Paired, level: float, unit: Unit) -> tuple[int | None, str]:
     """Number of seeds still needed, and what they would show: a difference or equivalence,
     whichever needs fewer.
 
@@ -252,7 +248,7 @@ def _plan(pair: Paired, fewest: int, level: float, unit: Unit) -> tuple[int | No
     if shown is None and ruled_out is None:
         return None, f"; more than {MOST_SEEDS:,} seeds would be needed"
     if ruled_out is None or (shown is not None and shown <= ruled_out):
-        target, what = max(shown or 0, fewest), "settle a difference of this size"
+        target, what = max(shown or 0, FEWEST_DIFFERENT), "settle a difference of this size"
     else:
         target = max(ruled_out, FEWEST_EQUIVALENT)
         what = f"show equivalence within ±{unit.margin(pair.margin)} if there is no difference"
