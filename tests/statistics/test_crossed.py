@@ -1,12 +1,10 @@
 """The interval for other seeds and texts, how often it holds the truth, and where it is shown."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from samples import answers, but, only, result, write_table
 from simulated import SHARES_OF_SEEDS, coverage_of_bits, coverage_of_effects, published_bits
 
 from attnexp.analysis.other_results import RESULT, judge_results, read_results
+from attnexp.report import formats
 from attnexp.statistics.crossed import Crossed, Sums, crossed
 from attnexp.statistics.paired import paired
 
@@ -74,26 +73,23 @@ def test_one_seed_has_no_interval() -> None:
     assert crossed([3], [1, 1, 1], 3) is None
 
 
-def test_answers_by_example_give_it_if_all_seeds_answered_the_same(
-    attnexp: Command, tmp_path: Path
-) -> None:
+def test_answers_by_example_give_it_if_all_seeds_answered_the_same(tmp_path: Path) -> None:
     rows = answers()
     file = write_table(tmp_path / "answers.csv", rows)
-    found = judge_results(read_results(file))[0].differences["pe"][RESULT]
+    (compared,) = judge_results(read_results(file))
+    found = compared.differences["pe"][RESULT]
     right = np.array([row["correct"] for row in rows]).reshape(-1, 10)
     names = [row["variant"] for row in rows[::10]]
     each = {name: right[[one == name for one in names]].astype(int) for name in set(names)}
     assert found.texts == of(each["pe"] - each["none"])
-    document = json.loads(attnexp("judge", str(file), "--json").stdout)
-    printed = document["comparisons"][0]["differences"]["pe"][RESULT]["texts"]
-    assert printed["low"] == found.texts.low
-    assert "95 %, seeds and texts" in attnexp("judge", str(file)).stdout
+    assert "95 %, seeds and texts" in formats.markdown([compared])
     for row in rows:
         row["example"] = f"{row['seed']} {row['example']}"
-    other = judge_results(read_results(write_table(file, rows)))[0].differences["pe"][RESULT]
+    (compared,) = judge_results(read_results(write_table(file, rows)))
+    other = compared.differences["pe"][RESULT]
     assert other.texts is None
     assert other.mcnemar == found.mcnemar
-    assert "95 %, seeds and texts" not in attnexp("judge", str(file)).stdout
+    assert "95 %, seeds and texts" not in formats.markdown([compared])
 
 
 def test_a_variant_without_seeds_is_compared_with_every_seed() -> None:
