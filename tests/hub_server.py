@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 
 class Hub(ThreadingHTTPServer):
@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         hub, path = self.server, unquote(urlsplit(self.path).path)
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
         hub.requests.append(f"{self.command} {path}")
         api, resolve = f"/api/datasets/{hub.name}", f"/datasets/{hub.name}/resolve/"
         if hub.refuse is not None:
@@ -68,35 +68,14 @@ class _Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": name} for name in hub.files]
             self._json({"id": hub.name, "sha": hub.commit, "siblings": siblings, "tags": []})
         elif path.startswith(f"{api}/tree/"):
-            folder = path.removeprefix(f"{api}/tree/").partition("/")[2]
-            self._tree(folder, recursive="recursive=true" in self.path.lower())
-        elif path.startswith(f"{api}/paths-info/"):
-            wanted = json.loads(body)["paths"] if body.startswith("{") else parse_qs(body)["paths"]
-            self._json([self._entry(name) for name in wanted if self._exists(name)])
+            self._json([
+                {"type": "file", "path": name, "oid": _etag(content), "size": len(content)}
+                for name, content in hub.files.items()
+            ])  # fmt: skip
         elif path.startswith(resolve):
             self._file(path.removeprefix(resolve).partition("/")[2])
         else:
             self._send(b"{}", status=404, headers={"X-Error-Code": "RepoNotFound"})
-
-    def _exists(self, name: str) -> bool:
-        return any(file == name or file.startswith(f"{name}/") for file in self.server.files)
-
-    def _entry(self, name: str) -> dict[str, object]:
-        content = self.server.files.get(name)
-        if content is None:
-            return {"type": "directory", "path": name, "oid": "0" * 40}
-        return {"type": "file", "path": name, "oid": _etag(content), "size": len(content)}
-
-    def _tree(self, folder: str, *, recursive: bool) -> None:
-        prefix = f"{folder}/" if folder else ""
-        inside = [name for name in self.server.files if name.startswith(prefix)]
-        if not inside:
-            self._send(b"{}", status=404, headers={"X-Error-Code": "EntryNotFound"})
-            return
-        names = {prefix + name.removeprefix(prefix).partition("/")[0] for name in inside}
-        self._json(
-            [self._entry(name) for name in sorted(names.union(inside) if recursive else names)]
-        )
 
     def _file(self, name: str) -> None:
         headers = {"X-Repo-Commit": self.server.commit}

@@ -115,32 +115,24 @@ def report(
     from attnexp.runs.store import load
 
     runs = run or []
-    if runs and html is None and show not in ("attention", "positions"):
-        raise UserError(
-            f"--run {runs[0]} selects the run whose attention is shown. It needs --html FILE, or "
-            f"--figure FILE with --show attention or positions."
-        )
+    drawn = "--figure FILE with --show"
+    needs = (
+        ("--run", runs, html or show in ("attention", "positions"),
+         f"--html FILE, or {drawn} attention or positions"),
+        ("--text", text, html or show == "attention", f"--html FILE, or {drawn} attention"),
+        ("--metric", metric, figure and show in (None, "curves"), f"{drawn} curves"),
+        ("--layer", layer, show == "attention", f"{drawn} attention"),
+        ("--head", head, show == "attention", f"{drawn} attention"),
+        ("--show", show, figure, "--figure FILE"),
+    )  # fmt: skip
+    for option, value, has_it, needed in needs:
+        if value not in (None, []) and not has_it:
+            raise UserError(f"{option} needs {needed}.")
     if len(runs) > (1 if figure else 2):
         raise UserError(f"A page shows at most two runs, a figure one; got {len(runs)} with --run.")
-    if text is not None and html is None and show != "attention":
-        raise UserError(
-            "--text is the text whose attention is shown. It needs --html FILE, or --figure "
-            "FILE with --show attention."
-        )
-    if metric is not None and (figure is None or show not in (None, "curves")):
-        raise UserError(
-            f"--metric {metric} is what curves show. It needs --figure FILE with --show curves."
-        )
-    if (layer, head) != (None, None) and show != "attention":
-        raise UserError(
-            "--layer and --head choose what a figure of attention draws. They need --figure FILE "
-            "with --show attention."
-        )
     sentence = (
         insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
     )
-    if figure is None and show is not None:
-        raise UserError(f"--show {show} is the content of a figure. It needs --figure FILE.")
     if across and (html is not None or format == "csv" or show not in (None, "forest")):
         raise UserError(
             "--across data prints a table, or draws a forest plot with --figure FILE. It knows no "

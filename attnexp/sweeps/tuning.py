@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 
-from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.compose import is_seed
 from attnexp.config.schema import Protocol
@@ -103,16 +102,12 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     ]
     jobs.sort(key=lambda job: job.config.seed)
     searching = {job.config.seed for job in jobs}
-    both = sorted(searching & {job.config.seed for job in study.jobs})
     judges = [job for job in study.jobs if job.config.seed not in searching]
     if not judges:
         raise UserError(
             f"All seeds of the study choose its settings, so none is left to judge. Give others, "
             f"such as 'tune.seeds={SEEDS}'."
         )
-    if both:
-        named = ", ".join(map(str, both))
-        progress.note(f"{study.name}: the seeds {named} choose settings and are not judged.")
     trials = [
         replace(trial, judged=[job for job in trial.judged if job.config.seed not in searching])
         for trial in trials

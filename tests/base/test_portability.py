@@ -32,14 +32,13 @@ def attnexp(*words):
         main()
     except SystemExit as stop:
         assert not stop.code, words
-attnexp("train", *smoke)
 attnexp("sweep", *smoke, "seed=0,1", "executor.workers=1")
 Processes(2).close()
 attnexp("report", "made/runs")
-folder, _ = train_run(compose(*smoke, "position=rotary"))
+folder, _ = train_run(compose(*smoke, "seed=1"))  # it has finished
 attnexp("predict", str(folder), "a superb cast")
 attnexp("doctor", "made")
-assert len(load_runs("made/runs")) == 3
+assert len(load_runs("made/runs")) == 2
 compare("made/runs")
 """
 

@@ -4,9 +4,7 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -56,38 +54,6 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     assert attnexp(*predict).returncode == attnexp(*report).returncode == 0
     assert "position=none,rotary" in sweep
     assert "12 runs, 1 finished before" in attnexp(*sweep, "--dry-run").stdout
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.mark.slow
-def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
-    attnexp: Command, tmp_path: Path
-) -> None:
-    """Interrupted in the middle, and with no room for the weights."""
-    words = ["train", "data=contrast", "data.limit_train=2000", "data.limit_test=256"]
-    words += ["train.epochs=2"]
-    assert attnexp(*words).returncode == 0
-    (run_dir,) = (tmp_path / "outputs/runs").glob("*-*")
-    before = contents(run_dir)
-    process = subprocess.Popen(
-        [PROGRAM, *words, "--again"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("epoch 1/2")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert contents(run_dir) == before
-    line = f"ulimit -f 100; exec {shlex.join([PROGRAM, *words, '--again'])}"  # blocks of 1 kB
-    full = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
-    assert full.returncode == 2
-    assert "File too large" in full.stderr
-    assert "Traceback" not in full.stderr
-    assert contents(run_dir) == before
-    assert "The same to the last bit." in attnexp("evaluate", str(run_dir)).stdout
 
 
 def test_a_study_ends_in_the_comparison_and_report_repeats_it(
@@ -169,19 +135,6 @@ def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
     assert "4 runs, 1 finished before, 3 to do: about" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert len(list(tmp_path.rglob("result.json"))) == 1
-
-
-@pytest.mark.slow
-def test_a_dry_run_is_right_within_a_factor_of_two(attnexp: Command) -> None:
-    """Once runs have finished; before, its rate is a guess."""
-    words = ["sweep", "data=contrast", "position=none,sinusoidal", "executor.workers=2"]
-    attnexp(*words, "seed=0")
-    words.append("seed=1,2")
-    line = " ".join(attnexp(*words, "--dry-run").stdout.split())
-    (said,) = re.findall(r", (\d+) s with 2 at a time", line)
-    began = time.monotonic()
-    assert attnexp(*words).returncode == 0
-    assert 0.5 < (time.monotonic() - began) / int(said) < 2
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import ROOT, Command
+from conftest import ROOT
 
 import attnexp
 from attnexp import compare, compose, judge, load_runs
 from attnexp.base.errors import UserError
+from attnexp.cli import app
 
 (TEN_LINES,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "notebook.md").read_text(), re.S)
 IN_JUPYTER = """
@@ -51,16 +52,20 @@ RESULTS = pd.DataFrame(
 )
 
 
-def test_what_is_shown_is_what_the_command_prints(attnexp: Command, tmp_path: Path) -> None:
-    RESULTS.to_csv(tmp_path / "results.csv", index=False)
-    printed = attnexp("judge", "results.csv", "--lower", "loss", "--margin", "0.01").stdout
-    for given in (RESULTS, tmp_path / "results.csv", str(tmp_path / "results.csv")):
+def test_what_is_shown_is_what_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.csv"
+    RESULTS.to_csv(path, index=False)
+    app(["judge", str(path), "--lower", "loss", "--margin", "0.01"], standalone_mode=False)
+    printed = capsys.readouterr().out
+    for given in (RESULTS, str(path)):
         judged = judge(given, lower="loss", margin=["0.01"])
         assert judged[0].differences["b"]["result"].judgements["loss"].verdict == "helps"
         assert repr(judged) == printed
-        html = judged._repr_html_()
-        assert "helps" in html
-        assert "<script" not in html
+    html = judged._repr_html_()
+    assert "helps" in html
+    assert "<script" not in html
 
 
 def test_wrong_places_are_told(tmp_path: Path) -> None:

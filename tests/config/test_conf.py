@@ -16,7 +16,7 @@ from attnexp.training.run import train_run
 NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}
 """What a kind of data cannot do without."""
 
-SMALL = ["data.limit_train=64", "data.limit_test=64"]
+SMALL = ["data.limit_train=64", "data.limit_test=64", "data.vocab_size=300"]
 TINY = [*SMALL, "model.d_model=8", "train.epochs=2"]
 
 

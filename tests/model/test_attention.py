@@ -16,7 +16,6 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.biases import AlibiBias, RelativeBias
 from attnexp.model.rotary import RotaryPosition
 from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
-from attnexp.model.seams import Score
 
 B, T, D, H, K = 3, 6, 8, 2, 4
 SIZES = [(1, 4), (2, 3), (5, 1)]
@@ -160,13 +159,6 @@ def test_ours_is_torchs_multihead_attention(name: str, num_heads: int, d_head: i
         output.square().sum().backward()
         expected.square().sum().backward()
         torch.testing.assert_close(one.grad, other.grad)
-
-
-@pytest.mark.parametrize("score", [DotProduct, Cosine, Uniform])
-def test_only_additive_scores_join_two_widths(score: type[Score]) -> None:
-    """C15."""
-    with pytest.raises(ValueError, match="additive ones do not"):
-        make(D, num_heads=H, d_head=K, d_query=3, score=score)
 
 
 def test_dropout_on_attention_weights_is_torchs() -> None:

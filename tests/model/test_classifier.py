@@ -21,8 +21,6 @@ from attnexp.config.checks import check
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
-from attnexp.model import masks
-from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import PAD, Classifier, build_classifier
 
 SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
@@ -290,22 +288,6 @@ def test_with_any_of_these_otherwise_padding_shows(words: str) -> None:
     longer = torch.cat([torch.zeros(2, 4, dtype=torch.int32), short], dim=1)
     model = rough(words)
     assert ((model(longer) - model(short)).abs() > 1e-3).all()
-
-
-@pytest.mark.parametrize("residual", [False, True])
-def test_layers_stack_and_a_residual_adds_the_input(residual: bool) -> None:
-    """C17, C28: E' = E + dE, and output length equals input length."""
-    model = rough(f"model.layers=2 model.residual={residual} mask=padding_causal")
-    ids = reviews(9, 5)
-    x = model.embedding(ids)
-    allowed = masks.Causal()(*masks.grid(9)) & masks.real_keys(ids == PAD)
-    attentions = [piece for piece in model.modules() if isinstance(piece, MultiHeadSelfAttention)]
-    assert len(attentions) == 2
-    for attention in attentions:
-        x = attention(x, allowed) + (x if residual else 0)
-    out = entering_the_pool(model, ids)
-    assert out.shape == (2, 9, 8)
-    torch.testing.assert_close(out, x)
 
 
 def test_dropout_acts_in_training_alone() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import IMDB, needs_imdb
-from samples import without_clock
+from samples import fail_with, without_clock
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.compose import compose
@@ -136,6 +136,17 @@ def test_a_finished_run_is_run_again_only_when_asked(tmp_path: Path) -> None:
     assert again.wall_seconds != first.wall_seconds
     assert without_clock(again.epochs) == without_clock(first.epochs)
     assert [path.name for path in run_dir.parent.glob("[!.]*")] == [again.run_id]
+
+
+def test_an_attempt_that_comes_to_nothing_leaves_the_finished_run_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir, _ = train_run(small(tmp_path))
+    before = {path.name: path.read_bytes() for path in run_dir.iterdir()}
+    fail_with(monkeypatch, KeyboardInterrupt(), seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        train_run(small(tmp_path), again=True)
+    assert {path.name: path.read_bytes() for path in run_dir.iterdir()} == before
 
 
 def test_threads_of_one_process_train_one_after_the_other(tmp_path: Path) -> None:
