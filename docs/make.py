@@ -130,7 +130,7 @@ def differences(study: str) -> Iterator[str]:
             if comparison.differences.get(variant.label):
                 n, rest = _format_difference(comparison, variant.label, point)
             if n != accuracy.n:
-                shown += f" ({accuracy.n} seeds)"
+                shown += f" (n = {accuracy.n})"
             at = verdicts.heading(comparison, "accuracy", point)
             yield f"| {variant.label} | {at} | {shown} | {n} | {rest} |"
     for interaction in comparison.interactions:
