@@ -6,7 +6,6 @@ Shapes: B batch, T tokens, D width.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -198,21 +197,11 @@ def c29() -> Finding:
     return judge_learning([learning(seed) for seed in SEEDS])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Learning:
-    """Accuracies around the epoch in which a model learns most (C29)."""
-
-    epoch: int
-    rise: float
-    """Rise of validation accuracy within this epoch."""
-    running: float
-    """Train accuracy as displayed: the mean over the epoch's batches."""
-    after: float
-    """Train accuracy measured after the epoch."""
-    validation: float
+Steepest = tuple[float, EpochRow]
+"""The largest rise of validation accuracy within an epoch, and that epoch (C29)."""
 
 
-def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learning:
+def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Steepest:
     """Train one seed without writing files; return its steepest epoch (C29)."""
     config = compose(
         [*LEARNING, f"seed={seed}", f"train.epochs={num_epochs}", f"data.limit_train={num_train}"]
@@ -226,37 +215,25 @@ def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Learni
     return steepest([row for row, _ in fit(state, train, val, config.train)])
 
 
-def steepest(rows: Sequence[EpochRow]) -> Learning:
+def steepest(rows: Sequence[EpochRow]) -> Steepest:
     """The epoch with the largest rise of validation accuracy, from 0.5 before the first."""
     before = [0.5] + [row.val_accuracy for row in rows]
     rises = [row.val_accuracy - earlier for row, earlier in zip(rows, before, strict=False)]
-    row = rows[rises.index(max(rises))]
-    assert row.train_accuracy_after is not None
-    return Learning(
-        epoch=row.epoch,
-        rise=max(rises),
-        running=row.train_accuracy,
-        after=row.train_accuracy_after,
-        validation=row.val_accuracy,
-    )
+    return max(rises), rows[rises.index(max(rises))]
 
 
-def judge_learning(found: Sequence[Learning]) -> Finding:
-    """The conclusion on C29 from the accuracies of each seed."""
-    validation = [seed.validation for seed in found]
+def judge_learning(found: Sequence[Steepest]) -> Finding:
+    """The conclusion on C29 from the steepest epoch of each seed."""
+    rows = [row for _, row in found]
+    running = [row.train_accuracy for row in rows]
+    after = [each for row in rows if (each := row.train_accuracy_after) is not None]
+    validation = [row.val_accuracy for row in rows]
     conclusion = concluded(
-        [
-            _above(_minus(validation, [seed.running for seed in found]), 0.0),
-            _above(_minus([seed.after for seed in found], validation), -TOLERANCE),
-        ]
+        [_above(_minus(validation, running), 0.0), _above(_minus(after, validation), -TOLERANCE)]
     )
-    learned = min(seed.rise for seed in found) >= JUMP
-    columns = {
-        "running": [seed.running for seed in found],
-        "after": [seed.after for seed in found],
-        "validation": validation,
-    }
-    epochs = "/".join(str(seed.epoch) for seed in found)
+    learned = min(rise for rise, _ in found) >= JUMP
+    columns = {"running": running, "after": after, "validation": validation}
+    epochs = "/".join(str(row.epoch) for row in rows)
     return Finding(
         measured=f"accuracy in epoch {epochs}, %: on train "
         + ", ".join(f"{name} {_mean_sd(values)}" for name, values in columns.items()),

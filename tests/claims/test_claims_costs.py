@@ -19,11 +19,9 @@ def fixed_ratio(ratio: float, batch: int) -> list[float]:
     return [ratio] * 4
 
 
-def test_c18_heads_at_once_give_the_numbers_of_a_loop() -> None:
+def test_c18_times_are_measured_on_one_thread() -> None:
     threads = torch.get_num_threads()
-    finding = costs.c18()
-    assert finding.conclusion is Conclusion.holds
-    assert "at batch 32" in finding.measured
+    assert len(costs.loop_over_tensor(1, num_pairs=2)) == 2
     assert torch.get_num_threads() == threads
 
 
@@ -34,6 +32,7 @@ def test_c18_says_whether_it_is_faster(
     monkeypatch.setattr(costs, "loop_over_tensor", partial(fixed_ratio, ratio))
     finding = costs.c18()
     assert finding.measured.endswith(said)
+    assert "at batch 32" in finding.measured
     assert len(finding.measured) <= 110
     assert finding.conclusion is Conclusion.holds  # the numbers decide
 

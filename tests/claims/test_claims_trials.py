@@ -122,36 +122,37 @@ def test_c29_without_learning_nothing_follows(
     monkeypatch.chdir(tmp_path)
     state = torch.get_rng_state()
     found = trials.learning(0, num_train=64, num_epochs=1)
-    assert found.rise < trials.JUMP
+    assert found[0] < trials.JUMP
     assert trials.judge_learning([found]).conclusion is Conclusion.inconclusive
     assert not list(tmp_path.iterdir())  # no run folders
     assert torch.equal(torch.get_rng_state(), state)
 
 
-LEARNT = trials.Learning(epoch=2, rise=0.4, running=0.7, after=0.92, validation=0.93)
+LEARNT = replace(row(2, 0.93), train_accuracy=0.7, train_accuracy_after=0.92)
 
 
 @pytest.mark.parametrize(
-    ("second", "conclusion"),
+    ("rise", "second", "conclusion"),
     [
-        ({}, Conclusion.supported),
-        ({"running": 0.95}, Conclusion.inconclusive),
-        ({"after": 0.9}, Conclusion.inconclusive),
-        ({"rise": 0.05}, Conclusion.inconclusive),
+        (0.4, {}, Conclusion.supported),
+        (0.4, {"train_accuracy": 0.95}, Conclusion.inconclusive),
+        (0.4, {"train_accuracy_after": 0.9}, Conclusion.inconclusive),
+        (0.05, {}, Conclusion.inconclusive),
     ],
 )
-def test_c29_the_rule(second: dict[str, float], conclusion: Conclusion) -> None:
+def test_c29_the_rule(rise: float, second: dict[str, float], conclusion: Conclusion) -> None:
     other = replace(LEARNT, **second)  # type: ignore[arg-type]
-    assert trials.judge_learning([LEARNT, other, LEARNT]).conclusion is conclusion
+    found = [(0.4, LEARNT), (rise, other), (0.4, LEARNT)]
+    assert trials.judge_learning(found).conclusion is conclusion
 
 
-@pytest.mark.parametrize("wrong", [{"after": 0.8}, {"running": 0.95}])
+@pytest.mark.parametrize("wrong", [{"train_accuracy_after": 0.8}, {"train_accuracy": 0.95}])
 def test_c29_a_part_that_fails_in_every_seed_is_not_supported(wrong: dict[str, float]) -> None:
-    found = replace(LEARNT, **wrong)  # type: ignore[arg-type]
+    found = (0.4, replace(LEARNT, **wrong))  # type: ignore[arg-type]
     assert trials.judge_learning([found, found]).conclusion is Conclusion.not_supported
 
 
 def test_c29_is_about_the_steepest_epoch() -> None:
-    found = trials.steepest([row(1, 0.55), row(2, 0.9), row(3, 1.0)])
-    assert found.epoch == 2
-    assert found.rise == pytest.approx(0.35)
+    rise, steepest = trials.steepest([row(1, 0.55), row(2, 0.9), row(3, 1.0)])
+    assert rise == pytest.approx(0.35)
+    assert steepest.epoch == 2

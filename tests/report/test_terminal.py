@@ -1,9 +1,11 @@
 """Disks, pipes and folders that go away: one message, and the code that is documented."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
+import forked
 import pytest
 from conftest import Command
 from forked import PROGRAM
@@ -59,8 +61,13 @@ def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> 
 
 def test_a_full_disk_inside_a_sweep_names_the_file(tmp_path: Path) -> None:
     """No file may be longer than 100 kB, and weights are; the other run is tried, too."""
-    words = [*SMOKE, "seed=0,1", "executor.workers=1"]
-    done = shell(f"ulimit -f 100; attnexp sweep {' '.join(words)}", tmp_path)
+    limited = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+from attnexp.cli import main
+main()"""
+    words = ["sweep", *SMOKE, "seed=0,1", "executor.workers=1"]
+    done = forked.run(forked.script, limited, *words, cwd=tmp_path, environment={**os.environ})
     assert done.returncode == 1
     assert done.stderr.count(".safetensors: File too large") >= 2
     assert "0 of 2 done, 2 failed" in done.stderr
@@ -78,4 +85,3 @@ def test_a_run_that_left_every_sensible_range_says_so_last(
     assert closing.endswith("use a smaller train.lr.")
     (variant,) = attnexp("report", "outputs", "--format", "json").stdout.split('"diverged": [')[1:]
     assert "training diverged in 1 of 1 runs" in variant.partition("]")[0]
-    assert "diverged" not in attnexp("train", *SMOKE).stdout

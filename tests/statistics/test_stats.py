@@ -369,37 +369,23 @@ def test_seeds_for_equivalence_by_looking_at_every_n(dz: float, alpha: float) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dz", [0.5, 0.8, 1.0, 1.2, 1.5])
-def test_seeds_needed_reach_the_power_by_the_test_that_decides(
-    dz: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [*((dz, 1.0) for dz in (0.5, 0.8, 1.0, 1.5)), *((0, sd) for sd in (0.001, 0.006))],
+)
+def test_the_seeds_that_are_asked_for_reach_the_power(
+    mean: float, sd: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one seed less not, to the error of 2,000 studies."""
-    monkeypatch.setattr(stats, "EXACT_TO", 16)  # for speed
-    monkeypatch.setattr(stats, "FLIPS", 1_999)
-    n = seeds_needed(dz)
+    """By the test that decides; with one seed less not, to the error of 2,000 studies."""
+    monkeypatch.setattr(stats, "EXACT_TO", 16 if mean else 0)  # for speed
+    monkeypatch.setattr(stats, "FLIPS", 1_999 if mean else 9)
+    n = seeds_needed(mean) if mean else seeds_for_equivalence(sd)
     assert n is not None
     rng = np.random.default_rng(n)
     found, before = (
-        np.mean([of(d).p <= 0.05 for d in rng.normal(dz, 1, size=(2_000, k))]) for k in (n, n - 1)
+        np.mean([(pair.p if mean else pair.p_equivalent or 0.0) <= 0.05 for pair in map(of, draws)])
+        for draws in (rng.normal(mean, sd, size=(2_000, k)) for k in (n, n - 1))
     )
-    print(f"dz = {dz}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
-    assert found >= 0.78
-    assert before <= 0.81
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sd", [0.001, 0.003, 0.006])
-def test_seeds_for_equivalence_reach_the_power(sd: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one seed less not, to the error of 2,000 studies."""
-    monkeypatch.setattr(stats, "EXACT_TO", 0)  # a few flips will do: nobody reads their p
-    monkeypatch.setattr(stats, "FLIPS", 9)
-    n = seeds_for_equivalence(sd)
-    assert n is not None
-    rng = np.random.default_rng(n)
-    found, before = (
-        np.mean([(of(d).p_equivalent or 0.0) <= 0.05 for d in rng.normal(0, sd, size=(2_000, k))])
-        for k in (n, n - 1)
-    )
-    print(f"sd = {sd}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
+    print(f"{mean} ± {sd}, n = {n}: {100 * found:.1f} %, with one less {100 * before:.1f} %")
     assert found >= 0.78
     assert before <= 0.81
