@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from attnexp.analysis.metrics import check_known, is_loss, is_success, to_number
 from attnexp.base.errors import UserError
@@ -30,11 +30,8 @@ GRADES = {"C": 1, "I": 0, "P": 0.5, "N": 0, "True": 1, "False": 0}
 Rows = list[dict[str, Any]]
 
 
-class Log(NamedTuple):
-    """Rows for each run, or for each answer with the columns `example` and `correct`."""
-
-    rows: Rows
-    metrics: list[str]
+Log = tuple[Rows, list[str]]
+"""Rows for each run, or for each answer with the columns `example` and `correct`; and metrics."""
 
 
 def log_files(path: Path) -> list[Path]:
@@ -54,8 +51,8 @@ def read_log(rows: Rows, file: Path | None, only: Sequence[str], keys: Sequence[
     """What a log says; None if these are not rows of a known tool.
 
     file: where the rows were read. keys: columns that name a run: of variant, seed and dataset.
-    only: metrics to read; empty for the first one of answers, and
-    for all of runs. Raises `UserError`.
+    only: metrics to read; empty for the first one of answers, and for all of runs. Raises
+    `UserError`.
     """
     columns = rows[0].keys()
     if {"doc_id", "filtered_resps"} <= columns:
@@ -120,18 +117,16 @@ def _of_answers(
         check_known(name, metrics)
     chosen = [*only] or [*metrics[:1]]
     if len(chosen) == 1 and all(to_number(row.get(chosen[0])) in (0, 1) for row in rows):
-        return Log([{**row, "correct": to_number(row[chosen[0]])} for row in rows], chosen)
+        return [{**row, "correct": to_number(row[chosen[0]])} for row in rows], chosen
     runs: dict[tuple[str, ...], Rows] = {}
     for row in rows:
         runs.setdefault(tuple(str(row.get(key)) for key in keys), []).append(row)
-    return Log(
-        [
-            {key: of[0][key] for key in keys if key in of[0]}
-            | {name: _mean(name, [row.get(name) for row in of]) for name in chosen}
-            for of in runs.values()
-        ],
-        chosen,
-    )
+    means = [
+        {key: of[0][key] for key in keys if key in of[0]}
+        | {name: _mean(name, [row.get(name) for row in of]) for name in chosen}
+        for of in runs.values()
+    ]
+    return means, chosen
 
 
 def _grade(value: object) -> object:
@@ -157,13 +152,13 @@ def _of_mlflow(rows: Rows, keys: Sequence[str]) -> Log:
             names[name] = short
     metrics = [short for name, short in names.items() if name.startswith("metrics.")]
     finished = _finished(rows, "status")
-    return Log([{short: row[name] for name, short in names.items()} for row in finished], metrics)
+    return [{short: row[name] for name, short in names.items()} for row in finished], metrics
 
 
 def _of_wandb(rows: Rows, only: Sequence[str]) -> Log:
     """A runs table, whose metrics are chosen or known by their names: settings stand among them."""
     known = [name for name in rows[0] if is_success(name) or is_loss(name)]
-    return Log(_finished(rows, "State"), [name for name in only if name in rows[0]] or known)
+    return _finished(rows, "State"), [name for name in only if name in rows[0]] or known
 
 
 def _finished(rows: Rows, column: str) -> Rows:

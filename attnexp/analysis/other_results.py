@@ -334,8 +334,8 @@ def _rows(
             raise UserError(
                 f"{file or where} holds no result. A row is one run: variant, seed, its metrics."
             )
-        log = logs.read_log(rows, file, only, keys)
-        found += log.rows if log else rows
-        if log:
-            metrics = (metrics or {}) | dict.fromkeys(log.metrics)
+        if log := logs.read_log(rows, file, only, keys):
+            rows, of_log = log
+            metrics = (metrics or {}) | dict.fromkeys(of_log)
+        found += rows
     return where, name, found, None if metrics is None else [*metrics]

@@ -165,9 +165,11 @@ def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight
         reading = _read(run.result.classes, _vocabulary(run), config, model, text)
     except UserError as error:
         missing.append(f"There is no attention map: {error}")
-    table = _table(model)
-    if table is None:
+    position = getattr(model, "position", None)
+    rows = None if position is None else position.table_rows()
+    if rows is None:
         missing.append(f"There is no table of positions with position={config.position.name}.")
+    table = None if rows is None else rows.detach().numpy()
     return Insight(reading=reading, table=table, missing=missing)
 
 
@@ -262,9 +264,3 @@ def _vocabulary(run: Run) -> list[str]:
             f"there is no sentence that it could read."
         )
     return words
-
-
-def _table(model: "nn.Module") -> NDArray[np.float32] | None:
-    position = getattr(model, "position", None)
-    rows = position.table_rows() if position is not None else None
-    return None if rows is None else rows.detach().numpy()

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -196,8 +196,7 @@ def csv_lines(rows: Iterable[Mapping[str, object]], columns: Collection[str]) ->
     return file.getvalue()
 
 
-def _mean_rows(variant: Variant) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def _mean_rows(variant: Variant) -> Iterator[dict[str, object]]:
     for at, means in variant.means.items():
         for name, mean in means.items():
             published = variant.published.get(at, {}).get(name)
@@ -205,12 +204,10 @@ def _mean_rows(variant: Variant) -> list[dict[str, object]]:
             row = {**place, "metric": name, **asdict(mean), "k": published}
             if found := variant.agreement.get(at, {}).get(name):
                 row |= {"k_low": found.low, "k_high": found.high, "k_distance": found.distance}
-            rows.append(row)
-    return rows
+            yield row
 
 
-def _difference_rows(difference: Difference) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def _difference_rows(difference: Difference) -> Iterator[dict[str, object]]:
     for name, pair in difference.metrics.items():
         low, high = difference.interval(name)
         row = {"metric": name, **asdict(pair.difference), "low": low, "high": high}
@@ -224,8 +221,7 @@ def _difference_rows(difference: Difference) -> list[dict[str, object]]:
                 ours = {"p": decision.p, "p_adjusted": decision.p_holm}
                 ours["verdict"] = decision.verdict or "open"
             row |= ours
-        rows.append(row)
-    return rows
+        yield row
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -25,7 +25,6 @@ from attnexp.report.cells import Table
 from attnexp.report.inside import WHY, choose, show_inside
 from attnexp.report.provenance import as_yaml, differing, provenance
 from attnexp.runs.result import Run
-from attnexp.statistics.paired import Paired
 
 CURVES = {
     "val_accuracy": "Validation accuracy, %",
@@ -259,7 +258,11 @@ def _by_seed(comparison: Comparison) -> Iterator[Figure]:
             }
             if not pairs:
                 continue
-            lines = [f"{label}: {_each(pair)}" for label, pair in pairs.items()]
+            lines = []
+            for label, pair in pairs.items():
+                each = [f"seed {seed} {100 * by:+.2f}" for seed, by in pair.by_seed.items()]
+                many = len(each) > cells.MAX_SEEDS_SHOWN
+                lines.append(f"{label}: {cells.format_by_seed(pair) if many else ', '.join(each)}")
             where = verdicts.heading(comparison, "accuracy", point)
             yield Figure(
                 picture=figures.by_seed([*pairs.values()], limits=limits),
@@ -267,12 +270,6 @@ def _by_seed(comparison: Comparison) -> Iterator[Figure]:
                 caption=f"Difference from {baseline.label} at {where}, seed by seed",
                 key=[(i, MARKS[i], label) for i, label in enumerate(pairs, start=1)],
             )
-
-
-def _each(pair: Paired) -> str:
-    if len(pair.by_seed) > cells.MAX_SEEDS_SHOWN:
-        return cells.format_by_seed(pair)
-    return ", ".join(f"seed {seed} {100 * value:+.2f}" for seed, value in pair.by_seed.items())
 
 
 def data(runs: Sequence[Run], comparisons: Sequence[Comparison]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """One trained model on a page: what it reads, its attention, its table of positions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,27 +29,6 @@ MAX_HEADS = 8
 """Maximum number of heads that get a map of their own."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelInternals:
-    """A model's reading, plots and missing parts, as the template needs them."""
-
-    name: str
-    """Variant and seed."""
-    look: insight.Insight
-    padding: str
-    """What `padding_line` says."""
-    tokens: list[tuple[str, str]]
-    """Tokens with their background colours, empty for a model without attention or relevance."""
-    attention: Figure | None
-    heads: list[Figure]
-    table: list[Figure]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
-        return self.attention is None and not self.table
-
-
 def choose(runs: Sequence[Run], *, trust_code: bool = False) -> list[Run]:
     """At most two runs whose attention to show: the first run of the first variant that has any,
     and that of another variant, preferably with a table of positions. Without
@@ -64,34 +42,33 @@ def choose(runs: Sequence[Run], *, trust_code: bool = False) -> list[Run]:
     return [*looking[:1], *sorted(looking[1:], key=insight.has_table, reverse=True)[:1]]
 
 
-def show_inside(run: Run, label: str, look: insight.Insight, layer: int = 1) -> ModelInternals:
-    """Plots of a run's model. label: name of its variant. layer: counted from 1."""
-    reading, heads = look.reading, []
-    overall, padding, tokens = None, "", list[tuple[str, str]]()
+def show_inside(run: Run, label: str, look: insight.Insight, layer: int = 1) -> dict[str, Any]:
+    """A model's reading, plots and missing parts, as `inside.html` needs them.
+
+    label: name of its variant. layer: counted from 1. Tokens come with their background colours;
+    there are none without attention or relevance.
+    """
+    reading, table = look.reading, [] if look.table is None else _table(run, look.table)
+    shown: dict[str, Any] = {"padding": "", "tokens": [], "attention": None, "heads": []}
     if reading is not None:
         colours = backgrounds(reading.counts(layer))
-        tokens = list(zip(reading.marked, colours, strict=False))
+        shown["tokens"] = list(zip(reading.marked, colours, strict=False))
     if reading is not None and reading.layers:
         seen = reading.attention(layer)
-        padding = padding_line(seen)
-        overall = attention_map(reading, layer)
-        heads = [
-            Figure(
-                picture=figures.head(weights),
-                alt=f"Head {i}. {_strongest(weights, reading.marked)}",
-                caption=f"head {i}, to {weights.max():.2f}",
-            )
-            for i, weights in enumerate(seen.weights[:MAX_HEADS], start=1)
-        ]
-    return ModelInternals(
-        name=name_of_run(run, label),
-        look=look,
-        padding=padding,
-        tokens=tokens,
-        attention=overall,
-        heads=heads if len(heads) > 1 else [],
-        table=[] if look.table is None else _table(run, look.table),
-    )
+        shown["padding"] = padding_line(seen)
+        shown["attention"] = attention_map(reading, layer)
+        if len(seen.weights) > 1:
+            shown["heads"] = [
+                Figure(
+                    picture=figures.head(weights),
+                    alt=f"Head {i}. {_strongest(weights, reading.marked)}",
+                    caption=f"head {i}, to {weights.max():.2f}",
+                )
+                for i, weights in enumerate(seen.weights[:MAX_HEADS], start=1)
+            ]
+    is_empty = shown["attention"] is None and not table
+    name = name_of_run(run, label)
+    return {"name": name, "look": look, "table": table, "is_empty": is_empty, **shown}
 
 
 def attention_map(reading: insight.Reading, layer: int, head: int | None = None) -> Figure:

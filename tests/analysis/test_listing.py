@@ -68,13 +68,11 @@ def test_every_run_is_listed_in_its_state_and_its_words_make_it(
     assert lstm["settings"][0] == "model=lstm"
 
 
-def test_of_a_study_its_own_runs_are_listed(tmp_path: Path, folders: dict[str, Path]) -> None:
+def test_of_a_study_its_own_runs_are_listed_in_lines_that_fit_a_terminal(
+    tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert [*by_folder(tmp_path / "study")] == [str(folders["finished"])]
-
-
-def test_lines_fit_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train_run(compose(FEW, f"out={tmp_path}"))
-    assert exit_code("runs", tmp_path) == 0
+    assert exit_code("runs", tmp_path / "study") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "1 finished."
     assert max(map(len, lines)) <= 80

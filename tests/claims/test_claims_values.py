@@ -256,12 +256,6 @@ def test_every_claim_can_be_refuted() -> None:
     assert {name for name, _, _ in WRONG} == set(CLAIMS)
 
 
-def test_masking_after_softmax_lets_later_tokens_leak() -> None:
-    """C14 is a claim about masks before softmax, and the line says what the other kind does."""
-    measured = CLAIMS["C14"].check().measured
-    assert float(measured.split()[-1]) > 0.01
-
-
 def test_a_difference_of_shapes_or_a_nan_is_never_within_tolerance() -> None:
     assert max_abs_diff(torch.zeros(2, 3), torch.zeros(3)) == math.inf
     nan = max_abs_diff(torch.tensor([math.nan, 0.0]), torch.zeros(2))

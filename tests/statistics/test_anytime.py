@@ -95,22 +95,6 @@ def test_fewer_than_seven_seeds_decide_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("d", "verdict"),
-    [
-        (normal(0.01, 0.001, 8), Verdict.helps),
-        (normal(-0.01, 0.001, 8), Verdict.hurts),
-        (normal(0.0, 0.0005, 8), Verdict.equivalent),
-        (normal(0.001, 0.0001, 8), Verdict.equivalent),  # real, and too small to matter
-        ([0.0] * 8, Verdict.equivalent),
-        (normal(0.01, 0.02, 20), None),
-    ],
-)
-def test_a_decision_by_its_differences(d: list[float], verdict: Verdict | None) -> None:
-    (found,) = decide({"a": of(d)}).values()
-    assert found.verdict is verdict
-
-
 def test_several_variants_share_alpha_by_holm() -> None:
     """p = 0.038 alone is enough; beside an open variant it is not, beside a clear one it is."""
     d, clear, open_one = normal(0.01, 0.0085, 13), [0.02] * 13, normal(0.0, 0.02, 13)
