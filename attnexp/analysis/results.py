@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.runs import manifest, points, predictions, store
 from attnexp.runs.identity import replicate
 from attnexp.runs.manifest import Manifest
-from attnexp.runs.result import Run, RunResult
+from attnexp.runs.result import Run
 from attnexp.statistics.paired import difference_of
 from attnexp.training.metrics import most_probable
 
@@ -249,29 +249,23 @@ def correct(run: Run, best: int) -> dict[str, Bits]:
     predictions.
     """
     stored, result = predictions.load(run), run.result
-    epochs = {"best": best, "final": result.final.epoch}
-    found: dict[str, Bits | None] = {}
+    found: dict[str, Bits] = {}
     for point in points.POINTS[result.config["train"]["protocol"]]:
-        if point in epochs:
-            found[point] = _right_after(result, epochs[point], stored)
-        elif (packed := stored.get(predictions.CORRECT + point)) is not None:
-            found[point] = predictions.unpack(packed, result.data["n_test"])
-        else:
-            labels = stored[predictions.TEST_LABELS]
-            found[point] = most_probable(stored[predictions.TEST]) == labels
-    return {point: bits for point, bits in found.items() if bits is not None}
-
-
-def _right_after(result: RunResult, epoch: int, stored: Mapping[str, NDArray[Any]]) -> Bits | None:
-    """Which examples of the validation set a run has right after an epoch: (n,)."""
-    older = (  # runs from before bits of every epoch were stored
-        ("final", predictions.FINAL, result.final.epoch),
-        ("peak", predictions.BEST, result.best.epoch),
-    )
-    for name, logits, of in ((str(epoch), "", epoch), *older):
-        if of == epoch and predictions.CORRECT + name in stored:
-            return predictions.unpack(stored[predictions.CORRECT + name], result.data["n_val"])
-        if of == epoch and logits in stored:
-            right: Bits = most_probable(stored[logits]) == stored[predictions.VAL_LABELS]
-            return right
-    return None
+        epoch = {"best": best, "final": result.final.epoch}.get(point)
+        split, labels = (
+            ("val", predictions.VAL_LABELS) if epoch else ("test", predictions.TEST_LABELS)
+        )
+        logits_by_name = {str(epoch): ""} if epoch else {point: predictions.TEST}
+        # runs from before bits of every epoch were stored
+        if epoch == result.final.epoch:
+            logits_by_name["final"] = predictions.FINAL
+        if epoch == result.best.epoch:
+            logits_by_name["peak"] = predictions.BEST
+        for name, logits in logits_by_name.items():
+            if (packed := stored.get(predictions.CORRECT + name)) is not None:
+                found[point] = predictions.unpack(packed, result.data[f"n_{split}"])
+                break
+            if logits in stored:
+                found[point] = most_probable(stored[logits]) == stored[labels]
+                break
+    return found

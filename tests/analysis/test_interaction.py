@@ -135,18 +135,6 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
     assert planned.variants["pe_scaled"] == {"position": "pe", "scale": "scaled"}
 
 
-def test_a_third_axis_is_told_to_show_no_interaction(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine.yaml").write_text(STUDY)
-    words = [f"study={tmp_path / 'mine.yaml'}", "data=contrast", "seed=0,1"]
-    plan(words)
-    assert capsys.readouterr().err == ""
-    plan([*words, "model.heads=4,8"])
-    told = "mine: with more than two crossed factors there is no table within the levels of one,"
-    assert told in " ".join(capsys.readouterr().err.split())
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "other": 2}'])
 def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
     assert manifest.load(tmp_path) is None

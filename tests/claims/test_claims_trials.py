@@ -1,7 +1,6 @@
 """The small experiments: their rules, their task, and what they find with one seed."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from samples import row
 
 from attnexp.claims import trials
 from attnexp.claims.claim import Conclusion
-from attnexp.model.mixers import Convolution
 
 
 @pytest.fixture
@@ -96,16 +94,6 @@ def test_c25_position_does_more_than_ease_it() -> None:
     assert finding.conclusion is Conclusion.not_supported
     assert "300 batches: none 5" in finding.measured
     assert finding.n == 2
-
-
-@pytest.mark.usefixtures("_two_seeds")
-def test_c25_says_nothing_when_the_convolution_is_blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blind() -> trials.Tagger:
-        return trials.Tagger(Convolution(trials.WIDTH, trials.WIDTH, kernel=1))
-
-    monkeypatch.setattr(trials, "tagging", partial(trials.tagging, budgets=(5, 10, 20)))
-    monkeypatch.setattr(trials, "TAGGERS", {**trials.TAGGERS, "CNN": blind})
-    assert trials.c25().conclusion is Conclusion.inconclusive
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Command
-from samples import blog, planned
+from samples import blog, planned, save_study
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -34,19 +34,8 @@ Found = dict[tuple[str, str], Metrics]
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Run]:
     """Two variants of two seeds, on disk as the study `outputs/blog`."""
-    found = []
-    for run in blog(seeds=2):
-        run_id = f"{run.label}-{run.result.seed}"
-        path = store.run_dir(tmp_path / "outputs", run_id)
-        path.mkdir(parents=True)
-        store.save(path, replace(run.result, run_id=run_id))
-        found.append(replace(run, path=path))
-    entries = [manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.path.name)
-               for run in found]  # fmt: skip
-    variants: dict[str, dict[str, str]] = {run.label: {} for run in found}
-    study = manifest.Manifest(variants=variants, commands=["attnexp"], runs=entries)
-    manifest.record(tmp_path / "outputs/blog", study)
-    return found
+    save_study(tmp_path / "outputs", blog(seeds=2))
+    return manifest.load_runs([tmp_path / "outputs" / "blog"])
 
 
 def expected(runs: list[Run]) -> Found:

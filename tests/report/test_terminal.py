@@ -32,7 +32,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("attnexp config > /dev/full", 2, "No space left on device"),
         ("attnexp config --groups | head -1", 0, ""),
         ("mkdir gone; cd gone; rmdir ../gone; attnexp config", 2, "was deleted"),
-        ("attnexp report nowhere 2>&-", 2, ""),
+        ("attnexp config nonsense=1 2>&-", 2, ""),
     ],
 )
 def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, told: str) -> None:
