@@ -21,6 +21,7 @@ def list_runs(root: Path) -> dict[str, Any]:
 
     Raises `UserError` if there are none, or if the study's manifest cannot be read.
     """
+    manifest.check_folder(root)
     if (study := manifest.load(root)) is not None:
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
         folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}

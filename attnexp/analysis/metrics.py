@@ -151,7 +151,7 @@ def choose_metrics(
         unit = replace(unit, less_is_better=less)
         metrics[name] = Metric(unit=unit, margin=margin, judged=judged)
     if unknown:
-        raise UserError(f"Not every metric is known by its name, so say {'; '.join(unknown)}.")
+        raise UserError(f"Say {'; '.join(unknown)}.")
     return metrics
 
 

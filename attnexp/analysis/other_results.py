@@ -72,37 +72,42 @@ def read_results(
     written in per cent; they are read as shares. Raises `UserError`.
     """
     wanted = [variant_column, seed_column]
-    where, name_of_data, rows, metrics = _rows(given, only, [*wanted, DATASET])
-    for name in rows[0]:
-        check_name(str(name), f"{where}: a column")
-    columns = [name for name in rows[0] if name not in (*wanted, "variant", "seed", DATASET)]
+    name_of_data, tables, metrics = _tables(given, only, [*wanted, DATASET])
+    for where, rows in tables:
+        for name in rows[0]:
+            check_name(str(name), f"{where}: a column")
+    first = tables[0][1][0]
+    columns = [name for name in first if name not in (*wanted, "variant", "seed", DATASET)]
     by_example = EXAMPLE in columns
     if by_example:
         if metrics is not None:
             note(f"Read as accuracy: {', '.join(metrics)}.")
             only = []
         columns = ["accuracy"]
-        wanted += ["correct"] if "correct" in rows[0] else ["prediction", "label"]
+        wanted += ["correct"] if "correct" in first else ["prediction", "label"]
     elif metrics is not None:
         columns = metrics
-    missing = [f"no column {name}" for name in wanted if name not in rows[0]]
-    missing += [f"no metric {name!r}" for name in only if name not in columns]
-    if missing or not columns:
-        raise UserError(
-            f"{where} has {', '.join(missing) or 'no metric'}; its columns are "
-            f"{', '.join(rows[0])}. A row is one run: variant, seed and what it measured; or one "
-            f"example: variant, seed, example and correct, or prediction and label. Other names "
-            f"are given with --variant-column, --seed-column and --columns."
-        )
     names = {variant_column: "variant", seed_column: "seed"}
-    kept = [name for name in rows[0] if name in names or name not in ("variant", "seed")]
     by_data: dict[str, list[Place]] = {}
-    for number, row in enumerate(rows, start=1):
-        place = f"{where}, result {number}"
-        found = {names.get(name, name): row.get(name) for name in kept}
-        data = _name(place, found, DATASET) if DATASET in found else name_of_data
-        by_data.setdefault(data, []).append((place, found))
+    for where, rows in tables:
+        missing = [f"no column {name}" for name in wanted if name not in rows[0]]
+        has = [name for name in columns if by_example or name in rows[0]]
+        missing += [f"no metric {name!r}" for name in only or columns if name not in has]
+        if missing or not columns:
+            raise UserError(
+                f"{where} has {', '.join(missing) or 'no metric'}; its columns are "
+                f"{', '.join(rows[0])}. A row is one run: variant, seed and what it measured; or "
+                f"one example: variant, seed, example and correct, or prediction and label. Other "
+                f"names are given with --variant-column, --seed-column and --columns."
+            )
+        kept = [name for name in rows[0] if name in names or name not in ("variant", "seed")]
+        for number, row in enumerate(rows, start=1):
+            place = f"{where}, result {number}"
+            found = {names.get(name, name): row.get(name) for name in kept}
+            data = _name(place, found, DATASET) if DATASET in found else name_of_data
+            by_data.setdefault(data, []).append((place, found))
     if by_example:
+        where = ", ".join(dict(tables))
         return [_of_examples(where, data, places) for data, places in by_data.items()]
     values = {data: _of_runs(places, only or columns) for data, places in by_data.items()}
     every = [measured for runs in values.values() for measured in runs.values()]
@@ -307,35 +312,34 @@ def next_run(comparison: Comparison) -> str | None:
     return f"{seed} of {', '.join(most)} and {last}"
 
 
-def _rows(
+def _tables(
     given: "Given | Sequence[Given] | DataFrame", only: Sequence[str], keys: Sequence[str]
-) -> tuple[str, str, list[dict[str, Any]], list[str] | None]:
-    """Name of the source for messages, of the data set where no column has one, rows (at least
-    one), and the metrics of a log."""
-    where = name = "results"
+) -> tuple[str, list[tuple[str, list[dict[str, Any]]]], list[str] | None]:
+    """Name of the data set where no column has one; of each source its name in messages and its
+    rows (at least one); and the metrics of a log."""
+    name = "results"
     if isinstance(given, (str, PathLike)):
         given = [given]
     if isinstance(given, Sequence):
-        where = ", ".join(map(str, given))
         name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
         files = [file for path in given for file in logs.log_files(Path(path))]
-        tables: list[tuple[Path | None, list[dict[str, Any]]]]
-        tables = [(file, read_rows(file)) for file in files]
+        read: list[tuple[Path | None, list[dict[str, Any]]]]
+        read = [(file, read_rows(file)) for file in files]
     else:
         cells = given.rename(columns=str).astype(object)
         if twice := [*cells.columns[cells.columns.duplicated()]]:
             raise UserError(f"The frame has more than one column {twice[0]}. Leave one.")
-        where = "The frame"
-        tables = [(None, cells.where(cells.notna(), None).to_dict("records"))]
-    found = list[dict[str, Any]]()
+        read = [(None, cells.where(cells.notna(), None).to_dict("records"))]
+    tables = list[tuple[str, list[dict[str, Any]]]]()
     metrics: dict[str, None] | None = None
-    for file, rows in tables:
+    for file, rows in read:
+        where = str(file or "The frame")
         if not rows:
             raise UserError(
-                f"{file or where} holds no result. A row is one run: variant, seed, its metrics."
+                f"{where} holds no result. A row is one run: variant, seed, its metrics."
             )
         if log := logs.read_log(rows, file, only, keys):
             rows, of_log = log
             metrics = (metrics or {}) | dict.fromkeys(of_log)
-        found += rows
-    return where, name, found, None if metrics is None else [*metrics]
+        tables.append((where, rows))
+    return name, tables, None if metrics is None else [*metrics]

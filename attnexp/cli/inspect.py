@@ -106,10 +106,10 @@ def probe(
     if figure is not None:
         pictures.write_probed(figure, found)
         note(f"Figure: {figure}")
-    elif format == "table" and not as_json:
-        formats.print_tables(probed.tables(found), console())
-    else:
+    if format != "table" or as_json:
         emit(probed.TEXTS["json" if as_json else format](found).rstrip("\n"))
+    elif figure is None:
+        formats.print_tables(probed.tables(found), console())
     if reasons:
         stop("\n".join(["Some was left out:", *reasons]), code=max(reasons.values()))
 

@@ -149,15 +149,10 @@ def report(
     compared = compare(found, metrics)
     left_out += [reason for comparison in compared for reason in comparison.damaged]
     as_text = "json" if as_json else format
-    if across is not None:
-        combined = across_data(compared)
-        if figure is not None:
-            pictures.write_across(figure, combined)
-            note(f"Figure: {figure}")
-        elif as_text in formats.ACROSS:
-            emit(formats.ACROSS[as_text](combined))
-        else:
-            formats.print_tables(map(tables.across_table, combined), console())
+    combined = across_data(compared) if across is not None else []
+    if combined and figure is not None:
+        pictures.write_across(figure, combined)
+        note(f"Figure: {figure}")
     elif html is not None or figure is not None:
         from attnexp.report.html import write
         from attnexp.runs.result import Run
@@ -178,6 +173,13 @@ def report(
             )
             pictures.write(figure, show or "curves", request)
             note(f"Figure: {figure}")
+    if as_text == "table" and (html is not None or figure is not None):
+        pass  # the file shows it
+    elif combined:
+        if as_text in formats.ACROSS:
+            emit(formats.ACROSS[as_text](combined))
+        else:
+            formats.print_tables(map(tables.across_table, combined), console())
     elif table is not None:
         chosen_tables = tables.tables_named(table, compared)
         if as_text in formats.TABLE_TEXTS:
@@ -307,9 +309,9 @@ def judge(
 
         write(html, [], compared)
         note(f"Page: {html}")
-    elif as_json:
+    if as_json:
         emit(formats.as_json(compared))
-    else:
+    elif html is None:
         formats.print_over_data(compared, console())
     if until is not None:
         waiting = False

@@ -62,7 +62,7 @@ def data(
 ) -> None:
     """Print where each data set comes from and what is cached; `prepare` fills the cache.
 
-    What was prepared stands first, with its lengths and three of its texts.
+    `prepare` prints classes, problems, lengths and three texts of what it read.
 
     Example: attnexp data
 

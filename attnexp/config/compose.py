@@ -68,6 +68,9 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
     pieces.forget_edited()
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     one_run = f"this is one run. For many runs: attnexp sweep {shlex.join(words)}"
+    for word in words:
+        if word.startswith(("tune=", "tune.")):
+            raise UserError(f"{word} searches with many runs, and {one_run}")
     overrides = parse(words, one_run)
     for override in overrides:
         key = str(override.key_or_group)

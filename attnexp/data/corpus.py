@@ -74,7 +74,12 @@ def corpus(
         }
     for split in SPLITS:
         if len(held := np.unique(splits[split].labels)) < 2:
-            # copies of a text stay together, so there may be nothing to draw for test
+            if is_drawn and split == "test":  # copies of a text stay together
+                raise UserError(
+                    f"{where} has too few different texts of its classes for a test set of "
+                    f"data.test_share={test_share:g}. Give more texts, a larger share, or a test "
+                    f"split."
+                )
             all_of_it = f"every text is labelled {classes[held[0]]}" if len(held) else "it is empty"
             raise UserError(f"{split} in {where}: {all_of_it}. Two classes or more are needed.")
     if alone := set(np.unique(splits["test"].labels)) - set(np.unique(splits["train"].labels)):

@@ -45,7 +45,8 @@ def prepare(config: DataConfig) -> list[dict[str, Any]]:
     dataset = encode.load(config)
     if config.name is DataName.contrast:
         return []
-    whole = encode.Ranked.load(encode.cache_path(sources.find(config), config))
+    path = encode.cache_path(sources.find(config), config)
+    whole = encode.Ranked.load(path)
     (train, test), labels = whole.texts, whole.labels[0]
     lengths = np.diff(np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]))
     rows = [len(train) * (2 * i + 1) // (2 * NUM_SAMPLES) for i in range(NUM_SAMPLES)]
@@ -60,6 +61,7 @@ def prepare(config: DataConfig) -> list[dict[str, Any]]:
     described = {
         "name": config.title,
         "source": dataset.source,
+        "file": path.name,
         "n_train": len(train),
         "n_test": len(test),
         "classes": len(whole.classes),
@@ -90,15 +92,26 @@ def _locate(config: DataConfig) -> dict[str, Any]:
 
 
 def show(inventory: dict[str, Any], console: Console) -> None:
-    """Print the result of `take`, what was prepared first."""
+    """Print the result of `take`; of what was prepared, if anything was."""
     for one in inventory["prepared"]:
+        console.print(f"{one['name']}:", soft_wrap=True)
+        _show_files([file for file in inventory["files"] if file["file"] == one["file"]], console)
         _show_prepared(one, console)
+    if inventory["prepared"]:
+        return
     for one in inventory["sets"]:
         encoded = "; encoded" if one["encoded"] else ""
         where = f"{one['source'] or one['missing']}{encoded}"
         console.print(f"{one['name']:14s}{where}", soft_wrap=True)
     console.print(f"\nCache: {inventory['cache']}", soft_wrap=True)
-    for file in inventory["files"]:
+    _show_files(inventory["files"], console)
+    if not inventory["files"]:
+        console.print("  empty")
+
+
+def _show_files(files: list[dict[str, Any]], console: Console) -> None:
+    """Print cached encodings: size, origin, classes and what is questionable."""
+    for file in files:
         size = f"{file['bytes'] / 1e6:.0f} MB"
         console.print(f"  {file['file']}  {size}, {file['made']}", soft_wrap=True)
         if "classes" in file:
@@ -116,23 +129,19 @@ def show(inventory: dict[str, Any], console: Console) -> None:
                 console.print(textwrap.indent(textwrap.fill(questions, 76), "    "))
         else:
             console.print("    damaged or of another version; made again when needed")
-    if not inventory["files"]:
-        console.print("  empty")
 
 
 def _show_prepared(one: dict[str, Any], console: Console) -> None:
-    console.print(f"{one['name']}: {one['source']}", soft_wrap=True)
+    """Print the lengths of the texts of a prepared set, and some of them."""
     console.print(
-        f"  {one['n_train']:,} + {one['n_test']:,} texts of {one['classes']} classes\n"
-        f"  tokens: median {one['tokens_median']:.0f}, 95 % up to {one['tokens_95']:.0f}, longest "
-        f"{one['tokens_longest']}\n"
-        f"  data.max_len={one['max_len']} cuts {100 * one['share_cut']:.1f} % of the texts"
+        f"    tokens of a text: median {one['tokens_median']:.0f}, 95 % up to "
+        f"{one['tokens_95']:.0f}, longest {one['tokens_longest']}\n"
+        f"    data.max_len={one['max_len']} cuts {100 * one['share_cut']:.1f} % of the texts"
     )
     width = max((len(sample["label"]) for sample in one["samples"]), default=0)
     for sample in one["samples"]:
         line = f"{sample['label']:{width}s}  {sample['text']}"
-        console.print(textwrap.indent(textwrap.fill(line, 76, max_lines=2), "  "), markup=False)
-    console.print()
+        console.print(textwrap.indent(textwrap.fill(line, 74, max_lines=2), "    "), markup=False)
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def _in_file(path: Path, data: DataConfig) -> Source:
         start = file.read(2)
     if start == b"\x1f\x8b":
         return _as_published("aclImdb archive", path, _digest(path), acl_imdb.read_archive, data)
-    if start == b"PK":
+    if path.suffix == ".npz":
         return _as_published("Keras's word ranks in", path, _digest(path), _read_keras, data)
     raise UserError(
         f"{path} is in no known format ({path.stat().st_size} bytes, beginning with {start!r}). "

@@ -124,6 +124,8 @@ def _pick(
     text: str | None,
     label: str | None,
 ) -> Labelled:
+    if not names:
+        raise UserError(f"{where} is empty. Its first row names the columns.")
     label = label or _found(LABEL, [name for name in names if name != text])
     text = text or _found(TEXT, [name for name in names if name != label])
     if len(names) == 2 and (text or label):  # the one leaves the other

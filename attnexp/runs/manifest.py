@@ -184,10 +184,17 @@ def load(folder: Path) -> Manifest | None:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
+def check_folder(folder: Path) -> None:
+    """Raise `UserError` if a folder that the user names is none."""
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
+
+
 def load_runs(
     folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Run]:
-    """The finished runs of studies, under their variants' names, and of bare folders, without.
+    """The finished runs of studies, under their variants' names, and of bare folders, without. A
+    run that is in both is found once, under the name of its variant.
 
     left_out: told why, of each run and study that cannot be read. Raises `UserError` for a folder
     without any finished run, and where none can be read.
@@ -195,8 +202,7 @@ def load_runs(
     unique: dict[tuple[str, str], Run] = {}
     reasons: list[str] = []
     for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
+        check_folder(folder)
         try:
             study = load(folder)
         except UserError as error:
@@ -218,7 +224,8 @@ def load_runs(
         raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
     for reason in reasons:
         left_out(reason)
-    return list(unique.values())
+    named = {run_id for run_id, label in unique if label}
+    return [run for (run_id, label), run in unique.items() if label or run_id not in named]
 
 
 def label_beside(run_dir: Path) -> str:

@@ -47,7 +47,7 @@ class Unit:
 
     def signed(self, value: float) -> str:
         """`+1.40`."""
-        return f"{self.scale * value:+{self.digits}}"
+        return f"{self.scale * value:+z{self.digits}}"
 
     def plain(self, value: float) -> str:
         """`1.40`."""

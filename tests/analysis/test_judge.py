@@ -123,7 +123,7 @@ def test_a_page_has_every_verdict_cell_and_figure(
     for line in tables.splitlines():
         for cell in re.split("  +", line.strip()):
             assert cell.strip("─") in parsed.text
-    document = json.loads(attnexp(*words, "--json").stdout)
+    document = json.loads(attnexp(*words, "--json", "--html", "page.html").stdout)
     (comparison,) = document["comparisons"]
     for difference in comparison["differences"].values():
         for judgement in difference[RESULT]["judgements"].values():
@@ -225,7 +225,7 @@ def test_less_of_a_loss_helps_unless_more_is_said_to(metric: str) -> None:
     assert verdicts(judge_one(results, margins=margins), metric)["pe"] == "helps"
     more = judge_one(results, higher=[metric], margins=margins)
     assert verdicts(more, metric)["pe"] == "hurts"
-    with pytest.raises(ValueError, match=f"so say the smallest difference .* --margin {metric}=0"):
+    with pytest.raises(ValueError, match=f"Say the smallest difference .* --margin {metric}=0"):
         judge_one(results)
 
 

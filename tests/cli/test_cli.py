@@ -153,14 +153,15 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
     assert "; encoded" not in attnexp("data", *words).stdout
     prepared = attnexp("data", "prepare", *words)
     assert prepared.returncode == 0, prepared.stderr
-    assert f"parquet files in {tmp_path}; encoded" in prepared.stdout
     assert "2 + 2 texts, keras tokens" in prepared.stdout
-    first, _, others = prepared.stdout.partition("\n\n")
-    assert attnexp("data", *words).stdout == others
-    assert "2 + 2 texts of 2 classes" in first
-    assert "median 1, 95 % up to 1, longest 1" in first
-    assert "data.max_len=80 cuts 0.0 % of the texts" in first
-    assert "negative  bad" in first
+    assert "2 classes: negative 1 + 1; positive 1 + 1" in prepared.stdout
+    assert "median 1, 95 % up to 1, longest 1" in prepared.stdout
+    assert "data.max_len=80 cuts 0.0 % of the texts" in prepared.stdout
+    assert "negative  bad" in prepared.stdout
+    assert "imdb" not in prepared.stdout  # only what was asked for
+    shown = attnexp("data", *words).stdout
+    assert f"parquet files in {tmp_path}; encoded" in shown
+    assert "2 + 2 texts, keras tokens" in shown
     (cached,) = (tmp_path / "cache").iterdir()
     cached.write_bytes(b"damaged")
     assert "made again when needed" in attnexp("data", *words).stdout

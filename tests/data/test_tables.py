@@ -282,7 +282,7 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
-    "nothing": ("a.csv", "", ["no column that is plainly the text", "none"]),
+    "nothing": ("a.csv", "", ["is empty", "first row"]),
     "a header alone": ("a.csv", "text,label\n", ["holds no texts"]),
     "no label": ("a.csv", "text,a,b\nx,1,2\n", ["plainly the label", "text, a, b", "data.label="]),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["more than one column text"]),
@@ -303,7 +303,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"],
     ),
-    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["test", "is empty"]),
+    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["too few different", "test_share=0.2"]),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["every text is labelled 0", "Two"]),
     "gzip cut off": ("a.csv.gz", gzip.compress(GOOD.encode())[:-9], ["damaged"]),
     "no parquet": ("a.parquet", GOOD, ["damaged"]),

@@ -82,7 +82,10 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
         assert trained == ["none 0", "none 1"]
         assert [run.label for run in found] == ["a", "twin"] * 2
         assert found[0].path == found[1].path
-    assert [run.label for run in load_runs([tmp_path / "mine"])] == ["a", "a", "twin", "twin"]
+    labels = ["a", "a", "twin", "twin"]
+    assert [run.label for run in load_runs([tmp_path / "mine"])] == labels
+    both = load_runs([tmp_path / "mine", tmp_path / "runs"])  # no run twice
+    assert [run.label for run in both] == labels
 
 
 @pytest.mark.parametrize(("on_error", "num_done"), [(OnError.proceed, 2), (OnError.stop, 1)])
