@@ -10,7 +10,6 @@ import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, Margin, Overrides, app, console, emit, stop
-from attnexp.config.schema import OnError
 
 if TYPE_CHECKING:
     from attnexp.config.schema import RunConfig
@@ -102,8 +101,8 @@ def sweep(
         typer.Option("--dry-run", help="List the runs and their estimated time; train nothing."),
     ] = False,
     on_error: Annotated[
-        OnError, typer.Option(help="After a failed run, continue or stop.")
-    ] = OnError.proceed,
+        Literal["continue", "stop"], typer.Option(help="After a failed run, continue or stop.")
+    ] = "continue",
     margin: Margin = 0.25,
     until: Annotated[
         Literal["decided"] | None, typer.Option(help="Add seeds until every variant has a verdict.")
@@ -169,20 +168,22 @@ def sweep(
     from attnexp.sweeps.sequential import run_until_decided
     from attnexp.sweeps.watch import Watch, print_trials
 
-    searched: list[Entry] = []
+    stop_on_error, searched = on_error == "stop", list[Entry]()
     if search is not None:
         with closing(Watch()) as watch:
-            searched = run_sweep(planned, on_error=on_error, observe=watch)
-        if on_error is OnError.stop:
+            searched = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
+        if stop_on_error:
             _stop_if_failed(searched)
         trials = tuning.choose(search, searched)
         print_trials(search, trials, progress.console)
         planned = tuning.tuned(search.study, trials)
     with closing(Watch()) as watch:
         if until is None:
-            entries = run_sweep(planned, on_error=on_error, observe=watch)
+            entries = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
         else:
-            entries = run_until_decided(planned, on_error=on_error, observe=watch, tell=watch.look)
+            entries = run_until_decided(
+                planned, stop_on_error=stop_on_error, observe=watch, tell=watch.look
+            )
     finished = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
     compared = compare(finished, metrics_of_runs(margin))

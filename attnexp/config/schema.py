@@ -57,13 +57,6 @@ class When:
     """Test of the whole config."""
 
 
-class OnError(StrEnum):
-    """Effect of a failed run on the others of a sweep: they go on, or no more are started."""
-
-    proceed = "continue"
-    stop = "stop"
-
-
 IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
 IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
 IN_ADAMW = When(

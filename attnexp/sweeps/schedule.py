@@ -14,7 +14,7 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import OnError, RunConfig
+from attnexp.config.schema import RunConfig
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity, identify_variant, read_again
 from attnexp.runs.result import Run
@@ -88,12 +88,12 @@ def scan(sweep: Sweep) -> list[Entry]:
 def run_sweep(
     sweep: Sweep,
     *,
-    on_error: OnError = OnError.proceed,
+    stop_on_error: bool = False,
     observe: Observer = lambda entries, executor: None,
 ) -> list[Entry]:
     """Run what has not finished; return every entry with its outcome, in the order of the plan.
 
-    An entry without an outcome was not started, because another failed and `on_error` is `stop`.
+    An entry without an outcome was not started, because another failed and `stop_on_error` is set.
     Ctrl-C stops the running ones; the `KeyboardInterrupt` says how many runs have finished.
     """
     entries = scan(sweep)
@@ -127,7 +127,7 @@ def run_sweep(
             entry.job = for_executor(entry.job, sweep.executor, alone=alone)
         try:
             try:
-                _run_pending(entries, deque(todo), executor, on_error, observe)
+                _run_pending(entries, deque(todo), executor, stop_on_error, observe)
             finally:
                 executor.close()  # which a second Ctrl-C may interrupt
         except KeyboardInterrupt:
@@ -148,7 +148,7 @@ def _run_pending(
     entries: list[Entry],
     todo: deque[Entry],
     executor: Executor,
-    on_error: OnError,
+    stop_on_error: bool,
     observe: Observer,
 ) -> None:
     running: dict[int, Entry] = {}
@@ -170,7 +170,7 @@ def _run_pending(
                 _postpone(entry, todo)
                 continue
             _record(entry, outcome)
-            stopping = stopping or (entry.status is Status.failed and on_error is OnError.stop)
+            stopping = stopping or (stop_on_error and entry.status is Status.failed)
         if stopping:  # runs of other sweeps may have been put back
             todo.clear()
     observe(entries, executor)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import OnError, to_dict
+from attnexp.config.schema import to_dict
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.points import POINTS
 from attnexp.runs.result import Run
@@ -83,7 +83,7 @@ def _seeds(sweep: Sweep) -> list[int]:
 def run_until_decided(
     sweep: Sweep,
     *,
-    on_error: OnError = OnError.proceed,
+    stop_on_error: bool = False,
     observe: Observer = lambda entries, executor: None,
     tell: Callable[[dict[str, Decision]], None] = lambda decisions: None,
 ) -> list[Entry]:
@@ -104,7 +104,7 @@ def run_until_decided(
             for job in sweep.jobs
             if job.config.seed in seeds[done:n] and job.label in (baseline, *going)
         ]
-        taken += run_sweep(replace(sweep, jobs=jobs), on_error=on_error, observe=observe)
+        taken += run_sweep(replace(sweep, jobs=jobs), stop_on_error=stop_on_error, observe=observe)
         missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
         runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
         decisions = sweep.declaration.decide(runs, list(sweep.variants))
@@ -114,7 +114,7 @@ def run_until_decided(
             for label in going
             if label not in missing and label in decisions and decisions[label].verdict is None
         ]
-        stopping = baseline in missing or (missing and on_error is OnError.stop)
+        stopping = baseline in missing or (missing and stop_on_error)
         if not going or stopping or n >= len(seeds):
             return taken
         at_a_time = (slots(sweep, taken) or 0) // (1 + len(going))

@@ -1,6 +1,5 @@
 """Executors for real: submitit's local one, Ray on this machine, and sweeps that share a folder."""
 
-import json
 import subprocess
 import sys
 import time
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from forked import PROGRAM
+from samples import outcomes
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
@@ -22,15 +22,6 @@ TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
 
 def sweep(*words: str) -> Sweep:
     return plan([*SMALL, *words])
-
-
-def losses(folder: Path) -> dict[str, list[float]]:
-    """By the name of the run."""
-    found = {}
-    for file in folder.rglob("result.json"):
-        rows: list[dict[str, Any]] = json.loads(file.read_text())["epochs"]
-        found[file.parent.name] = [row[k] for row in rows for k in ("train_loss", "val_loss")]
-    return found
 
 
 def test_local_takes_a_run_for_each_core_and_no_more_than_there_are() -> None:
@@ -130,11 +121,11 @@ def endless(folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("undisturbed")
     done = run(*TWELVE, folder=folder)
     assert done.returncode == 0, done.stderr
-    found = losses(folder)
+    found = outcomes(folder)
     assert len(found) == 12
     return found
 
@@ -144,12 +135,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[floa
     ("executor", "module"), [("executor=submitit", "submitit"), ("executor=ray", "ray")]
 )
 def test_another_executor_gives_the_same_figures(
-    tmp_path: Path, undisturbed: dict[str, list[float]], executor: str, module: str
+    tmp_path: Path, undisturbed: dict[str, object], executor: str, module: str
 ) -> None:
     pytest.importorskip(module)
     done = run(*TWELVE, executor, "executor.workers=2", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert losses(tmp_path) == undisturbed
+    assert outcomes(tmp_path) == undisturbed
 
 
 @pytest.mark.slow
@@ -166,7 +157,7 @@ def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 8])
 def test_sweeps_on_one_folder_share_the_work(
-    tmp_path: Path, undisturbed: dict[str, list[float]], number: int
+    tmp_path: Path, undisturbed: dict[str, object], number: int
 ) -> None:
     sweeps = [
         subprocess.Popen(
@@ -179,6 +170,6 @@ def test_sweeps_on_one_folder_share_the_work(
     ]
     told = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0] * number, told
-    assert losses(tmp_path) == undisturbed
+    assert outcomes(tmp_path) == undisturbed
     trained = sum(line.count(": final") for line in told)
     assert trained == 12, told

@@ -8,7 +8,6 @@ import pytest
 from samples import fail_with, finished
 
 from attnexp.base.errors import RunFailed
-from attnexp.config.schema import OnError
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.result import Run, RunResult
 from attnexp.sweeps import schedule
@@ -88,22 +87,22 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
     assert [run.label for run in both] == labels
 
 
-@pytest.mark.parametrize(("on_error", "num_done"), [(OnError.proceed, 2), (OnError.stop, 1)])
+@pytest.mark.parametrize(("stop", "num_done"), [(False, 2), (True, 1)])
 def test_one_failed_run_does_not_lose_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: OnError, num_done: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: bool, num_done: int
 ) -> None:
     fail_with(monkeypatch, RunFailed("the loss is nan"), seed=1)
-    entries = run_sweep(small(tmp_path, "seed=range(3)"), on_error=on_error)
+    entries = run_sweep(small(tmp_path, "seed=range(3)"), stop_on_error=stop)
     assert len(finished(entries)) == num_done
     assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
-    last = Status.done if on_error is OnError.proceed else Status.waiting
+    last = Status.waiting if stop else Status.done
     assert [entry.status for entry in entries] == [Status.done, Status.failed, last]
 
 
 def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `on_error=stop`. Here seed 1 comes back to the list as seed 0 fails."""
+    """Here seed 1 comes back to the list as seed 0 fails."""
     began = []
 
     class Both:
@@ -119,7 +118,7 @@ def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
         def close(self) -> None: ...
 
     monkeypatch.setattr(schedule, "open_executor", lambda *_: Both())
-    entries = run_sweep(small(tmp_path, "seed=0,1"), on_error=OnError.stop)
+    entries = run_sweep(small(tmp_path, "seed=0,1"), stop_on_error=True)
     assert [entry.job.config.seed for entry in entries] == [0, 1]
     assert [bool(entry.outcome) for entry in entries] == [True, False]
     assert len(began) == 2
