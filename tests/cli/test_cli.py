@@ -35,7 +35,7 @@ def run(trained: Path, tmp_path: Path) -> str:
 
 
 def test_train_says_where_the_results_are_and_commands_that_work(
-    attnexp: Command, tmp_path: Path
+    attnexp: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["train", *SMOKE, "position=rotary", "seed=4"]
     done = attnexp(*words)
@@ -51,7 +51,8 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     predict, report, sweep = (
         shlex.split(line)[1:] for line in done.stdout.partition("\nNext:\n")[2].splitlines()
     )
-    assert attnexp(*predict).returncode == attnexp(*report).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(*predict) == exit_code(*report) == 0
     assert "position=none,rotary" in sweep
     assert "12 runs, 1 finished before" in attnexp(*sweep, "--dry-run").stdout
 

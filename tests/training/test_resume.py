@@ -103,14 +103,17 @@ def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str
     assert f"goes on from the end of epoch {ends[-1]}" in told(part)
 
 
-@pytest.mark.parametrize("position", [0, 40, -1])
-def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, position: int) -> None:
-    part = stopped(small(tmp_path))
-    content = bytearray((part / checkpoint.FILE).read_bytes())
-    content[position] ^= 1
-    (part / checkpoint.FILE).write_bytes(content)
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
+    file = stopped(small(tmp_path)) / checkpoint.FILE
+    whole = file.read_bytes()
+    for position in (0, 40, len(whole) // 2, -1):
+        content = bytearray(whole)
+        content[position] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="it is damaged"):
+            checkpoint.load(file.parent)
     _, result = train_run(small(tmp_path))
-    assert "not used: it is damaged. Starts over." in told(part)
+    assert "not used: it is damaged. Starts over." in told(file.parent)
     assert result.provenance["resumed"] == []
 
 
