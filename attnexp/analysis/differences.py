@@ -64,10 +64,15 @@ def judged_differences(
     numbers = {label: results.num_planned(*variants) for label, variants in contrasts.items()}
     planned = {label: number for label, number in numbers.items() if number is not None}
     for point in results.points:
-        pairs = {
-            label: _paired(results, metrics, variants, point)
-            for label, variants in contrasts.items()
-        }
+        steps = {name: results.step(name, point) for name in metrics}
+        pairs: dict[str, dict[str, Paired]] = {label: {} for label in contrasts}
+        for label, variants in contrasts.items():
+            one, other = _sides(results, variants, point)
+            for name, metric in metrics.items():
+                values = one.get(name, {}), other.get(name, {})
+                pair = paired(*values, margin=metric.margin, step=steps[name])
+                if pair is not None:
+                    pairs[label][name] = pair
         judgements: dict[str, dict[str, Judgement]] = {label: {} for label in contrasts}
         decisions: dict[str, dict[str, Decision]] = {label: {} for label in contrasts}
         for name, metric in metrics.items():
@@ -92,29 +97,13 @@ def judged_differences(
     return found
 
 
-def _paired(
-    results: Results, metrics: Mapping[str, Metric], variants: Sequence[str], point: str
-) -> dict[str, Paired]:
-    """Paired differences with their intervals, by metric: the only place where they are made."""
+def _sides(results: Results, variants: Sequence[str], point: str) -> tuple[ByMetric, ByMetric]:
+    """Values of the two sides of a contrast, by metric and seed."""
     if len(variants) == 2:
         one, other = variants
-        minuend, subtrahend = (
-            results.paired_with(other, one, point),
-            results.paired_with(one, other, point),
-        )
-    else:
-        of = [results.metrics(variant, point) for variant in variants]
-        minuend, subtrahend = _minus(*of[:2]), _minus(*of[2:])
-    pairs = {
-        name: paired(
-            minuend.get(name, {}),
-            subtrahend.get(name, {}),
-            margin=metric.margin,
-            step=results.step(name, point),
-        )
-        for name, metric in metrics.items()
-    }
-    return {name: pair for name, pair in pairs.items() if pair is not None}
+        return results.paired_with(other, one, point), results.paired_with(one, other, point)
+    of = [results.metrics(variant, point) for variant in variants]
+    return _minus(*of[:2]), _minus(*of[2:])
 
 
 def _minus(variant: ByMetric, other: ByMetric) -> ByMetric:
