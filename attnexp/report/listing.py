@@ -38,7 +38,7 @@ def print_list(found: dict[str, Any], console: Console) -> None:
             old = f"{age / DAY:.0f} days" if age > 2 * DAY else duration(max(age, 0))
             seed = "" if run["seed"] is None else f"seed {run['seed']}"
             where = f"  {os.path.relpath(run['folder'], home)}"
-            view.add_row(*map(Text, (where, seed, _state(run), old)))
+            view.add_row(*map(Text, (where, seed, _state(run), f"{old} ago")))
         console.print(view)
     counts = [
         f"{count} {state}"
