@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import forked
 import pytest
+from hypothesis import settings
 
 from attnexp.cli import app
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
+
+settings.register_profile("attnexp", deadline=None)  # the first example of a test may import
+settings.load_profile("attnexp")
 
 # A shell lets background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

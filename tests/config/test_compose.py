@@ -209,7 +209,7 @@ def test_no_resolver_runs_in_a_file(text: str, trap: list[str], tmp_path: Path) 
     assert trap == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.text(st.sampled_from("\\${}:'\" a"), min_size=1))
 def test_a_text_stays_the_text_it_is(text: str) -> None:
     assert overlay(STORED | {"out": text}, []).out == text

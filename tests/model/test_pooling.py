@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -63,7 +63,6 @@ NAMES = pytest.mark.parametrize("name", OVER_REAL_TOKENS)
 
 
 @NAMES
-@settings(deadline=None)
 @given(
     padding=st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=4),
     seed=st.integers(0, 100),

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
@@ -134,7 +134,6 @@ def test_alibi_has_the_slopes_of_the_paper() -> None:
     torch.testing.assert_close(three, -torch.tensor([2 ** (-8 / 3), 2 ** (-16 / 3), 2**-8]))
 
 
-@settings(deadline=None)
 @given(num_heads=st.integers(1, 12), num_tokens=st.integers(1, 12))
 def test_alibi_falls_in_a_straight_line_to_both_sides(num_heads: int, num_tokens: int) -> None:
     scores = AlibiBias(num_heads)(torch.arange(num_tokens))
@@ -166,7 +165,6 @@ def reviews(num_reviews: int, num_tokens: int, *, seed: int = 0) -> Tensor:
 IDS = st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 5), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(ids=IDS, shuffle=st.randoms(use_true_random=False))
 def test_shuffled_positions_follow_the_bag_of_words_alone(ids: list[int], shuffle: Random) -> None:
     """Reorder the review, and the same (token, position) pairs come out."""

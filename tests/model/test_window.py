@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -57,7 +57,6 @@ def assert_equal(tensors: list[Tensor], *, radius: int, real_keys: Tensor | None
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(
     num_tokens=st.integers(1, 101),
     radius=st.integers(0, 110) | st.just(1_000),

@@ -112,7 +112,7 @@ def test_nothing_is_wider_than_the_terminal(case: str, ascii_only: bool, width: 
     assert text.isascii() or not ascii_only
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.text(max_size=90), min_size=2, max_size=2, unique=True), st.booleans())
 def test_no_label_breaks_a_line(labels: list[str], ascii_only: bool) -> None:
     comparison = relabelled(case_of("blog"), labels)

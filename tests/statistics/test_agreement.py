@@ -84,6 +84,11 @@ def test_each_run_is_held_against_the_others() -> None:
     assert leave_one_out(runs[:3]) == []
 
 
+def test_of_one_law_each_run_has_95_percent_of_its_figures_inside() -> None:
+    runs = np.random.default_rng(0).normal(size=(10, 2_000)).tolist()
+    assert np.mean(leave_one_out(runs)) / 2_000 == pytest.approx(0.95, abs=0.01)
+
+
 @given(
     st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=4, max_size=8),
     st.randoms(),

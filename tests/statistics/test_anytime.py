@@ -1,7 +1,6 @@
 """Anytime-valid intervals, p-values and decisions, and how often they are wrong."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +30,13 @@ def test_the_half_width_is_that_of_the_design(n: int, sd: float) -> None:
     k = (scale / 0.05**2) ** (1 / n)
     half = sd / math.sqrt(n) * math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
     assert interval(normal(0.1, sd, n)) == pytest.approx((0.1 - half, 0.1 + half))
+
+
+def test_ten_seeds_cost_twice_the_width_of_a_t_interval_and_thirty_less() -> None:
+    """2.1 and 1.6 times: t(0.975, 9) = 2.262 and t(0.975, 29) = 2.045."""
+    for n, t, times in ((10, 2.262, 2.1), (30, 2.045, 1.6)):
+        low, high = interval(normal(0, 1, n))
+        assert (high - low) / 2 / (t / math.sqrt(n)) == pytest.approx(times, abs=0.05)
 
 
 @given(differences, alphas, alphas, gs)
@@ -95,6 +101,22 @@ def test_fewer_than_seven_seeds_decide_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("d", "verdict"),
+    [
+        (normal(0.01, 0.001, 8), Verdict.helps),
+        (normal(-0.01, 0.001, 8), Verdict.hurts),
+        (normal(0.0, 0.0005, 8), Verdict.equivalent),
+        (normal(0.001, 0.0001, 8), Verdict.equivalent),  # real, and too small to matter
+        ([0.0] * 8, Verdict.equivalent),
+        (normal(0.01, 0.02, 20), None),
+    ],
+)
+def test_a_decision_by_its_differences(d: list[float], verdict: Verdict | None) -> None:
+    (found,) = decide({"a": of(d)}).values()
+    assert found.verdict is verdict
+
+
 def test_several_variants_share_alpha_by_holm() -> None:
     """p = 0.038 alone is enough; beside an open variant it is not, beside a clear one it is."""
     d, clear, open_one = normal(0.01, 0.0085, 13), [0.02] * 13, normal(0.0, 0.02, 13)
@@ -108,7 +130,9 @@ def test_several_variants_share_alpha_by_holm() -> None:
 
 
 def test_less_of_a_loss_helps() -> None:
-    loss = replace(POINTS, less_is_better=True)
+    import dataclasses
+
+    loss = dataclasses.replace(POINTS, less_is_better=True)
     assert decide({"a": of([-0.01] * 8)}, unit=loss)["a"].verdict is Verdict.helps
 
 
@@ -121,6 +145,9 @@ def test_equal_differences_are_not_certain_ones() -> None:
 def test_holm_by_hand() -> None:
     # sorted: 4 × 0.005, 3 × 0.01, 2 × 0.03, and 0.04 held up to the one before
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))

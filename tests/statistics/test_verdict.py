@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import of
 
@@ -139,6 +139,12 @@ def test_no_p_is_rounded_to_the_other_side_of_its_bound() -> None:
     assert [*shown.values()] == ["0.050", "0.0503", "0.050", "0.0500001", "0.051"]
 
 
+def test_the_fewest_seeds_of_a_difference_do_not_hold_for_equivalence() -> None:
+    found = one([0.002, -0.002])
+    assert found.verdict is Verdict.inconclusive
+    assert "more seeds would show equivalence" in found.line
+
+
 def test_equivalence_is_no_plan_for_a_difference_outside_the_margin() -> None:
     found = judge({name: of(spread(0.012, 0.0001, 5)) for name in "abcd"})["a"]
     assert "settle a difference" in found.line
@@ -170,7 +176,6 @@ def test_more_variants_make_each_one_harder() -> None:
     assert 10 + open_among.more_seeds == seeds_needed(0.5 / 0.8, alpha=0.05 / 4)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.integers(-400, 400).map(lambda k: k / 25_000), min_size=1, max_size=12),
@@ -215,6 +220,11 @@ def false_alarms(n: int, m: int, studies: int) -> float:
     return wrong / studies
 
 
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 1), (5, 4)])
+def test_too_few_seeds_raise_no_false_alarm_at_all(n: int, m: int) -> None:
+    assert false_alarms(n, m, 300) == 0
+
+
 def test_false_alarms_are_as_few_as_declared() -> None:
     """To the error of 1,000 studies, two standard errors; the slow test below has more."""
     assert false_alarms(10, 2, 1_000) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 1_000)
@@ -225,3 +235,25 @@ def test_false_alarms_are_as_few_as_declared() -> None:
 def test_false_alarms_in_many_studies_are_as_judge_says(n: int, m: int) -> None:
     expected = {6: 0.028, 10: 0.045}[n]
     assert false_alarms(n, m, 5_000) == pytest.approx(expected, abs=0.009)  # three standard errors
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (10, 3)])
+def test_differences_at_the_margin_are_called_equivalent_in_few_studies(n: int, m: int) -> None:
+    rng = np.random.default_rng([n, m, 1])
+    studies, wrong = 500, 0
+    for study in rng.normal(0.0025, 0.001, size=(studies, m, n)):
+        found = judge({str(i): of(d) for i, d in enumerate(study)})
+        wrong += any(j.verdict is Verdict.equivalent for j in found.values())
+    assert wrong / studies <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / studies)
+
+
+@pytest.mark.slow
+def test_the_seeds_asked_for_settle_the_question_as_often_as_promised() -> None:
+    """Where the true difference is the one observed: 80 % (± 4) of the longer studies help."""
+    asked = one(spread(0.005, 0.008, 10)).more_seeds
+    assert asked is not None
+    rng = np.random.default_rng(0)
+    draws = rng.normal(0.005, 0.008, size=(2_000, 10 + asked))
+    helped = np.mean([judge({"": of(d)})[""].verdict is Verdict.helps for d in draws])
+    print(f"{100 * helped:.1f} %")
+    assert helped == pytest.approx(0.8, abs=0.04)
