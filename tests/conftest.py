@@ -95,7 +95,7 @@ def refused(
 
 @pytest.fixture
 def attnexp_json(attnexp: Command) -> Json:
-    """Likewise with `--json`, which must succeed and print nothing but JSON."""
+    """The document of a command with `--json`, which must succeed and print nothing else."""
 
     def run(*words: str) -> Any:
         done = attnexp(*words, "--json")

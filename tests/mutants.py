@@ -77,11 +77,13 @@ def main() -> None:
         mutants = sorted(find([*tests]), key=str)
         chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
         survivors = [diff for one in chosen if (diff := survives(one, tests, limits))]
-    told = f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
+    message = (
+        f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
+    )
     kept = ROOT / "outputs/mutants.txt"
     kept.parent.mkdir(exist_ok=True)
-    kept.write_text("\n\n".join([f"{told}; seed {args.seed}. Survivors:", *survivors]) + "\n")
-    print(f"{told}. Survivors: {kept}")
+    kept.write_text("\n\n".join([f"{message}; seed {args.seed}. Survivors:", *survivors]) + "\n")
+    print(f"{message}. Survivors: {kept}")
 
 
 def copy_tree(folder: Path) -> None:
@@ -117,8 +119,8 @@ def _test(files: list[str]) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    told = "ignore::pytest.PytestAssertRewriteWarning"  # of what is imported already
-    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", told, *files]))
+    message = "ignore::pytest.PytestAssertRewriteWarning"  # of what is imported already
+    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", message, *files]))
 
 
 def find(paths: list[str]) -> list[MutationSpec]:

@@ -350,7 +350,7 @@ def write_parquet(home: Path, *, shards: int = 1) -> Path:
 
 
 def review_files() -> dict[str, bytes]:
-    """By name, in an order unlike the corpus's; file numbers of two lengths."""
+    """Files by name, in an order unlike the corpus's; their numbers have two lengths."""
     files = {}
     for split, (texts, labels) in HALVES.items():
         for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
@@ -433,7 +433,7 @@ CROSSED = ("none_scaled", "none_unscaled", "pe_scaled", "pe_unscaled")
 
 
 MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
-"""By seed, what PE gives more without scaling."""
+"""What PE gives more without scaling, by seed."""
 
 
 def crossed_runs(folder: Path, *, more: list[float], without: str = "") -> list[Run]:

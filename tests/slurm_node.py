@@ -41,7 +41,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime={minutes}
 
 
 class NoSlurm(RuntimeError):
-    """It is not installed, or does not start here."""
+    """Slurm is not installed, or does not start here."""
 
 
 @contextmanager

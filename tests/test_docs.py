@@ -99,8 +99,7 @@ COMMANDS |= dict.fromkeys(re.findall(r"`(attnexp [a-z][^`]*)`", TABLE), "what_it
 
 
 def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the options and settings that are written, be there the data or not; the page of
-    pieces of one's own has what some name."""
+    """Every option and setting in a command exists, whether or not the data are there."""
     files = {"class Decay": "decay.py", "def of_words": "pairs.py", "baseline: none": "mine.yaml"}
     for text in re.findall(r"```\w+\n(.*?)```", EXTENDING.read_text(), re.DOTALL):
         for mark, name in files.items():

@@ -125,7 +125,7 @@ def test_a_spec_is_read_and_nothing_imported(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_module")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("position=NAME:Bias", ["position.rate must be given"]),
         ("position=NAME:Bias position.rate=0", ["position.rate must be above 0; got 0"]),
@@ -145,10 +145,12 @@ def test_a_spec_is_read_and_nothing_imported(tmp_path: Path) -> None:
         ("model.score=NAME:Pool", ["Score (scores)"]),
     ],
 )
-def test_what_is_wrong_with_a_class_is_told(words: str, told: list[str], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_class_is_reported(
+    words: str, message: list[str], tmp_path: Path
+) -> None:
     with pytest.raises(UserError) as caught:
         compose(words.replace("NAME", f"{tmp_path.name}_pieces").split())
-    for part in told:
+    for part in message:
         assert part in str(caught.value)
 
 
@@ -229,7 +231,7 @@ class Narrow(Pooling):
 
 
 @pytest.mark.parametrize(
-    ("word", "told", "logged"),
+    ("word", "message", "logged"),
     [
         ("model.before=own_broken:Raises",
          ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
@@ -241,7 +243,7 @@ class Narrow(Pooling):
 )  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    word: str, told: list[str], logged: str,
+    word: str, message: list[str], logged: str,
 ) -> None:  # fmt: skip
     (tmp_path / "own_broken.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -251,7 +253,7 @@ def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
         assert exit_code(*command, "experiment=smoke", word, f"out={out}") in (1, 2)
         said = capsys.readouterr().err
         assert "Traceback" not in said
-        for part in told:
+        for part in message:
             assert part in said
         (log,) = out.rglob("run.log")
         assert logged in log.read_text()

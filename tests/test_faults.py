@@ -65,7 +65,7 @@ def outcome(folder: Path) -> tuple[object, ...]:
 def after(
     folder: Path, epochs: int, seconds: float, number: signal.Signals
 ) -> Callable[[int], None]:
-    """So long after the run has begun, or has been taken up, and has come to so many epochs."""
+    """A kill so many seconds after the run has started or resumed and has this many epochs."""
 
     def written() -> int:
         return sum(file.stat().st_size for file in folder.glob(f"runs/*.part/{store.LOG}"))
@@ -261,9 +261,9 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
         words = [*words, f"executor.address={request.getfixturevalue(executor)}"]
     elif executor != "processes":
         pytest.importorskip(executor)
-    told = sweep(tmp_path / "undisturbed", words).communicate(timeout=240)[1]
+    said = sweep(tmp_path / "undisturbed", words).communicate(timeout=240)[1]
     undisturbed, num_rows = outcomes(tmp_path / "undisturbed"), rows(tmp_path / "undisturbed")
-    assert len(undisturbed) == 3, told
+    assert len(undisturbed) == 3, said
     assert num_rows == 18
     chance, counts = random.Random(1), Counter[str]()
     for trial in range(KILLS):
@@ -274,14 +274,14 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
             time.sleep(0.01)
         everyone = number is signal.SIGINT
         (os.killpg if everyone else os.kill)(process.pid, number)
-        told = process.communicate(timeout=60)[1]
-        assert process.returncode in (0, 130, -number), told
-        assert "Traceback" not in told
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode in (0, 130, -number), said
+        assert "Traceback" not in said
         counts[f"{number.name} {process.returncode}"] += 1
         counts["had finished"] += len(outcomes(folder))
         process = sweep(folder, words)
-        told = process.communicate(timeout=240)[1]
-        assert process.returncode == 0, told
+        said = process.communicate(timeout=240)[1]
+        assert process.returncode == 0, said
         assert outcomes(folder) == undisturbed
         for log in folder.rglob(store.LOG):
             counts["went on"] += log.read_text().count("\ngoes on from")
@@ -290,7 +290,7 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0])
 def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path, seconds: float) -> None:
-    """It reaches all of them, also those that still import."""
+    """The signal reaches all processes, also those that still import."""
     process = sweep(tmp_path, EXECUTORS["processes"])
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children.read_text().split()) < 2:  # the first but watches over semaphores
@@ -298,13 +298,13 @@ def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path, seconds: fl
         time.sleep(0.001)
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGINT)
-    told = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, told
-    assert "Traceback" not in told
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
 
 
 def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Path) -> None:
-    """Of the command and of its processes."""
+    """The command and its processes are counted together."""
     words = ["data=contrast", "data.limit_train=32", "data.limit_test=32", "train.epochs=1",
              "model.d_model=8", "data.vocab_size=300", "seed=range(500)"]  # fmt: skip
     process = sweep(tmp_path, words)
@@ -314,8 +314,8 @@ def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Pa
         done = len(list(tmp_path.glob(f"runs/*/{store.RESULT}")))
         with suppress(FileNotFoundError, ProcessLookupError):  # one of them has just ended
             taken[done] = of_session(process.pid)
-    told = process.communicate()[1]
-    assert process.returncode == 0, told
+    said = process.communicate()[1]
+    assert process.returncode == 0, said
     megabytes, files = zip(*(taken[done] for done in sorted(taken) if done >= 100), strict=True)
     few, many = len(megabytes) // 4, -len(megabytes) // 4
     print(f"{max(megabytes[:few]):.0f}, {max(megabytes[many:]):.0f} MB; {max(files)} files")
@@ -351,7 +351,7 @@ def test_a_full_disk_during_an_export_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_renamed_meanwhile_stops_no_report(tmp_path: Path) -> None:
-    """It is read or left out, with a message that names it."""
+    """The run is read, or left out with a message that names it."""
     for number in range(2):
         assert attnexp(tmp_path / "outputs", [*RUN, "train.epochs=1", f"seed={number}"]) == 0
     moving, _ = sorted((tmp_path / "outputs" / store.RUNS).glob("*-*"))

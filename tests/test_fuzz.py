@@ -31,7 +31,7 @@ from attnexp.training.run import train_run
 
 pytestmark = pytest.mark.slow
 
-RIGHT, TOLD = "right", "told"
+RIGHT, TOLD = "right", "said"
 
 
 class Outcomes:

@@ -60,9 +60,9 @@ def test_a_stored_run_runs_nobodys_code_unless_trusted(
         ["report", "outputs/runs", "--html", "page.html", "--run", run],
     )
     for words in commands:
-        told = refused(*words)
+        message = refused(*words)
         for part in ("own:Pool", str(tmp_path / "own.py"), "--trust-code"):
-            assert part in told
+            assert part in message
     for words in (["report"], ["report", "--html", "page.html"], ["export", "--to", "hub"],
                   ["doctor"]):  # fmt: skip
         app([words[0], "outputs/runs", *words[1:]], standalone_mode=False)
@@ -102,7 +102,7 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         *((f"seed={values}", "range(START, STOP, STEP)")
           for values in ("range(1,10,0)", "range(nan)", "interval(0,1)", "range(0.5,3,0)")),
@@ -113,11 +113,11 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     ],
 )  # fmt: skip
 def test_words_without_end_or_way_out_are_refused(
-    refused: Refused, tmp_path: Path, words: str, told: str
+    refused: Refused, tmp_path: Path, words: str, message: str
 ) -> None:
     study = "baseline: a\nvariants: {a: [position=none], b: [position=alibi]}\n"
     (tmp_path / "...yaml").write_text(study)
-    assert told in refused("sweep", "data=contrast", *words.split())
+    assert message in refused("sweep", "data=contrast", *words.split())
 
 
 BESIDE = """
@@ -206,9 +206,9 @@ def test_names_are_printable_text_of_one_line(refused: Refused, tmp_path: Path, 
         ["judge", "results.csv"],
         ["sweep", "study=mine.yaml", "data=contrast", "seed=0"],
     ):
-        told = refused(*words)
-        assert ascii(name) in told
-        assert "\x1b" not in told
+        message = refused(*words)
+        assert ascii(name) in message
+        assert "\x1b" not in message
 
 
 @pytest.mark.parametrize("label", ["=cmd|' /C calc'!A0", "+1+1", "-a", "@SUM(1)", "-1", "+2.5e3"])

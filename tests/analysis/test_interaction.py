@@ -136,7 +136,7 @@ def test_a_study_names_its_factors_and_gets_their_product_as_variants(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 0}', '{"schema": 1, "other": 2}'])
-def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
+def test_a_damaged_manifest_is_reported(tmp_path: Path, text: str) -> None:
     assert manifest.load(tmp_path) is None
     (tmp_path / manifest.FILE).write_text(text)
     with pytest.raises(UserError, match=r"study.json cannot be used \(.*\)\. Delete it"):

@@ -101,10 +101,10 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
     assert (by_seed["6"].only_variant, by_seed["6"].p) == (6, 2 / 2**6)
     said = attnexp("judge", str(file)).stdout
     assert "McNemar p < 0.05 in 1 of 7 seeds" in " ".join(said.split())
-    told = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
+    predicted = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
             for one in found]  # fmt: skip
-    assert contents(read_results(write_table(file, told))) == contents(results)
-    assert contents(read_results(pd.DataFrame(told))) == contents(results)
+    assert contents(read_results(write_table(file, predicted))) == contents(results)
+    assert contents(read_results(pd.DataFrame(predicted))) == contents(results)
 
 
 def test_a_page_has_every_verdict_cell_and_figure(
@@ -282,8 +282,8 @@ def test_columns_of_any_name_are_read(tmp_path: Path, refused: Refused) -> None:
     found = read_results(frame, ["accuracy"], **names)
     assert contents(found) == contents(read_results(pd.DataFrame(rows()), ["accuracy"]))
     frame.to_csv(tmp_path / "a.csv", index=False)
-    told = refused("judge", "a.csv", "--seed-column", "sede", "--columns", "accuracy,f1")
-    assert "no column sede, no metric 'f1'; its columns are model, run, accuracy" in told
+    message = refused("judge", "a.csv", "--seed-column", "sede", "--columns", "accuracy,f1")
+    assert "no column sede, no metric 'f1'; its columns are model, run, accuracy" in message
 
 
 def test_classes_are_what_is_written_but_any_whole_number_is_one(tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ def test_classes_are_what_is_written_but_any_whole_number_is_one(tmp_path: Path)
     assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
     assert contents(read_results(pd.DataFrame(found))) == contents(results)
     labels = ("1", "01", "١", "1.0", "-0")
-    told = [{"prediction": "1", "label": label, "variant": variant, "seed": 0, "example": place}
+    rows = [{"prediction": "1", "label": label, "variant": variant, "seed": 0, "example": place}
             for variant in ("none", "pe") for place, label in enumerate(labels)]  # fmt: skip
-    assert accuracies(read_results(write_table(tmp_path / "a.csv", told)), "pe") == {"0": 0.4}
+    assert accuracies(read_results(write_table(tmp_path / "a.csv", rows)), "pe") == {"0": 0.4}
 
 
 def test_seeds_pair_however_a_whole_number_is_written(attnexp: Command, tmp_path: Path) -> None:
@@ -354,16 +354,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None:
-    text, told = WRONG[name]
+def test_a_file_that_cannot_be_judged_is_reported(tmp_path: Path, name: str) -> None:
+    text, message = WRONG[name]
     if name != "missing.csv":
         (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         judge_one(read_results(tmp_path / name))
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--baseline", "aa"], "Did you mean 'a'?"),
         (["--metric", "f1"], "no metric 'f1'"),
@@ -375,8 +375,8 @@ def test_a_file_that_cannot_be_judged_is_told(tmp_path: Path, name: str) -> None
         (["--lower", "accuracy", "--higher", "accuracy"], "contradict"),
     ],
 )
-def test_wrong_words_are_told(
-    refused: Refused, tmp_path: Path, words: list[str], told: str
+def test_wrong_words_are_reported(
+    refused: Refused, tmp_path: Path, words: list[str], message: str
 ) -> None:
     (tmp_path / "good.csv").write_text(GOOD)
-    assert told in refused("judge", "good.csv", *words)
+    assert message in refused("judge", "good.csv", *words)

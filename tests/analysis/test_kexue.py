@@ -52,7 +52,7 @@ def test_two_seeds_are_too_few() -> None:
 
 
 def test_runs_of_another_code_or_keras_are_held_and_say_so() -> None:
-    """Each of the four by itself: variants of different settings are not counted together."""
+    """Variants of different settings are not counted together."""
     study = load_study("blog_cells")
     found = [
         like_k(label, seed, *words) for label, words in study.variants.items() for seed in range(4)

@@ -78,7 +78,9 @@ def test_of_a_study_its_own_runs_are_listed_in_lines_that_fit_a_terminal(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_folder_without_a_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_run_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code("runs", tmp_path) == 2
     assert "There is no run in" in capsys.readouterr().err
     assert exit_code("runs", tmp_path / "nowhere") == 2

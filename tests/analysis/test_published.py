@@ -107,7 +107,7 @@ def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path)
 
 
 def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) -> None:
-    """And so do its runs, but for those that another study has."""
+    """Its runs are replaced too, except those that another study has."""
     root = tmp_path / "outputs" / "published"
     old, other = finish(tmp_path / "made", "mine", "1"), finish(tmp_path / "made", "other", "1")
     assert publish(tmp_path, old, other)[0] == 0

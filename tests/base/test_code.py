@@ -365,8 +365,8 @@ def test_code_that_changes_under_a_sweep_fails_the_runs_that_would_mix(package: 
     while not list(package.parent.rglob("metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.01)
     edit(package, "pooling.py", "import math", "import math\n\nEDITED = 1")
-    _, told = process.communicate(timeout=300)
-    assert process.returncode == 1, told
-    assert told.count("failed: model/pooling.py changed under way") == 3
-    assert "Traceback" not in told
+    _, message = process.communicate(timeout=300)
+    assert process.returncode == 1, message
+    assert message.count("failed: model/pooling.py changed under way") == 3
+    assert "Traceback" not in message
     assert not list(package.parent.rglob("result.json"))

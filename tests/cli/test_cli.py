@@ -106,7 +106,7 @@ def test_report_writes_one_page_or_says_why_not(
     assert (done.returncode, done.stdout) == (0, "")
     assert "page.html" in done.stderr
     assert "<h1>" in (tmp_path / "page.html").read_text()
-    for words, told in (
+    for words, message in (
         (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
         (["--run", "outputs"], "--html FILE"),
         (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
@@ -114,7 +114,7 @@ def test_report_writes_one_page_or_says_why_not(
         (["--margin", "100"], "--margin of accuracy is in points, below 100"),
         (["--lower", "loss"], "--margin loss=0.01"),
     ):
-        assert told in refused("report", "outputs", *words)
+        assert message in refused("report", "outputs", *words)
     assert not (tmp_path / "other.html").exists()
 
 

@@ -24,7 +24,7 @@ builtins.get_ipython = ZMQInteractiveShell
 
 @pytest.mark.slow
 def test_the_page_works_in_a_notebook(tmp_path: Path) -> None:
-    """Its lines, run where `rich` believes to be in one, train, compare and print no bar."""
+    """The page's lines train and compare, without a bar, where `rich` sees a notebook."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", IN_JUPYTER + TEN_LINES],
         cwd=tmp_path, capture_output=True, text=True,
@@ -68,7 +68,7 @@ def test_what_is_shown_is_what_the_command_prints(
     assert "<script" not in html
 
 
-def test_wrong_places_are_told(tmp_path: Path) -> None:
+def test_wrong_places_are_reported(tmp_path: Path) -> None:
     for ask in (load_runs, compare):
         with pytest.raises(UserError, match="There is no folder"):
             ask(tmp_path / "nowhere")

@@ -96,11 +96,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("words", "told"), WRONG.items(), ids=WRONG.keys())
-def test_wrong_words_are_told(words: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=WRONG.keys())
+def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         compose(words.split())
-    for part in told:
+    for part in message:
         assert part in str(caught.value)
 
 

@@ -21,9 +21,9 @@ from attnexp.training.run import train_run
 
 PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",
           "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
-"""Where content is: it counts, not where it lies."""
+"""Settings that say where content lies; the content counts, its place does not."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
-"""They change a result by rounding alone."""
+"""Settings that change a result by rounding alone."""
 
 MODELS = [
     *(f"model={name}" for name in groups()["model"] if "attention" not in name and name != "tfidf"),

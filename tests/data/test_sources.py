@@ -66,7 +66,7 @@ def on_disk(path: Path | str, name: DataName = DataName.imdb) -> Source:
     return find(DataConfig(name=name, path=str(path)))
 
 
-def told(path: Path | str, name: DataName = DataName.imdb) -> str:
+def said(path: Path | str, name: DataName = DataName.imdb) -> str:
     """The message of the `UserError` that finding or reading must raise."""
     with pytest.raises(UserError) as caught:
         on_disk(path, name).read()
@@ -160,7 +160,7 @@ class Call:
 def test_no_other_npz_is_unpickled(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     path = write_keras(tmp_path / "imdb.npz", x_test=objects([Call(marker), [1]]))
-    message = told(path)
+    message = said(path)
     assert f"{path} is not the imdb.npz that Keras publishes" in message
     assert sha256(path) in message
     assert not marker.exists()
@@ -239,7 +239,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_told_with_its_place_and_cure(tmp_path: Path, case: str) -> None:
     make, parts = BAD[case]
-    message = told(make(tmp_path))
+    message = said(make(tmp_path))
     assert all(part in message for part in [str(tmp_path), *parts]), message
 
 
@@ -247,15 +247,15 @@ def test_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
     whole = write_archive(tmp_path / "whole.tar.gz").read_bytes()
     for size in range(0, len(whole), 7):
         (tmp_path / "cut").write_bytes(whole[:size])
-        message = told(tmp_path / "cut")
+        message = said(tmp_path / "cut")
         assert str(tmp_path / "cut") in message
         assert "damaged or incomplete" in message or size < 2
 
 
 def test_a_missing_path_is_never_replaced_by_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "data.path=/nowhere does not exist" in told("/nowhere")
+    assert "data.path=/nowhere does not exist" in said("/nowhere")
     monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")
-    assert "data.path=/nowhere does not exist" in told("/nowhere")
+    assert "data.path=/nowhere does not exist" in said("/nowhere")
     with pytest.raises(UserError, match="ATTNEXP_IMDB=/from/environment does not exist"):
         find(DataConfig())
 
@@ -286,7 +286,7 @@ def test_a_preset_is_a_folder_of_this_name_or_the_hubs(
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "a.tar.gz")
     path.chmod(0)
-    message = told(path)
+    message = said(path)
     assert str(path) in message
     assert "Permission denied" in message
 
@@ -432,7 +432,7 @@ for split in ("train", "test"):
         hf_hub_download("stanfordnlp/imdb", name, repo_type="dataset")"""
 
 
-def test_what_others_left_in_the_cache_serves_if_it_is_whole_and_damage_is_told(
+def test_what_others_left_in_the_cache_serves_if_it_is_whole_and_damage_is_reported(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
@@ -494,8 +494,8 @@ def test_a_refusal_is_told_by_its_kind(tmp_path: Path, status: int, parts: list[
 
 
 @pytest.mark.parametrize("name", ["../shared/imdb", "a b", ""])
-def test_what_cannot_be_a_name_is_told(name: str) -> None:
-    message = told(name, DataName.hub)
+def test_what_cannot_be_a_name_is_reported(name: str) -> None:
+    message = said(name, DataName.hub)
     assert f"data.path={name} cannot be a hub data set's name" in message
     assert "data=files" in message
 
@@ -517,7 +517,7 @@ TWO_CONFIGURATIONS = CARD.replace("\n---\n", "\n- {config_name: b, data_files: t
     ],
     ids=["split", "configurations"],
 )
-def test_what_is_no_set_of_reviews_is_told(
+def test_what_is_no_set_of_reviews_is_reported(
     tmp_path: Path, files: dict[str, bytes], parts: list[str]
 ) -> None:
     if "README.md" in files:

@@ -206,7 +206,7 @@ def test_columns_are_found_where_that_is_plain(
     assert all(str(review).startswith("text ") for review in corpus.train.texts)
 
 
-def test_a_row_without_one_of_the_named_classes_is_told(tmp_path: Path) -> None:
+def test_a_row_without_one_of_the_named_classes_is_reported(tmp_path: Path) -> None:
     import datasets
 
     given = datasets.Features(
@@ -329,7 +329,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, case: str) -> None
         (["train-0-of-2.csv"], {}, ["1 of 2 files train-*"]),
     ],
 )
-def test_files_that_are_no_splits_are_told(
+def test_files_that_are_no_splits_are_reported(
     tmp_path: Path, names: list[str], settings: dict[str, str], parts: list[str]
 ) -> None:
     for name in names:
@@ -342,14 +342,16 @@ def test_files_that_are_no_splits_are_told(
 @pytest.mark.parametrize(
     "settings", [{"text": "a"}, {"label": "a"}, {"train_split": "a"}, {"test_split": "a"}]
 )
-def test_what_leaves_nothing_to_choose_is_told(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_what_leaves_nothing_to_choose_is_reported(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
     write_folder(tmp_path)
     ((key, _),) = settings.items()
     with pytest.raises(UserError, match=f"data.{key}=a would do nothing: aclImdb folder"):
         read(tmp_path, **settings)
 
 
-def test_labels_of_test_that_train_has_not_are_told(tmp_path: Path) -> None:
+def test_labels_of_test_that_train_has_not_are_reported(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", "x"), ("b", "y")])
     write_csv(tmp_path / "test.csv", [("a", "x"), ("b", "z")])
     with pytest.raises(UserError, match="no text of train is labelled z"):

@@ -122,7 +122,7 @@ def test_a_model_without_attention_reads_too(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([TEXT, "--head", "99"], "There is no head 99"),
         ([TEXT, "--head", "0"], "There is no head 0"),
@@ -131,5 +131,7 @@ def test_a_model_without_attention_reads_too(
         (["  "], "no text to read"),
     ],
 )
-def test_wrong_words_are_told(refused: Refused, run_dir: Path, words: list[str], told: str) -> None:
-    assert told in refused("predict", str(run_dir), *words)
+def test_wrong_words_are_reported(
+    refused: Refused, run_dir: Path, words: list[str], message: str
+) -> None:
+    assert message in refused("predict", str(run_dir), *words)

@@ -237,13 +237,13 @@ def test_tables_come_in_every_format_and_on_the_page(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     do = ["probe", "outputs/runs", "--do", "shuffle,uniform,attention"]
-    for format, told in {
+    for format, message in {
         "table": "intervention", "markdown": "| uniform | 2 |", "latex": r"\toprule",
         "csv": "data,variant,intervention,texts,seed,difference", "json": '"schema": 1',
     }.items():  # fmt: skip
         assert exit_code(*do, "--format", format) == 0
         said = capsys.readouterr().out
-        assert told in said
+        assert message in said
         assert format != "table" or max(map(len, said.splitlines())) <= 80
     assert exit_code(*do, "--figure", "probe.svg") == 0
     assert ">shuffle<" in Path("probe.svg").read_text()
@@ -255,7 +255,7 @@ def test_what_cannot_be_done_is_told_and_the_others_are_done(
     attnexp: Command, runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = "outputs/runs"
-    for word, told in {
+    for word, message in {
         "shufle": "Did you mean 'shuffle'?", "shuffle=x": "There is no intervention 'shuffle=x'",
         "samples:missing": "samples:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
         "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
@@ -263,7 +263,7 @@ def test_what_cannot_be_done_is_told_and_the_others_are_done(
         assert exit_code("probe", folder, "--do", word) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert told in " ".join(err.split())
+        assert message in " ".join(err.split())
     assert exit_code("probe", ROOT / "outputs" / "published" / "blog") == 2
     assert "runs were published without their weights" in " ".join(capsys.readouterr().err.split())
     Path("own.py").write_text(OWN)

@@ -65,7 +65,7 @@ def pattern(name: str) -> Tensor | None:
 
 
 def score(attention: MultiHeadSelfAttention, h: int, q: Tensor, k: Tensor, i: int, j: int) -> float:
-    """Of query i with key j in head h. q, k: (K,)."""
+    """Score of query i with key j in head h. q, k: (K,)."""
     if attention.rotary is not None:
         q, k = (
             attention.rotary(one.view(1, 1, 1, -1), torch.tensor([at])).view(-1)

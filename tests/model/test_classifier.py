@@ -129,7 +129,7 @@ def test_hidden_padding_and_a_masked_mean_make_padding_invisible(pattern: str) -
 
 
 def test_a_summary_token_is_seen_where_padding_is_hidden() -> None:
-    """Of a review of padding alone it is all there is."""
+    """The summary token is all that a review of padding alone has."""
     model, empty = rough("model.pooling=cls mask=padding"), reviews(0)
     before = model(empty)
     assert model.cls is not None

@@ -79,7 +79,7 @@ def test_a_baseline_costs_a_weight_a_word_and_a_product_a_token() -> None:
 # Memory
 
 WEIGHTS = 20_000 * 128 + 3 * 128**2 + 128 + 1
-"""Of K's model."""
+"""Number of weights of K's model."""
 
 
 def kept(*words: str, num_texts: int = 25_000) -> int:
@@ -107,7 +107,7 @@ def test_only_what_makes_a_map_of_scores_pays_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["model.d_model=10000000"], "Training this model would take"),
         (["data.max_len=100000000"], "texts as data.max_len=100000000 ids would take 1,600.0 GB"),
@@ -115,8 +115,8 @@ def test_only_what_makes_a_map_of_scores_pays_for_it() -> None:
         (["train.batch_size=4000", "data.max_len=4000"], "Training this model would take"),
     ],
 )
-def test_what_cannot_fit_is_refused_with_what_it_would_take(words: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_cannot_fit_is_refused_with_what_it_would_take(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         train_run(compose(["data=contrast", *words]))
 
 

@@ -129,19 +129,19 @@ def test_a_wrong_shape_or_type_names_class_seam_and_what_was_wanted(words: str, 
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "line"),
+    ("words", "message", "line"),
     [
         ("model.before=own:Breaks", "Breaks (Mixer) failed", "# the line"),
         ("model=own:BreaksInside", "BreaksInside (Layers) failed", "# this line"),
     ],
 )
 def test_an_error_names_the_piece_with_file_and_line(
-    words: str, told: str, line: str, own: str, tmp_path: Path
+    words: str, message: str, line: str, own: str, tmp_path: Path
 ) -> None:
     number = [line in each for each in PIECES.splitlines()].index(True) + 1
     with pytest.raises(UserError) as caught:
         check_pieces(built(own, words), IDS)
-    assert str(caught.value).startswith(f"{own}:{told} at {tmp_path}/{own}.py:{number}: ")
+    assert str(caught.value).startswith(f"{own}:{message} at {tmp_path}/{own}.py:{number}: ")
     assert caught.value.__cause__ is not None
 
 

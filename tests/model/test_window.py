@@ -94,10 +94,11 @@ def test_a_query_with_no_key_in_its_window_gets_zeros(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"), [({"mode": "mul"}, "mode 'add' only"), ({"radius": -1}, "0 or more; got -1")]
+    ("wrong", "message"),
+    [({"mode": "mul"}, "mode 'add' only"), ({"radius": -1}, "0 or more; got -1")],
 )
-def test_what_cannot_be_restricted_is_refused(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_cannot_be_restricted_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         window_attention(*qkv(1, 1, 5, 2, 2), **{"radius": 1, **wrong})
 
 

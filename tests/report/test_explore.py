@@ -46,7 +46,7 @@ def folders(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def address(folders: list[str]) -> Iterator[str]:
-    """Where the page is; Ctrl-C ends it."""
+    """Address of a page that is served; Ctrl-C ends it."""
     pytest.importorskip("nicegui", reason="nicegui is not installed")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -131,12 +131,12 @@ def test_only_its_own_page_is_answered(address: str) -> None:
         assert answer(own, Origin=origin) == 403
 
 
-def test_what_cannot_be_shown_is_told(refused: Refused, folders: list[str]) -> None:
+def test_what_cannot_be_shown_is_reported(refused: Refused, folders: list[str]) -> None:
     pytest.importorskip("nicegui", reason="nicegui is not installed")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        for words, told in [([folders[0], "--port", port], "--port"), (["nowhere"], "nowhere")]:
-            assert told in refused("explore", *words)
+        for words, said in [([folders[0], "--port", port], "--port"), (["nowhere"], "nowhere")]:
+            assert said in refused("explore", *words)
 
 
 def test_without_nicegui_it_says_how_to_get_it(folders: list[str], tmp_path: Path) -> None:

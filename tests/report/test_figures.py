@@ -47,7 +47,7 @@ EVERY: dict[str, Callable[[], Picture]] = {
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_picture_is_the_pages_own(kind: str) -> None:
-    """Its colours and font are the page's, its ids its own, and it is the same every time."""
+    """Colours and font are the page's, ids the picture's own, and the bytes the same every time."""
     picture = EVERY[kind]()
     one, other = (picture.inline(name=name, alt="a") for name in "xy")
     assert one == EVERY[kind]().inline(name="x", alt="a")

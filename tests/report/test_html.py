@@ -130,7 +130,7 @@ def test_one_run_has_no_verdict_and_a_reason() -> None:
     assert "b and a share no seed" in text
 
 
-def test_the_page_is_written_whole_or_the_user_told(tmp_path: Path) -> None:
+def test_the_page_is_written_whole_or_a_message_says_why(tmp_path: Path) -> None:
     found = [made("a", 0)]
     comparisons = compare(found)
     html.write(tmp_path / "report.html", found, comparisons)
@@ -144,7 +144,7 @@ def test_the_page_is_written_whole_or_the_user_told(tmp_path: Path) -> None:
 def test_a_large_study_has_its_data_beside_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And shows what it would show with the data inside."""
+    """The page shows what it would show with the data inside."""
     monkeypatch.setattr(html, "MAX_BYTES_INSIDE", 10_000)
     found = blog()
     comparisons = compare(found)

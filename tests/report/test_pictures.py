@@ -92,18 +92,18 @@ def test_any_name_of_a_variant_stands_in_the_key(tmp_path: Path) -> None:
         assert f"{name}, n = 3" in said
 
 
-def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_reported(tmp_path: Path) -> None:
     alone = only([made("a", 0)])
     many = only([made(f"v{i}", 0, "model.heads=4") for i in range(pictures.MAX_VARIANTS + 1)])
     mean = [made("a", 0, "model=mean")]
-    for name, show, compared, runs, told in [
+    for name, show, compared, runs, said in [
         ("a.gif", "curves", alone, [], ".svg, .pdf, .png"),
         ("no/such/a.svg", "curves", alone, [], "--figure FILE"),
         ("a.svg", "forest", alone, [], "no variant shares a seed"),
         ("a.svg", "curves", many, [], "a smaller study"),
         ("a.svg", "attention", alone, mean, "--run RUN_DIR"),
     ]:
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=said):
             pictures.write(tmp_path / name, show, pictures.Request(runs=runs, comparison=compared))
     assert not list(tmp_path.iterdir())
 
@@ -157,8 +157,8 @@ def test_characters_that_the_font_lacks_are_drawn_with_an_installed_font(
     for fonts in ([], [str(has_script)]):
         monkeypatch.setattr(font_manager, "findSystemFonts", lambda fonts=fonts: fonts)
         drawn.append(attention(tmp_path, kind="png", sentence="𝒜 𝒜").read_bytes())
-        told = capsys.readouterr().err
-        assert told.count("No installed font has 𝒜;") == (0 if fonts else 1)
+        said = capsys.readouterr().err
+        assert said.count("No installed font has 𝒜;") == (0 if fonts else 1)
     assert drawn[0] != drawn[1]
     attention(tmp_path, kind="svg", sentence="𝒜")
     assert capsys.readouterr().err == ""
@@ -180,7 +180,7 @@ def test_report_draws_a_study_and_one_of_its_models(
     of_run = ["--show", "attention", "--run", str(run.path), "--text", "the plot was frabjous"]
     assert exit_code("report", root, "--figure", figure, *of_run) == 0
     assert "frabjous?" in Path(figure).read_text()
-    for words, told in [
+    for words, said in [
         (["--text", "good"], "--html FILE"),
         (["--html", "a.html", "--text", " "], "no text to read"),
         (["--html", "a.html", *["--run", str(run.path)] * 3], "got 3 with --run"),
@@ -194,4 +194,4 @@ def test_report_draws_a_study_and_one_of_its_models(
     ]:
         capsys.readouterr()
         assert exit_code("report", root, *words) == 2
-        assert told in " ".join(capsys.readouterr().err.split())
+        assert said in " ".join(capsys.readouterr().err.split())

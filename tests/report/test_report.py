@@ -138,7 +138,7 @@ def test_a_comparison_at_chance_level_says_so(
 
 
 def test_mcnemar_is_by_seed_on_the_stored_predictions(tmp_path: Path) -> None:
-    """Of ten reviews pe alone has seven right and none alone one: p by hand."""
+    """p by hand: of ten reviews only pe has seven right, and only no_pe has one."""
     labels = np.ones(10, np.uint8)
     right = {"no_pe": [1, 0, 0, 0, 0, 0, 0, 0, 1, 0], "pe": [0, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
     results = blog()
@@ -278,23 +278,23 @@ def test_one_label_with_two_meanings_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "told"),
+    ("size", "said"),
     [
         ({"parameters": 2_630_000}, ""),
         ({"parameters": 2_640_000}, "up to 1.2 % of its parameters and 0.0 % of its FLOPs"),
         ({"flops_per_example": 980_000}, "up to 0.0 % of its parameters and 2.0 % of its FLOPs"),
     ],
 )
-def test_variants_that_differ_in_size_say_so(size: dict[str, int], told: str) -> None:
+def test_variants_that_differ_in_size_say_so(size: dict[str, int], said: str) -> None:
     base: dict[str, Any] = {"flops_per_example": 1_000_000}
     found = [
         replace(one, result=replace(one.result, **base | (size if one.label == "pe" else {})))
         for one in blog()
     ]
     table = tables.summary(only(found))
-    assert ("parameters" in table.columns) == ("FLOPs" in table.columns) == bool(told)
-    assert bool(told) == any("Sizes differ" in note for note in table.notes)
-    assert told in " ".join(table.notes)
+    assert ("parameters" in table.columns) == ("FLOPs" in table.columns) == bool(said)
+    assert bool(said) == any("Sizes differ" in note for note in table.notes)
+    assert said in " ".join(table.notes)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert max(map(len, printed(found).splitlines())) <= 80
 

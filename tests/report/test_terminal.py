@@ -26,7 +26,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "said"),
     [
         ("attnexp config >&-", 2, "The standard output is closed"),
         ("attnexp config > /dev/full", 2, "No space left on device"),
@@ -35,12 +35,12 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("attnexp config nonsense=1 2>&-", 2, ""),
     ],
 )
-def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, told: str) -> None:
+def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, said: str) -> None:
     if "/dev/full" in line and not Path("/dev/full").is_char_device():
         pytest.skip("no /dev/full here")
     done = shell(line, tmp_path)
-    assert (done.returncode, bool(done.stderr)) == (code, bool(told)), done.stderr
-    assert told in done.stderr
+    assert (done.returncode, bool(done.stderr)) == (code, bool(said)), done.stderr
+    assert said in done.stderr
     assert done.stderr.count("\n") <= 2
 
 

@@ -46,7 +46,7 @@ def turn_over(file: Path, position: int) -> None:
     file.write_bytes(content)
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+def printed(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """stdout and stderr, without their line breaks."""
     out, err = capsys.readouterr()
     assert "Traceback" not in err
@@ -66,7 +66,7 @@ def test_doctor_finds_every_bit_and_says_what_to_do(
     assert exit_code("doctor", runs[0].parent) == 0
     turn_over(runs[1] / name, position)
     assert exit_code("doctor", runs[0].parent) == 1
-    out, _ = told(capsys)
+    out, _ = printed(capsys)
     assert "1 of 2 runs are whole" in out
     assert f"{name} " in out
     if name != store.OVERRIDES:
@@ -79,7 +79,7 @@ def test_a_damaged_result_is_left_out_of_a_report_and_no_run(
 ) -> None:
     turn_over(runs[1] / store.RESULT, 60)
     assert exit_code("report", runs[0].parent) == 1
-    out, err = told(capsys)
+    out, err = printed(capsys)
     assert "train.epochs=1: 1 run on contrast" in " ".join(out.split())
     assert f"{runs[1] / store.RESULT} is damaged" in err
     assert exit_code("evaluate", runs[1]) == 2
@@ -90,7 +90,7 @@ def test_damaged_predictions_cost_their_test_alone(
 ) -> None:
     turn_over(runs[1] / predictions.FILE, 80)
     assert exit_code("report", runs[0].parent) == 1
-    out, err = told(capsys)
+    out, err = printed(capsys)
     assert "sinusoidal − " in out
     assert "McNemar" not in out
     assert f"{runs[1] / predictions.FILE} is damaged" in err
@@ -102,10 +102,10 @@ def test_a_damaged_model_or_vocabulary_is_not_used(
 ) -> None:
     turn_over(runs[0] / WEIGHTS, position)
     assert exit_code("evaluate", runs[0]) == 2
-    assert f"{runs[0] / WEIGHTS} is damaged" in told(capsys)[1]
+    assert f"{runs[0] / WEIGHTS} is damaged" in printed(capsys)[1]
     turn_over(runs[1] / store.VOCABULARY, position)
     assert exit_code("evaluate", runs[1], f"data.path={tmp_path}") == 2
-    assert f"{runs[1] / store.VOCABULARY} is damaged" in told(capsys)[1]
+    assert f"{runs[1] / store.VOCABULARY} is damaged" in printed(capsys)[1]
 
 
 def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
@@ -119,7 +119,7 @@ def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
     save_weights(runs[0], {name: tensor + 0.5 for name, tensor in weights.items()})
     store.save(runs[0], replace(result, files=store.digests(runs[0])))
     assert exit_code("evaluate", runs[0]) == 1
-    assert f"stored and measured differ: accuracy {result.test.accuracy} and" in told(capsys)[1]
+    assert f"stored and measured differ: accuracy {result.test.accuracy} and" in printed(capsys)[1]
 
 
 def test_a_report_of_nothing_that_can_be_read_is_an_error(
@@ -128,7 +128,7 @@ def test_a_report_of_nothing_that_can_be_read_is_an_error(
     for run in runs:
         (run / store.RESULT).write_text("")
     assert exit_code("report", runs[0].parent) == 2
-    assert told(capsys)[1].count("is damaged") == 2
+    assert printed(capsys)[1].count("is damaged") == 2
 
 
 @pytest.mark.parametrize(("key", "value"), [("variants", None), ("runs", [None])])
@@ -140,7 +140,7 @@ def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     file = runs[0].parent.parent / "mine" / manifest.FILE
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
     assert exit_code("report", file.parent, file.parent.with_name("other")) == 1
-    out, err = told(capsys)
+    out, err = printed(capsys)
     assert "a: 1 run" in out
     assert f"{file} cannot be used" in err
 
@@ -179,12 +179,12 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
     with pytest.raises(UserError, match="no run and no study"):
         doctor.examine(runs[0] / "nothing")
     assert exit_code("doctor", root, "--json") == 1
-    assert json.loads(told(capsys)[0])["troubles"][2]["command"] == "the sweep"
+    assert json.loads(printed(capsys)[0])["troubles"][2]["command"] == "the sweep"
 
 
 def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("doctor", "--json") == 0
-    found = json.loads(told(capsys)[0])
+    found = json.loads(printed(capsys)[0])
     assert found["devices"][0]["name"] == "cpu"
     packages = {package["name"]: package for package in found["packages"]}
     assert packages["torch"]["version"] == torch.__version__
@@ -192,4 +192,4 @@ def test_doctor_shows_the_installation(capsys: pytest.CaptureFixture[str]) -> No
     assert [one["name"] for one in found["data"]][:2] == ["imdb", "contrast"]
     assert "cannot be reached" in found["hub"]["unreachable"]  # nobody listens there
     assert exit_code("doctor") == 0
-    assert "contrast: generated here" in told(capsys)[0]
+    assert "contrast: generated here" in printed(capsys)[0]

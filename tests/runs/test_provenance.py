@@ -1,4 +1,4 @@
-"""Where a result came from: the commit of a checkout, and whether it was changed."""
+"""Provenance: the commit of a checkout, and whether it was changed."""
 
 import json
 import os

@@ -63,7 +63,7 @@ def test_every_key_is_either_in_the_id_or_harmless() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "is not a run's folder"),
         ("", "damaged"),
@@ -74,14 +74,14 @@ def test_every_key_is_either_in_the_id_or_harmless() -> None:
         (json.dumps({"schema": result.SCHEMA}), "damaged"),
     ],
 )
-def test_what_is_no_result_is_told(tmp_path: Path, content: str | None, told: str) -> None:
+def test_what_is_no_result_is_reported(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / store.RESULT).write_text(content)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         store.load(tmp_path)
 
 
-def test_an_unfinished_run_is_told(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_reported(tmp_path: Path) -> None:
     part = store.create(tmp_path / "run", compose([]), ["seed=0"])
     with pytest.raises(UserError, match="did not finish"):
         store.load(part)
@@ -98,7 +98,7 @@ def test_of_many_runs_those_that_finished_are_found(tmp_path: Path) -> None:
     assert store.finished(tmp_path, ["a-1", "b-2", "c-3", "d-4"]) == {"a-1"}
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out=DIR"):
         store.create(tmp_path / "file" / "run", compose([]), [])

@@ -21,7 +21,7 @@ def held(published: float, ours: list[float]) -> Agreement:
 
 
 def test_the_interval_is_that_of_one_more_draw() -> None:
-    """Of 1, 2, 3: 2 ± t(0.975, 2) × 1 × sqrt(4/3)."""
+    """The prediction interval of 1, 2, 3 is 2 ± t(0.975, 2) × 1 × sqrt(4/3)."""
     half = float(theirs.t.ppf(0.975, 2)) * math.sqrt(4 / 3)
     found = held(5.0, [1.0, 2.0, 3.0])
     assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))

@@ -160,7 +160,7 @@ def test_holm_lies_between_the_p_and_bonferroni(ps: list[float]) -> None:
 
 
 def test_the_interval_covers_at_every_look_together() -> None:
-    """Of studies that look after every seed and stop at the first finding, the last interval."""
+    """The last interval of studies that stop at the first finding holds the mean."""
     found = simulate("normal", 0.0, studies=1000)
     assert found.coverage >= 0.96
     assert found.any_found == pytest.approx(1 - found.coverage)
@@ -170,8 +170,8 @@ def test_the_interval_covers_at_every_look_together() -> None:
 @pytest.mark.parametrize("num_variants", [1, 4])
 @pytest.mark.parametrize("law", LAWS)
 def test_few_studies_of_nothing_find_something(law: str, num_variants: int) -> None:
-    """Of one variant with skewed differences no method holds its rate; the difference of two runs
-    of one law is symmetric."""
+    """Two runs of one law differ symmetrically. (With skewed differences, no method holds its
+    rate.)"""
     found = simulate(law, 0.0, num_variants=num_variants, max_seeds=400, studies=2000)
     print(f"{law}, {num_variants} variants: {100 * found.any_found:.1f} %")
     assert found.any_found <= (0.15 if law == "exponential" and num_variants == 1 else 0.05)

@@ -371,7 +371,7 @@ def test_mcnemar_refuses_other_examples(baseline: list[bool]) -> None:
 
 
 def t_power(dz: float, n: int, alpha: float) -> float:
-    """Of a two-sided paired t test, but for the tail on the wrong side (scipy has NaN there)."""
+    """Power of a two-sided paired t test without the tail on the wrong side (NaN in scipy)."""
     critical = theirs.t.ppf(1 - alpha / 2, n - 1)
     return float(theirs.nct.sf(critical, n - 1, dz * math.sqrt(n)))
 

@@ -89,7 +89,7 @@ def test_a_ray_cluster_that_does_not_answer_is_told_at_once() -> None:
         open_executor(config, sweep("seed=0,1").jobs)
 
 
-def test_no_slurm_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_slurm_here_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="login node"):
@@ -168,8 +168,8 @@ def test_sweeps_on_one_folder_share_the_work(
         )
         for _ in range(number)
     ]
-    told = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
-    assert [sweep.returncode for sweep in sweeps] == [0] * number, told
+    message = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0] * number, message
     assert outcomes(tmp_path) == undisturbed
-    trained = sum(line.count(": final") for line in told)
-    assert trained == 12, told
+    trained = sum(line.count(": final") for line in message)
+    assert trained == 12, message

@@ -42,8 +42,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """The eight, by processes here."""
     folder = tmp_path_factory.mktemp("local")
-    code, told = outcome(sweep(folder, EIGHT, dict(os.environ)))
-    assert code == 0, told
+    code, message = outcome(sweep(folder, EIGHT, dict(os.environ)))
+    assert code == 0, message
     return outcomes(folder)
 
 
@@ -56,19 +56,19 @@ def sweep(folder: Path, words: list[str], environment: Environment) -> subproces
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Exit code, and what was told."""
-    told = process.communicate(timeout=400)[1]
-    assert "Traceback" not in told
-    assert "sacct" not in told
-    return process.returncode, told
+    message = process.communicate(timeout=400)[1]
+    assert "Traceback" not in message
+    assert "sacct" not in message
+    return process.returncode, message
 
 
 def test_slurm_gives_the_figures_of_processes_here(
     tmp_path: Path, slurm: Environment, undisturbed: dict[str, object]
 ) -> None:
-    code, told = outcome(sweep(tmp_path, [*EIGHT, *SLURM], slurm))
-    assert code == 0, told
+    code, message = outcome(sweep(tmp_path, [*EIGHT, *SLURM], slurm))
+    assert code == 0, message
     assert outcomes(tmp_path) == undisturbed
-    assert "are PENDING: Resources" in told
+    assert "are PENDING: Resources" in message
 
 
 def test_a_killed_sweep_goes_on(
@@ -82,15 +82,15 @@ def test_a_killed_sweep_goes_on(
         first = sweep(folder, [*TWO, *SLURM], slurm)
         time.sleep(chance.uniform(0.1, 0.9) * seconds)
         first.send_signal(number)
-        code, told = outcome(first)
-        assert code in (0, 130, -number), told
+        code, message = outcome(first)
+        assert code in (0, 130, -number), message
         if number is signal.SIGTERM:
             await_empty(slurm)
         counts[f"{number.name} {code}"] += 1
         counts["finished before"] += len(outcomes(folder))
         began = time.monotonic()
-        code, told = outcome(sweep(folder, [*TWO, *SLURM], slurm))
-        assert code == 0, told
+        code, message = outcome(sweep(folder, [*TWO, *SLURM], slurm))
+        assert code == 0, message
         seconds = max(seconds, time.monotonic() - began)
         found = outcomes(folder)
         assert len(found) == 2
@@ -110,14 +110,14 @@ def test_a_killed_sweep_goes_on(
         (["executor.mem_gb=9999999"], "Memory specification can not be satisfied"),
     ],
 )
-def test_what_slurm_will_never_start_is_told(
+def test_what_slurm_will_never_start_is_reported(
     tmp_path: Path, slurm: Environment, words: list[str], told_of: str
 ) -> None:
-    code, told = outcome(sweep(tmp_path, [*TWO, *SLURM, *words], slurm))
+    code, message = outcome(sweep(tmp_path, [*TWO, *SLURM, *words], slurm))
     assert code == 2
-    assert told_of in told
-    assert f"asks for {words[0]}" in told or f", {words[0]}" in told
-    assert told.count("Error:") == 1
+    assert told_of in message
+    assert f"asks for {words[0]}" in message or f", {words[0]}" in message
+    assert message.count("Error:") == 1
     await_empty(slurm)
 
 
@@ -128,7 +128,7 @@ def test_a_job_that_slurm_ends_fails_its_run(tmp_path: Path, slurm: Environment)
         assert time.monotonic() < deadline
         time.sleep(0.1)
     subprocess.run(["scancel", "--name=attnexp"], env=slurm, check=True)
-    code, told = outcome(process)
+    code, message = outcome(process)
     assert code == 1
-    assert all(f"seed {seed} failed: job " in told for seed in (0, 1))
-    assert told.count(" CANCELLED; see ") == 4  # as it happens, and at the end
+    assert all(f"seed {seed} failed: job " in message for seed in (0, 1))
+    assert message.count(" CANCELLED; see ") == 4  # as it happens, and at the end

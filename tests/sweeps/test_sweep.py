@@ -42,7 +42,7 @@ def test_an_axis_crosses_a_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["study=blok"], "Did you mean 'blog'"),
         (["study=blog", "study=blog"], "One study"),
@@ -59,8 +59,8 @@ def test_an_axis_crosses_a_study() -> None:
         (["study=heads", "model.heads=2,4"], "varies this setting itself"),
     ],
 )
-def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_wrong_run_is_told_before_the_first_one_starts(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(words)
 
 
@@ -86,7 +86,7 @@ def test_several_data_sets_have_the_same_variants() -> None:
 
 
 def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
-    """Its baseline comes first wherever it stands, and its name is the file's."""
+    """The baseline comes first wherever it stands; the study has the file's name."""
     text = "baseline: b\nvariants:\n  a: [model.heads=4]\n  b: []\noverrides: ['seed=range(2)']\n"
     planned = plan([write_study(tmp_path, text)])
     assert (planned.name, [*planned.variants]) == ("mine", ["b", "a"])
@@ -108,7 +108,7 @@ def test_a_name_is_fit_for_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "got nothing"),
         ("[1, 2]", "must hold baseline"),
@@ -130,12 +130,12 @@ def test_a_name_is_fit_for_a_folder(tmp_path: Path) -> None:
         ("baseline: x\nfactors: {a: {x: [], y: []}, b: {x: [], y: []}}", "got baseline, factors"),
     ],
 )
-def test_a_file_that_is_no_study_is_told(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_file_that_is_no_study_is_reported(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan([write_study(tmp_path, text)])
 
 
-def test_a_study_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_study_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         plan([f"study={tmp_path}/nowhere.yaml"])
 
@@ -150,14 +150,14 @@ def test_zip_pairs_the_axes_and_crosses_the_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["model.heads=1,2", "model.d_head=8,16,32"], "model.heads has 2, model.d_head has 3"),
         (["seed=0,1"], "several axes; got none"),
     ],
 )
-def test_what_cannot_be_paired_is_told(words: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_cannot_be_paired_is_reported(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(words, zipped=True)
 
 
@@ -188,7 +188,7 @@ def test_words_for_the_executor_reach_no_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("executor=rai", "Did you mean 'ray'"),
         ("executor.worker=2", "Did you mean 'executor.workers'"),
@@ -200,8 +200,8 @@ def test_words_for_the_executor_reach_no_run() -> None:
         ("executor.partition=gpu", "belongs to executor=slurm and submitit"),
     ],
 )
-def test_a_wrong_executor_is_told(word: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_wrong_executor_is_reported(word: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(["study=blog", word])
 
 
@@ -235,7 +235,7 @@ def test_more_seeds_are_no_more_to_compose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("seed=0,-1", "seed must be at least 0; got -1"),
         ("seed=0,x", "seed: .*'x'"),
@@ -244,6 +244,6 @@ def test_more_seeds_are_no_more_to_compose() -> None:
         ("seeds.split=0,1", "seeds.split=0 would do nothing"),
     ],
 )
-def test_a_wrong_seed_is_told_wherever_it_stands(word: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_wrong_seed_is_told_wherever_it_stands(word: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(["data=contrast", word])

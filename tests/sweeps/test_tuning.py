@@ -64,7 +64,7 @@ def test_seeds_that_choose_do_not_judge(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_the_highest_mean_on_held_out_data_is_chosen(tmp_path: Path, protocol: str) -> None:
-    """Of the last epoch, or of the best one where the study chooses epochs: by drawn results."""
+    """The mean of the last epoch counts, or of the best one where the study chooses epochs."""
     grid = ["tune=train.lr=1e-3,1e-2", "tune=model.d_model=8,16", f"train={protocol}"]
     tuning = plan_tuning([*(w for w in WORDS if "d_model" not in w), *grid, f"out={tmp_path}"])
     entries, chance = scan(tuning.search), random.Random(0)
@@ -142,7 +142,7 @@ def test_factors_stay_and_a_variant_without_the_setting_is_not_searched(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["tune=train.lr=1e-3,1e-2", "tune.seeds=range(3)"], "none is left to judge"),
         (["tune=train.lr=1e-3,1e-2", "train.lr=1e-3"], "train.lr is tuned and also given"),
@@ -160,9 +160,9 @@ def test_factors_stay_and_a_variant_without_the_setting_is_not_searched(tmp_path
     ],
 )
 def test_a_wrong_search_is_told_before_it_starts(
-    tmp_path: Path, words: list[str], told: str
+    tmp_path: Path, words: list[str], message: str
 ) -> None:
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         small(tmp_path, *words)
 
 

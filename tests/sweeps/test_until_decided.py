@@ -34,7 +34,7 @@ variants:
   noisy: [train.lr=1e-9, model.heads=2]
 overrides: [data=contrast, train.epochs=1]
 """
-"""Of two variants none can be decided before 8 seeds, of one before 7."""
+"""Two variants against a baseline can be decided from 8 seeds on, one alone from 7 on."""
 
 pytestmark = pytest.mark.usefixtures("_pretended")
 
@@ -74,18 +74,18 @@ def declared(folder: Path) -> dict[str, tuple[Verdict | None, int]]:
 
 
 def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: Path) -> None:
-    told: list[dict[str, Decision]] = []
-    entries = run_until_decided(sweep(tmp_path), tell=told.append)
+    message: list[dict[str, Decision]] = []
+    entries = run_until_decided(sweep(tmp_path), tell=message.append)
     assert seeds(entries) == {
         "slow": [*range(10)], "fast": [*range(8)], "noisy": [*range(10)]
     }  # fmt: skip
-    assert [found["noisy"].n for found in told] == [8, 9, 10]
+    assert [found["noisy"].n for found in message] == [8, 9, 10]
     decided = {"fast": (Verdict.helps, 8), "noisy": (None, 10)}
     assert declared(tmp_path / "mine") == decided
     runs = manifest.load_runs([tmp_path / "mine"])
     for text in (formats.markdown(compare(runs)), page(runs, compare(runs))):
         assert "95 %, anytime" in text
-        assert told[-1]["noisy"].line in text
+        assert message[-1]["noisy"].line in text
 
     more = sweep(tmp_path, max_seeds=11)
     dry = preview.preview_sweep(more)
@@ -136,7 +136,7 @@ def test_a_failed_run_stops_its_variant_until_the_command_is_repeated(
 
 
 @pytest.mark.parametrize(
-    ("words", "max_seeds", "told"),
+    ("words", "max_seeds", "message"),
     [
         (["seed=range(5)"], None, "With 5 seeds nothing can be decided"),
         (["seeds.init=0,1"], 9, r"seeds\.\* one value"),
@@ -145,10 +145,10 @@ def test_a_failed_run_stops_its_variant_until_the_command_is_repeated(
         (["train=blog,holdout"], 9, "other data or another protocol"),
     ],
 )
-def test_what_cannot_be_decided_so_is_told(
-    tmp_path: Path, words: list[str], max_seeds: int | None, told: str
+def test_what_cannot_be_decided_so_is_reported(
+    tmp_path: Path, words: list[str], max_seeds: int | None, message: str
 ) -> None:
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         sweep(tmp_path, *words, max_seeds=max_seeds)
 
 

@@ -30,7 +30,7 @@ from attnexp.training.inputs import read_inputs
 
 
 def entries(tmp_path: Path) -> list[Entry]:
-    """Of five runs one is done, one failed, two run (one of them unseen yet), one waits."""
+    """Five runs: one is done, one failed, two run (one of them not yet seen), one waits."""
     words = ["study=blog", "seed=range(3)", f"out={tmp_path}", "train.epochs=4"]
     found = [Entry(job, identify(job.config, "data")) for job in plan(words).jobs[:5]]
     done, failed, running, unseen, _ = found

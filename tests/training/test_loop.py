@@ -172,9 +172,9 @@ def test_a_loss_that_is_not_finite_is_named_by_epoch_and_step(loss: bool) -> Non
     order = shuffle()
     torch.randperm(40, generator=order)
     step = torch.randperm(40, generator=order).tolist().index(7) + (1 if loss else 2)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as message:
         next(rows)
-    assert str(told.value) == (
+    assert str(message.value) == (
         f"The loss is not finite in epoch 2, step {step}. Epoch 1 was the last good one. "
         f"A smaller train.lr (now 0.25) usually helps."
     )
@@ -339,7 +339,7 @@ def test_adam_is_kerass_where_gradients_are_as_small_as_those_of_fresh_queries(e
 
 @pytest.mark.parametrize("eps", [1e-7, 1e-8])
 def test_adamw_puts_epsilon_beside_the_corrected_moment(eps: float) -> None:
-    """Its first step, from 0, is lr g / (|g| + eps)."""
+    """Adam's first step, from 0, is lr g / (|g| + eps)."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(model.weight)
     optimizer = make_optimizer(model, TrainConfig(optimizer=Optimizer.adamw, lr=1.0, eps=eps))

@@ -79,7 +79,7 @@ def stopped(config: RunConfig, after: str = "epoch 1/") -> Path:
     return run.path
 
 
-def told(part: Path) -> str:
+def printed(part: Path) -> str:
     """What a run's log says."""
     (log,) = part.parent.rglob(store.LOG)
     return log.read_text()
@@ -100,7 +100,7 @@ def test_a_run_goes_on_from_the_epochs_that_it_has(tmp_path: Path, protocol: str
     assert result.wall_seconds > sum(row.seconds for row in result.epochs)
     assert {path.name for path in run_dir.iterdir()} == {*result.files, store.LOG, store.RESULT}
     assert len((run_dir / store.METRICS).read_text().splitlines()) == 3
-    assert f"goes on from the end of epoch {ends[-1]}" in told(part)
+    assert f"goes on from the end of epoch {ends[-1]}" in printed(part)
 
 
 def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="it is damaged"):
             checkpoint.load(file.parent)
     _, result = train_run(small(tmp_path))
-    assert "not used: it is damaged. Starts over." in told(file.parent)
+    assert "not used: it is damaged. Starts over." in printed(file.parent)
     assert result.provenance["resumed"] == []
 
 
@@ -129,7 +129,7 @@ def test_a_checkpoint_that_was_being_written_is_none(tmp_path: Path) -> None:
 def test_what_would_give_other_figures_is_not_used_and_said(tmp_path: Path) -> None:
     part = stopped(small(tmp_path, "data.limit_train=64", "train.threads=2"))
     _, result = train_run(small(tmp_path, "data.limit_train=64"))
-    assert "not used: threads was 2, now 1. Starts over." in told(part)
+    assert "not used: threads was 2, now 1. Starts over." in printed(part)
     assert result.provenance["resumed"] == []
 
 

@@ -193,7 +193,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     assert train_run(config)[1].run_id != result.run_id
 
 
-def test_cuda_without_cuda_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_without_cuda_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"train\.device=cuda.*train\.device=cpu"):
         train_run(small(tmp_path, "train.device=cuda"))
