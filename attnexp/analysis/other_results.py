@@ -239,6 +239,7 @@ def judge_results(
     higher: Sequence[str] = (),
     lower: Sequence[str] = (),
     margins: Sequence[str] = (),
+    sequential: bool = False,
 ) -> list[Comparison]:
     """Compare every variant with the baseline, metric by metric, on each data set.
 
@@ -248,7 +249,7 @@ def judge_results(
     margin: they decide what a verdict means.
 
     baseline: name of a variant; None for the first. higher, lower, margins: as `choose_metrics`
-    has them. Raises `UserError`.
+    has them. sequential: whether seeds were added because of results. Raises `UserError`.
     """
     values: dict[str, list[float]] = {}
     for row in (row for found in results for row in found.rows):
@@ -267,6 +268,8 @@ def judge_results(
             )
     known = {name: known_by_name(name, of, lower) for name, of in values.items()}
     metrics = choose_metrics(known, higher=higher, lower=lower, margins=margins)
+    if sequential:
+        results = [replace(found, sequential=found.variants) for found in results]
     return [_judge(found, first, metrics) for found in results]
 
 

@@ -297,6 +297,7 @@ def judge(
         higher=higher or [],
         lower=lower or [],
         margins=margin or [],
+        sequential=until is not None,
     )
     metric, *others = compared[0].judged
     if until is not None and others:
@@ -314,16 +315,11 @@ def judge(
     elif html is None:
         formats.print_over_data(compared, console())
     if until is not None:
-        waiting = False
-        for comparison in compared:
-            on = f" on {comparison.data}" if len(compared) > 1 else ""
-            for label, found in comparison.differences.items():
-                for difference in found.values():
-                    note(f"{label}{on}: {difference.anytime[metric].line}")
-            if (then := next_run(comparison)) is not None:
-                note(f"Next: {then}{on}.")
-                waiting = True
-        if waiting:
+        waiting = {comparison.data: next_run(comparison) for comparison in compared}
+        for data, then in waiting.items():
+            if then is not None:
+                note(f"Next: {then}{f' on {data}' if len(compared) > 1 else ''}.")
+        if any(waiting.values()):
             raise typer.Exit(1)
 
 

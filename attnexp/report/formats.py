@@ -57,8 +57,7 @@ def print_comparisons(comparisons: Sequence[Comparison], console: Console) -> No
 def print_over_data(comparisons: Sequence[Comparison], console: Console) -> None:
     """Print comparisons, then the differences over data sets where two have an interval."""
     print_comparisons(comparisons, console)
-    with suppress(UserError):
-        print_tables(map(across_table, across.across_data(comparisons)), console)
+    print_tables(map(across_table, _over_data(comparisons)), console)
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -136,8 +135,19 @@ def as_csv(comparisons: Sequence[Comparison]) -> str:
 
 def as_json(comparisons: Sequence[Comparison]) -> str:
     """One document with every number at full precision."""
-    found = [asdict(comparison) for comparison in comparisons]
-    return json.dumps({"schema": SCHEMA, "comparisons": found}, indent=1)
+    document = {
+        "schema": SCHEMA,
+        "comparisons": [asdict(comparison) for comparison in comparisons],
+        "across": [asdict(one) for one in _over_data(comparisons)],
+    }
+    return json.dumps(document, indent=1)
+
+
+def _over_data(comparisons: Sequence[Comparison]) -> list[Across]:
+    """Differences over data sets; empty unless two data sets have an interval."""
+    with suppress(UserError):
+        return across.across_data(comparisons)
+    return []
 
 
 ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
