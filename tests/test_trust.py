@@ -82,6 +82,7 @@ def test_a_tokenizer_is_code_of_others_too() -> None:
     assert foreign_code(config) == ["own:tokens"]
 
 
+@pytest.mark.slow
 def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
     names = ("hydra_plugins/x.py", "triton.py", "random.py", "own.py")
     for name in names:

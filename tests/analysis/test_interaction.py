@@ -143,6 +143,7 @@ def test_a_damaged_manifest_is_reported(tmp_path: Path, text: str) -> None:
         manifest.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_sweep_leaves_what_its_report_needs(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:

@@ -355,6 +355,7 @@ def test_a_changed_base_makes_the_sinusoids_again_says_why_and_never_mixes(
     assert "position=none: 2 runs on" in report
 
 
+@pytest.mark.slow
 def test_code_that_changes_under_a_sweep_fails_the_runs_that_would_mix(package: Path) -> None:
     words = [*SMOKE, "train.epochs=60", "seed=0,1,2", "executor.workers=1"]
     process = subprocess.Popen(

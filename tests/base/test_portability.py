@@ -8,6 +8,7 @@ import tomllib
 from functools import reduce
 from pathlib import Path
 
+import pytest
 import torch
 from conftest import ROOT
 from packaging.requirements import Requirement
@@ -43,6 +44,7 @@ compare("made/runs")
 """
 
 
+@pytest.mark.slow
 def test_no_command_needs_them(tmp_path: Path) -> None:
     smoke = "experiment=smoke data.limit_train=64 data.limit_test=64 train.epochs=1 out=made"
     done = subprocess.run(

@@ -233,6 +233,7 @@ def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
     assert "/s" in text
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
     """A sweep of several processes gives the figures of one run after another."""
     words = ["sweep", "data=contrast", "data.limit_train=512", "data.limit_test=256", "seed=0,1",
