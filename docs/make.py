@@ -53,11 +53,11 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
 """Settings that change what a model costs."""
 
 ANSWERS = (
-    ("blog", "final", "K's code, the last of five epochs, as he measured"),
-    ("blog", "best", "K's code, the epoch that is best on average over seeds"),
+    ("blog_fresh", "final", "K's code, the last of five epochs, as he measured"),
+    ("blog_fresh", "best", "K's code, the epoch that is best on average over seeds"),
     ("blog_unscaled_holdout", "chosen", "K's code, the epoch chosen on held-out data"),
-    ("blog_scaled", "final", "scores divided by √d_k, the last epoch"),
-    ("blog_scaled", "best", "scores divided by √d_k, the best epoch"),
+    ("blog_scaled_fresh", "final", "scores divided by √d_k, the last epoch"),
+    ("blog_scaled_fresh", "best", "scores divided by √d_k, the best epoch"),
     ("blog_holdout", "chosen", "scores divided by √d_k, the epoch chosen on held-out data"),
 )
 """What the first page tells: published studies, where in their runs, and in words."""
