@@ -83,7 +83,7 @@ def copy(run: Run, best: int, target: Path) -> None:
     target.mkdir(parents=True)
     predictions.save(target, packed)
     result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
-    store.save(target, replace(result, files=store.digests(target)), indent=0)
+    store.save(target, replace(result, files=store.digests(target)), indent=None)
     if found:
         probed.save(target, {id: one | {"counts": {}} for id, one in found.items()})
 

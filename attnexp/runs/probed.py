@@ -36,4 +36,4 @@ def load(folder: Path) -> Results:
 def save(folder: Path, results: Results) -> None:
     """Write the results of a run, whole or not at all, with their checksum."""
     with writing(folder), atomic_write(folder / FILE) as file:
-        file.write(store.seal({"schema": SCHEMA, "results": results}, indent=0))
+        file.write(store.seal({"schema": SCHEMA, "results": results}, indent=None))

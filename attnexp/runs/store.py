@@ -198,15 +198,16 @@ def digests(part: Path) -> dict[str, str]:
     return {name: digest((part / name).read_bytes()) for name in names if not name.startswith(".")}
 
 
-def save(path: Path, result: RunResult, indent: int = 1) -> None:
+def save(path: Path, result: RunResult, indent: int | None = 1) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
     with writing(path), atomic_write(path / RESULT) as file:
         file.write(seal(result.to_json(), indent))
 
 
-def seal(tree: dict[str, Any], indent: int = 1) -> bytes:
-    """A JSON document that ends with its own SHA-256."""
-    text = json.dumps(tree, indent=indent)
+def seal(tree: dict[str, Any], indent: int | None = 1) -> bytes:
+    """A JSON document that ends with its own SHA-256; without indent as short as can be."""
+    text = json.dumps(tree, indent=indent, separators=(",", ": " if indent else ":"))
+    text = text[:-1].rstrip() + "\n}"
     return f'{text[:-2]}{OWN_DIGEST}{digest(text.encode())}"\n}}'.encode()
 
 
