@@ -29,7 +29,7 @@ from attnexp.inspect import doctor
 from attnexp.runs import checkpoint, manifest, predictions, store
 from attnexp.runs.arrays import WEIGHTS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.trial
 
 RUN = ["train=holdout", "data=contrast", "position=sinusoidal", "train.threads=1", "train.epochs=6",
        "data.limit_train=512", "data.limit_test=256"]  # fmt: skip

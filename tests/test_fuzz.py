@@ -29,7 +29,7 @@ from attnexp.data.vectors import load_vectors
 from attnexp.model.classifier import build_model
 from attnexp.training.run import train_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.trial
 
 RIGHT, TOLD = "right", "said"
 
