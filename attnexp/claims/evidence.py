@@ -142,8 +142,8 @@ def within(pair: Paired, bound: float) -> Conclusion:
     low, high = interval(pair)
     if -bound < low and high < bound:
         return Conclusion.supported
-    apart = high < -bound or low > bound
-    return Conclusion.not_supported if apart else Conclusion.inconclusive
+    beyond_bound = high < -bound or low > bound
+    return Conclusion.not_supported if beyond_bound else Conclusion.inconclusive
 
 
 def beyond_zero(low: float, high: float) -> Conclusion:

@@ -53,7 +53,7 @@ def _installed() -> Iterator[tuple[str, set[str]]]:
     installed = set(findSystemFonts())
     known = {font.fname for font in fontManager.ttflist}  # a list that matplotlib stores
     for path in sorted(installed - known):
-        with suppress(OSError, RuntimeError, NotImplementedError):  # it cannot be scaled
+        with suppress(OSError, RuntimeError, NotImplementedError):  # a bitmap font
             fontManager.addfont(path)
     for font in fontManager.ttflist:
         if font.fname in installed and (font.style, font.weight) == ("normal", 400):
