@@ -1,8 +1,8 @@
 """K's script on Keras 3: embedding, [positions,] attention, mean, dropout, logit; `model.fit`.
 
-A worker of bench.py: an epoch with validation a turn. With `--epochs` it is the script itself: it
-trains that long and ends. Needs nothing of attnexp, and imports keras by name, for type checkers
-that have none.
+Worker of bench.py: each turn is an epoch with validation. With `--epochs` it is the script itself,
+which trains that long and ends. It does not import attnexp, and imports keras by name because the
+type checker's environment lacks it.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import numpy as np
-from _turns import peak_mib, tell, wait
+from _turns import peak_mib, report, wait
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("data", help="npz with ids (n, T) and labels (n,) of train and val")
@@ -29,10 +29,10 @@ ops = keras.ops
 
 
 class Positions(keras.layers.Layer):  # type: ignore[misc]
-    """Adds all cosines, then all sines, from a table computed once (K computes it every step)."""
+    """Adds a table of cosines, then sines, computed once (K computes it every step)."""
 
     def build(self, shape: tuple[int | None, ...]) -> None:
-        """The table: (T, D)."""
+        """Make the table: (T, D)."""
         _, num_tokens, width = shape
         assert num_tokens is not None
         assert width is not None
@@ -45,14 +45,14 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
 
 
 class Attention(keras.layers.Layer):  # type: ignore[misc]
-    """8 heads of 16, no biases, no output projection."""
+    """Self-attention without biases and output projection."""
 
     def __init__(self, num_heads: int, d_head: int) -> None:
         super().__init__()
         self.heads = (num_heads, d_head)
 
     def build(self, shape: tuple[int | None, ...]) -> None:
-        """Three square matrices."""
+        """Make the three projection matrices."""
         width = self.heads[0] * self.heads[1]
         self.projections = [
             self.add_weight(name=name, shape=(shape[-1], width), initializer="glorot_uniform")
@@ -74,7 +74,7 @@ class Attention(keras.layers.Layer):  # type: ignore[misc]
 
 
 class Turns(keras.callbacks.Callback):  # type: ignore[misc]
-    """An epoch begins when asked for, and tells at its end."""
+    """Waits before each epoch, and reports its seconds after it."""
 
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         """Wait for a turn."""
@@ -82,17 +82,17 @@ class Turns(keras.callbacks.Callback):  # type: ignore[misc]
         self.started = time.perf_counter()
 
     def on_test_begin(self, logs: object = None) -> None:
-        """Training is over, validation begins."""
-        # JAX works behind the script's back: wait for the last update, or validation pays for it.
+        """Note the end of training."""
+        # JAX computes asynchronously: wait for the last update, or its time counts as validation.
         ops.convert_to_numpy(self.model.trainable_variables[-1])
         self.trained = time.perf_counter()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Validation is over."""
+        """Report the turn."""
         assert logs is not None
         ended = time.perf_counter()
         train, evaluate = self.trained - self.started, ended - self.trained
-        tell(
+        report(
             {"train": train, "evaluate": evaluate, "epoch": ended - self.started},
             accuracy=logs["val_accuracy"],
             peak_mib=peak_mib(),
@@ -123,4 +123,4 @@ history = model.fit(
     callbacks=[] if args.epochs else [Turns()],
     verbose=0,
 )
-tell({}, accuracy=history.history["val_accuracy"][-1], peak_mib=peak_mib())
+report({}, accuracy=history.history["val_accuracy"][-1], peak_mib=peak_mib())

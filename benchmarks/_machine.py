@@ -1,4 +1,4 @@
-"""The machine under a measurement, and who else wanted it (Linux)."""
+"""Name of the processor, and how much of it other processes use (Linux)."""
 
 import os
 import re
@@ -8,16 +8,16 @@ from pathlib import Path
 
 
 def cpu() -> str:
-    """The processor's name."""
+    """Name of the processor."""
     named = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return named[1] if named else "unknown"
 
 
 class Others:
-    """How much of these cores processes other than ours have taken since this was made.
+    """CPU time that other processes take on some cores, from construction on.
 
-    The load average cannot say: it counts ours too. Ours are this process and those it waited for,
-    which must have run on these cores alone.
+    The load average counts our own processes too. Own processes are this one and the children that
+    it waited for, which must have run on these cores alone.
     """
 
     def __init__(self, cores: Sequence[int]) -> None:
@@ -26,12 +26,12 @@ class Others:
         self.started = self._seconds()
 
     def cores_taken(self) -> float:
-        """1.0 for the whole of one core."""
+        """Mean number of cores that others used; 1.0 is one whole core."""
         wall, taken = (now - then for now, then in zip(self._seconds(), self.started, strict=True))
         return max(0.0, taken / wall)
 
     def _seconds(self) -> tuple[float, float]:
-        """By the clock, and of work on these cores that is not ours."""
+        """Wall-clock seconds, and CPU seconds of others on these cores."""
         lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
         busy = sum(
             sum(int(ticks) for ticks in (*fields[1:4], *fields[6:9]))  # all but idle, iowait, guest

@@ -1,4 +1,4 @@
-"""Reviews where no IMDB is at hand: words as uneven as words are, labels that can be learned."""
+"""Generated reviews, used without IMDB: Zipf-distributed words and labels that can be learned."""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 NUM_WORDS = 30_000
 
 OPINION = 0.3
-"""How much more often, in log, every other word stands in reviews of one label than of the other.
-Chosen so that K's model gets about as many right as on IMDB."""
+"""Log-ratio of the frequencies of every other word in positive and negative reviews. Chosen so that
+K's model is about as accurate as on IMDB."""
 
 
 def generate(folder: Path, *, n: int) -> None:

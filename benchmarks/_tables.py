@@ -1,4 +1,4 @@
-"""From results.json to the tables of README.md, between its markers."""
+"""Write the tables of README.md from results.json, between markers."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from _turns import Row, Tables
 
 BUSY = 0.1
-"""So many cores' worth of other work make a machine busy, and the tables say so."""
+"""Cores used by others from which on a machine is called busy in the tables."""
 
 COLUMNS = {
     "training": ["train", "evaluate", "epoch", "accuracy", "peak_mib"],
@@ -17,18 +17,18 @@ COLUMNS = {
     "start": ["process"],
     "window": ["train", "peak_mib", "step_mib"],
 }
-"""What is shown of each section: parts of its work, then figures."""
+"""Columns of each section: parts of its work, then figures."""
 
 FIGURES = {
     "accuracy": ("accuracy", "{:.1%}"),
     "peak_mib": ("peak, MiB", "{:,.0f}"),
     "step_mib": ("above the start, MiB", "{:,.0f}"),
 }
-"""How each is headed and shown."""
+"""Heading and number format of each figure."""
 
 
 def write_tables(readme: Path, results: Mapping[str, Any]) -> None:
-    """Fill in every section that has been measured."""
+    """Write the tables of every measured section."""
     text = readme.read_text()
     for name, section in results.items():
         before, mark, rest = text.partition(f"<!-- {name} -->\n")
@@ -39,7 +39,7 @@ def write_tables(readme: Path, results: Mapping[str, Any]) -> None:
 
 
 def section_lines(name: str, section: Mapping[str, Any]) -> list[str]:
-    """All tables of a section, after where they come from."""
+    """All tables of a section, below a line about machine and data."""
     tables: Tables = section["tables"]
     if name == "training":
         chosen = {f"{row} ({title})": each for row, (title, each) in better(tables).items()}
@@ -59,7 +59,7 @@ def section_lines(name: str, section: Mapping[str, Any]) -> list[str]:
 
 
 def better(tables: Tables) -> dict[str, tuple[str, Row]]:
-    """Every row in the arrangement in which its epochs are shortest, and which that is."""
+    """For every row, the title of the table in which its epoch is shortest, and that row."""
     found: dict[str, tuple[str, Row]] = {}
     for title, rows in tables.items():
         for name, row in rows.items():
@@ -69,12 +69,12 @@ def better(tables: Tables) -> dict[str, tuple[str, Row]]:
 
 
 def epoch(row: Row) -> float:
-    """Its median, in seconds."""
+    """Median seconds of an epoch."""
     return statistics.median(row["seconds"]["epoch"])
 
 
 def table(rows: Mapping[str, Row], columns: Sequence[str]) -> list[str]:
-    """Every row's time over that of the first one, whose own cells are seconds."""
+    """Table of ratios to the first row, whose own cells are seconds."""
     base_name, base = next(iter(rows.items()))
 
     def cell(row: Row, column: str) -> str:
@@ -91,7 +91,7 @@ def table(rows: Mapping[str, Row], columns: Sequence[str]) -> list[str]:
 
 
 def ratio(seconds: list[float], base: list[float]) -> str:
-    """Of each round: median (least to greatest)."""
+    """Ratio of seconds within each round, as median (minimum to maximum)."""
     ratios = [a / b for a, b in zip(seconds, base, strict=True)]
     median = f"**{statistics.median(ratios):.2f}**"
     return median if len(ratios) == 1 else f"{median} ({min(ratios):.2f} to {max(ratios):.2f})"

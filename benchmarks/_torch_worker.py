@@ -1,9 +1,9 @@
-"""A worker of bench.py: an epoch of training and one of validation a turn, in PyTorch.
+"""Worker of bench.py in PyTorch: each turn is an epoch of training and validation.
 
-`ours` is attnexp's model in attnexp's loop, as the words say; `fused` is the same network in the
-same loop on torch's `scaled_dot_product_attention`; `usual` is what somebody would write from
-torch's own layers: nn.MultiheadAttention, DataLoader, the default Adam. `profile` is `ours`, with
-the seconds of each of torch's operations, less those of operations within it.
+`ours` is attnexp's model in attnexp's loop, with the given settings; `fused` is the same network in
+the same loop on torch's `scaled_dot_product_attention`; `usual` is a tutorial's model of torch's
+layers: nn.MultiheadAttention, DataLoader, the default Adam. `profile` is `ours`, with the seconds
+of each of torch's operations, without those of the operations that it calls.
 
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
@@ -14,7 +14,7 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from _turns import peak_mib, tell, wait
+from _turns import peak_mib, report, wait
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, TensorDataset
@@ -37,7 +37,7 @@ Batches = DataLoader[tuple[Tensor, ...]]
 
 
 def main() -> None:
-    """Take turns until stdin closes."""
+    """Take turns until stdin is closed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["ours", "fused", "usual", "profile"])
     parser.add_argument("data", help="npz with ids (n, T) and labels (n,) of train and val")
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
-    """attnexp's loop."""
+    """Take turns in attnexp's loop."""
     device.prepare(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
     if config.train.fast and kind != "fused":
@@ -84,7 +84,7 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
             with profile(activities=[ProfilerActivity.CPU]) as seen:
                 next(rows)
             took = {each.key: each.self_cpu_time_total / 1e6 for each in seen.key_averages()}
-            tell({name: seconds for name, seconds in took.items() if seconds})
+            report({name: seconds for name, seconds in took.items() if seconds})
             continue
         started = time.perf_counter()
         row, _ = next(rows)
@@ -92,11 +92,11 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
         train_seconds = len(train) / row.examples_per_second
         seconds = {"train": train_seconds, "evaluate": row.seconds - train_seconds, "epoch": epoch}
         peak = peak_mib()
-        tell(seconds, accuracy=row.val_accuracy, peak_mib=peak, step_mib=peak - before)
+        report(seconds, accuracy=row.val_accuracy, peak_mib=peak, step_mib=peak - before)
 
 
 def fused(config: RunConfig, ids: Tensor) -> Classifier:
-    """Our network on torch's fused attention; checked to give our logits."""
+    """Our network on torch's fused attention, after a check that it gives the same logits."""
     model = build_classifier(config).eval()
     with torch.no_grad():
         expected = model(ids)
@@ -108,7 +108,7 @@ def fused(config: RunConfig, ids: Tensor) -> Classifier:
 
 
 class Usual(nn.Module):
-    """The layers torch offers, their output projection included."""
+    """K's network of torch's layers, including their output projection."""
 
     def __init__(self, vocab_size: int, d_model: int, num_heads: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Usual(nn.Module):
 
 
 def usual(config: RunConfig, train: Examples, val: Examples) -> None:
-    """A tutorial's loop."""
+    """Take turns in the loop of a tutorial."""
     model = Usual(config.data.vocab_size, config.model.d_model, config.model.heads)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.lr)
     train_batches, val_batches = (
@@ -152,13 +152,13 @@ def usual(config: RunConfig, train: Examples, val: Examples) -> None:
             "evaluate": ended - trained,
             "epoch": ended - started,
         }
-        tell(seconds, accuracy=accuracy, peak_mib=peak_mib())
+        report(seconds, accuracy=accuracy, peak_mib=peak_mib())
 
 
 def one_pass(
     model: nn.Module, batches: Batches, optimizer: torch.optim.Optimizer | None = None
 ) -> float:
-    """One epoch, training where there is an optimizer; its accuracy, and its loss as an aside."""
+    """Accuracy of one epoch, which trains if there is an optimizer."""
     right = total = 0
     loss_sum = 0.0
     for ids, labels in batches:

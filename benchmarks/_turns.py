@@ -1,8 +1,8 @@
-"""Turns: how the harness asks, how its workers answer, and that all take turns.
+"""Protocol between the benchmark and its workers, which take turns.
 
-A worker starts once and is then asked for turns (`go` down its stdin, a line of figures up its
-stdout), so imports and compilation are never measured, and while one works the others wait. Needs
-the standard library alone, for workers in another Python.
+A worker process starts once. For each turn it reads the line `go` from stdin and writes a line of
+JSON to stdout, so imports and compilation are never measured; while one works, the others wait.
+Only the standard library is imported, because some workers run in another environment.
 """
 
 import json
@@ -16,55 +16,56 @@ from typing import Self, TypedDict
 
 
 class Answer(TypedDict):
-    """What a turn gave."""
+    """Measurements of one turn."""
 
     seconds: dict[str, float]
-    """By part of the work."""
+    """Seconds by part of the work."""
     figures: dict[str, float]
-    """What else stands beside the row: of the last turn."""
+    """Other columns of the row, such as accuracy."""
 
 
 class Row(TypedDict):
-    """All turns of one row."""
+    """Measurements of all turns of one row."""
 
     seconds: dict[str, list[float]]
-    """By part of the work: a number a round."""
+    """Seconds of each round, by part of the work."""
     figures: dict[str, float]
+    """Other columns, from the last turn."""
 
 
 Turn = Callable[[], Answer]
 Tables = dict[str, dict[str, Row]]
-"""Rows by the title of their table and their name."""
+"""Rows, by title of the table, then by name of the row."""
 
 
 class Broken(Exception):
-    """A row cannot be measured; its text says why."""
+    """Raised when a row cannot be measured, with the reason."""
 
 
 def wait() -> None:
-    """In a worker: until the next turn; leaves the process when there is none."""
+    """Wait, in a worker, for the next turn; exit if there is none."""
     if not sys.stdin.readline():
         raise SystemExit
 
 
-def tell(seconds: dict[str, float], **figures: float) -> None:
-    """In a worker: what this turn gave."""
+def report(seconds: dict[str, float], **figures: float) -> None:
+    """Send, from a worker, the measurements of this turn."""
     print(json.dumps({"seconds": seconds, "figures": figures}), flush=True)
 
 
 def peak_mib() -> float:
-    """The most memory this process has held (Linux)."""
+    """Peak memory of this process in MiB (Linux)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def on_cores(command: Sequence[str], cores: Sequence[int]) -> list[str]:
-    """The command, kept to these cores, with as many OpenMP threads."""
+    """The command, pinned to these cores, with one OpenMP thread per core."""
     pinned = ["taskset", "--cpu-list", ",".join(map(str, cores))]
     return ["env", f"OMP_NUM_THREADS={len(cores)}", *pinned, *command]
 
 
 class Worker:
-    """A worker, seen from the harness."""
+    """Worker process, seen from the benchmark."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
@@ -91,23 +92,23 @@ class Worker:
         return answer
 
     def broken(self) -> Broken:
-        """Its last words."""
+        """Error with the last line of its log."""
         self.log.seek(0)
         *_, last = ["a worker ended without a word", *self.log.read().splitlines()]
         return Broken(last)
 
     def end(self) -> None:
-        """Wherever it is."""
+        """Kill the process."""
         self.process.kill()
         self.process.communicate()
         self.log.close()
 
 
 class Team:
-    """The workers of one row, which work at the same time, each on its cores."""
+    """Workers of one row, which run at the same time, each on its own cores."""
 
     def __init__(self, command: Sequence[str], cores: Sequence[Sequence[int]]) -> None:
-        """cores: those of each worker."""
+        """cores: core numbers of each worker."""
         self.workers = [
             Worker(on_cores([*command, f"--seed={seed}"], own)) for seed, own in enumerate(cores)
         ]
@@ -120,9 +121,9 @@ class Team:
             worker.end()
 
     def __call__(self) -> Answer:
-        """A turn of all: the seconds in which the team does the work of one worker.
+        """Take one turn with all workers; returns the seconds per unit of work of the whole team.
 
-        Two workers that take 3 s each do it in 1.5 s. Figures are means.
+        Two workers that take 3 s each count as 1.5 s. Figures are means.
         """
         for worker in self.workers:
             worker.go()
@@ -136,9 +137,9 @@ class Team:
 
 
 def take_turns(turns: Mapping[str, Mapping[str, Turn]], rounds: int, *, warm_up: int = 1) -> Tables:
-    """Every row of every table once a round, the first rounds uncounted, and say how it goes.
+    """Measure every row of every table once a round, and print progress. Warm-up does not count.
 
-    A row that breaks is left out, unless it is a table's first, which the others stand over.
+    A row that fails is left out, unless it is the first of its table, the reference of the ratios.
     """
     tables: Tables = {title: {} for title in turns}
     left = [(title, name, turn) for title, rows in turns.items() for name, turn in rows.items()]
@@ -167,5 +168,5 @@ def take_turns(turns: Mapping[str, Mapping[str, Turn]], rounds: int, *, warm_up:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Tell whoever waits."""
+    """Print progress to stderr."""
     print(text, end=end, file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""Ours beside its peers: all that benchmarks/README.md shows, measured again (Linux).
+"""Measure everything that benchmarks/README.md shows: attnexp beside its peers (Linux).
 
-All take turns, round after round, so that all meet the same machine, and every figure is a ratio
-within a round. A section is written as soon as it is done, to results.json and, from there, into
-the tables of README.md. None of this is a test: nothing fails over a timing.
+Rows take turns within a round, so that all meet the same load, and every figure is a ratio within a
+round. A section is written as soon as it is done, to results.json and from there into the tables of
+README.md. None of this is a test: no timing makes anything fail.
 
     make bench                       generated reviews
     make bench DATA=PATH             IMDB, in any form that data.path takes
@@ -46,34 +46,34 @@ OURS, KERAS = "ours", "K's script, Keras on TensorFlow"
 BOTH, EACH = "one process on all cores", "a process a core"
 
 TAB = ("_ATTNEXP_COMPLETE=complete_bash", "COMP_WORDS=attnexp\ntrain\nposi", "COMP_CWORD=2")
-"""What bash tells a program that completes."""
+"""Environment in which bash asks a program for completions."""
 
 NUM_OPERATIONS = 10
-"""That are shown by name."""
+"""Number of operations shown by name."""
 
 Splits = Mapping[str, tuple[NDArray[np.int32], NDArray[np.integer]]]
-"""ids (n, T) and labels (n,) of `train` and `val`."""
+"""Token ids (n, T) and labels (n,) of `train` and `val`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
-    """What every section is given."""
+    """Settings and data that every section gets."""
 
     cores: list[int]
     rounds: int
     reviews: int
     keras: list[str]
-    """The worker on Keras."""
+    """Command of the Keras worker."""
     words: list[str]
-    """Name the data."""
+    """Overrides that name the data."""
     splits: Splits
-    """The data, encoded."""
+    """Encoded data."""
     scratch: Path
     results: Mapping[str, Any]
-    """Of sections measured before."""
+    """Results of sections measured before."""
 
     def save(self, splits: Splits) -> str:
-        """A file for workers."""
+        """Write splits to a file that workers read; returns its path."""
         with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".npz", delete=False) as file:
             (train_ids, train_labels), (val_ids, val_labels) = splits["train"], splits["val"]
             np.savez(
@@ -86,13 +86,13 @@ class Bench:
         return file.name
 
     def arrangement(self, row: str) -> str:
-        """The better one of a row, by `training`."""
+        """The arrangement in which a row is fastest, from the section `training`."""
         tables: Tables = self.results.get("training", {}).get("tables", {})
         return better(tables)[row][0] if row in better(tables) else EACH
 
 
 def training(bench: Bench) -> Tables:
-    """An epoch of training and validation; batch 32, 80 tokens, Adam, fp32."""
+    """Time an epoch of training and validation; batch 32, 80 tokens, Adam, fp32."""
     random = np.random.default_rng(0)
     chosen = {}
     for split, (ids, labels) in bench.splits.items():
@@ -120,7 +120,7 @@ def training(bench: Bench) -> Tables:
 
 
 def operations(bench: Bench) -> Tables:
-    """What an epoch of training spends its time on, by torch's profiler; one thread."""
+    """Time the operations of an epoch of training with torch's profiler; one thread."""
     ids, labels = bench.splits["train"]
     few = {"train": bench.reviews, "val": 1}
     data = bench.save({split: (ids[:n], labels[:n]) for split, n in few.items()})
@@ -135,7 +135,7 @@ def operations(bench: Bench) -> Tables:
 
 
 def study(bench: Bench) -> Tables:
-    """K's comparison whole, from start to exit: 2 variants x 4 seeds x 2 epochs."""
+    """Time K's whole comparison, from start to exit: 2 variants x 4 seeds x 2 epochs."""
     words = ["study=blog_scaled", "seed=range(4)", "train.epochs=2", *bench.words]
     if bench.arrangement(OURS) == BOTH:
         words.append("executor.workers=1")
@@ -158,7 +158,7 @@ def study(bench: Bench) -> Tables:
 
     def keras() -> Answer:
         def work(index: int) -> list[float]:
-            """Every so-many-th script, one after another, in one place."""
+            """Accuracies of the scripts that run on one set of cores, one after another."""
             return [
                 json.loads(finish(on_cores(script, places[index])))["figures"]["accuracy"]
                 for script in scripts[index :: len(places)]
@@ -175,11 +175,11 @@ def study(bench: Bench) -> Tables:
 
 
 def start(bench: Bench) -> Tables:
-    """Whole processes, from start to exit or to the first step."""
+    """Time whole processes, from start to exit or to the first step."""
     words = [*bench.words, "data.limit_train=32", "data.limit_test=32", "train.epochs=1"]
 
     def first_step() -> Answer:
-        """Until one batch is trained, one is validated, and the figures of both are on disk."""
+        """Time until a batch is trained, one is validated, and the metrics of both are on disk."""
         with tempfile.TemporaryDirectory() as out:
             started = time.time()
             finish([ATTNEXP, "train", *words, f"out={out}"])
@@ -201,7 +201,7 @@ def start(bench: Bench) -> Tables:
 
 
 def window(bench: Bench) -> Tables:
-    """Training on 2 reviews a step, of n tokens: attention within 32 tokens, and full."""
+    """Time training on 2 reviews of n tokens a step: attention within 32 tokens, and full."""
     kinds = {
         "mask=window mask.radius=32": ["mask=window", "mask.radius=32"],
         "full": [],
@@ -233,7 +233,7 @@ SECTIONS: dict[str, Callable[[Bench], Tables]] = {
 
 
 def main() -> None:
-    """Measure, and write results.json and the tables."""
+    """Run the sections; write results.json and the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -303,7 +303,7 @@ def timed(command: Sequence[str]) -> float:
 
 
 def finish(command: Sequence[str]) -> str:
-    """What a command prints. Raises `Broken` where it fails."""
+    """Standard output of a command. Raises `Broken` if it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise Broken(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")

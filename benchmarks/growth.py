@@ -1,9 +1,9 @@
-"""How commands grow with the number of runs: planning, surveying, reporting, the page.
+"""Measure how planning, surveying, reporting and the page grow with the number of runs.
 
-Whole commands, in seconds of a processor, on studies of 10 to 10,000 runs; and the exponent of
-each: by least squares, the slope of the logarithm of what it takes beyond a study of two runs (its
-start-up) over the logarithm of the runs, from 100 runs on. Nothing is trained: finished runs are
-made up, each a folder with a result of five epochs and predictions of 2,000 reviews.
+CPU seconds of whole commands on studies of 10 to 10,000 runs, and the exponent of each: the least-
+squares slope of log(value minus that of two runs, the start-up) over log(runs), from 100 runs on.
+Nothing is trained: finished runs are made up, each a folder with a result of five epochs and
+predictions of 2,000 reviews.
 
     python benchmarks/growth.py
 """
@@ -42,16 +42,16 @@ COLUMNS = {
     "page_bytes": ("page", "kB", 1e3),
     "beside_bytes": ("beside", "kB", 1e3),
 }
-"""What is measured: its heading, unit, and how many of ours the unit is."""
+"""Heading, unit and scale of each measurement."""
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-"""So that seconds of a processor are seconds on an idle machine."""
+"""Environment with one thread, so that CPU seconds are those of an idle machine."""
 
 Figures = dict[str, float]
 
 
 def main() -> None:
-    """Print the table; write it as JSON where asked."""
+    """Print the table, and write it as JSON if asked."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def measure(num_runs: int, turns: int) -> Figures:
-    """Seconds, memory and bytes by name."""
+    """Seconds, memory and bytes of a study of some size, by name."""
     with tempfile.TemporaryDirectory() as folder:
         out, page = Path(folder) / "out", Path(folder) / "page.html"
         words = ["study=blog", "data=contrast", f"seed=range({num_runs // 2})", f"out={out}"]
@@ -92,7 +92,7 @@ def measure(num_runs: int, turns: int) -> Figures:
 
 
 def command(part: str, words: list[str], turns: int) -> Figures:
-    """Medians of some turns: seconds of a processor, seconds from start to exit, most memory."""
+    """Medians over turns of CPU seconds, seconds from start to exit, and peak memory in bytes."""
     taken = []
     for _ in range(turns):
         started = time.perf_counter()
@@ -108,7 +108,7 @@ def command(part: str, words: list[str], turns: int) -> Figures:
 
 
 def exponent(found: Mapping[int, Figures], key: str) -> float:
-    """Of growth beyond start-up; nan where it does not grow."""
+    """Exponent of growth beyond start-up; nan if it does not grow."""
     grown = {size: figures[key] - found[SMALLEST][key] for size, figures in found.items()}
     points = [(n, more) for n, more in grown.items() if n >= FITTED_FROM and more > 0]
     if len(points) < 2:
@@ -118,7 +118,7 @@ def exponent(found: Mapping[int, Figures], key: str) -> float:
 
 
 def make_up(sweep: Sweep) -> None:
-    """Finished runs for all of a sweep: accuracies of a normal law, pe a little the better."""
+    """Write finished runs of a whole sweep; accuracies are normal, those of pe a little higher."""
     rng = np.random.default_rng(0)
     entries = scan(sweep)
     for entry in entries:
@@ -139,7 +139,7 @@ def make_up(sweep: Sweep) -> None:
 
 
 def result(entry: Entry, rng: np.random.Generator, files: dict[str, str]) -> RunResult:
-    """One made-up result. files: see `RunResult`."""
+    """One made-up result. files: as in `RunResult`."""
     rows = []
     for epoch in range(1, 6):
         accuracy = 0.8 + 0.01 * epoch + 0.01 * (entry.job.label == "pe")
