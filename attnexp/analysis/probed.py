@@ -1,7 +1,7 @@
 """Summary of `attnexp probe` over the seeds of each variant: effects of interventions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -60,31 +60,35 @@ def summarise(runs: Sequence[Run], ids: Sequence[str] = ()) -> list[Probed]:
                 by_seed = {k: results[id] for k, results in stored.items() if id in results}
                 for name in {result["name"] for result in by_seed.values()}:
                     by_name[name] = max(by_name.get(name, {}), by_seed, key=_extent)
-            if by_name:
-                found.append(_summarise(of_variant[0].result.data["name"], label, by_name))
+            if not by_name:
+                continue
+            read = by_name.pop(ATTENTION, {}).values()
+            impossible = {
+                name: result["impossible"]
+                for name, by_seed in by_name.items()
+                for result in by_seed.values()
+                if "impossible" in result
+            }
+            effects = {
+                name: _effect(by_seed)
+                for name, by_seed in by_name.items()
+                if name not in impossible
+            }
+            found.append(
+                Probed(
+                    data=of_variant[0].result.data["name"],
+                    variant=label,
+                    effects=effects,
+                    impossible=impossible,
+                    measures=_measures(read),
+                )
+            )
     return found
 
 
 def _extent(by_seed: Results) -> tuple[int, int]:
+    """Number of seeds, and of texts."""
     return len(by_seed), max((result["n"] for result in by_seed.values()), default=0)
-
-
-def _summarise(data: str, label: str, by_name: dict[str, Results]) -> Probed:
-    """by_name: what is stored, by intervention and seed."""
-    read = [*by_name.pop(ATTENTION, {}).values()]
-    impossible = {
-        name: result["impossible"]
-        for name, by_seed in by_name.items()
-        for result in by_seed.values()
-        if "impossible" in result
-    }
-    return Probed(
-        data=data,
-        variant=label,
-        effects={name: _effect(by) for name, by in by_name.items() if name not in impossible},
-        impossible=impossible,
-        measures=_measures(read),
-    )
 
 
 def _effect(by_seed: Results) -> Effect:
@@ -102,7 +106,7 @@ def _effect(by_seed: Results) -> Effect:
     return Effect(num_texts=num_texts, accuracy=pair, texts=texts, flips=flips)
 
 
-def _measures(read: Sequence[dict[str, Any]]) -> dict[str, Mean]:
+def _measures(read: Iterable[dict[str, Any]]) -> dict[str, Mean]:
     """Means of what is stored of `attention`, a dict for each seed."""
     found: dict[str, list[float]] = {}
     before: dict[str, list[list[float]]] = {}

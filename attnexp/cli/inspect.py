@@ -92,22 +92,27 @@ def probe(
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
+    from dataclasses import asdict
+
     from attnexp.analysis.probed import summarise
     from attnexp.base.progress import note
     from attnexp.inspect import probe
     from attnexp.report import formats, pictures, probed
     from attnexp.runs.manifest import load_runs
+    from attnexp.runs.probed import SCHEMA
 
     if figure is not None:
         pictures.kind_of(figure)  # before anything is computed
     runs, words = load_runs(folders), [word for word in do.split(",") if word]
     ids, reasons = probe.probe(runs, words, limit=limit, trust_code=trust_code)
-    found = summarise(runs, [*ids])
+    found = summarise(runs, ids)
     if figure is not None:
         pictures.write_probed(figure, found)
         note(f"Figure: {figure}")
-    if format != "table" or as_json:
-        emit(probed.TEXTS["json" if as_json else format](found).rstrip("\n"))
+    if as_json or format == "json":
+        emit({"schema": SCHEMA, "variants": [asdict(one) for one in found]})
+    elif format != "table":
+        emit(formats.TABLE_TEXTS[format](probed.tables(found)).rstrip("\n"))
     elif figure is None:
         formats.print_tables(probed.tables(found), console())
     if reasons:

@@ -166,8 +166,8 @@ def tables_as_csv(found: Sequence[Table]) -> str:
     records = [record for table in found for record in table.records]
     if not records:
         raise UserError(
-            "--format csv with --table prints differences alone: take --table differences. "
-            "Without --table it prints every number."
+            "These tables have no numbers for --format csv. Of comparisons, take --table "
+            "differences, or no --table for every number; of probes, interventions have them."
         )
     return csv_lines(records, records[0])
 

@@ -1,14 +1,9 @@
-"""What `attnexp probe` found, as tables of text and in files."""
+"""What `attnexp probe` found, as tables of text."""
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 
 from attnexp.analysis.probed import Probed
-from attnexp.report import formats
 from attnexp.report.cells import Table, format_mean
-from attnexp.report.latex import latex_tables
-from attnexp.runs.probed import SCHEMA
 from attnexp.statistics.verdict import POINTS, Unit
 
 PLAIN = Unit(name="", scale=1, digits=".2f")
@@ -44,6 +39,18 @@ def _effects(one: Probed) -> Table:
             "flips: answers that change, right or wrong.",
             *(f"{name} cannot be done: {reason}." for name, reason in one.impossible.items()),
         ],
+        records=[
+            {
+                "data": one.data,
+                "variant": one.variant,
+                "intervention": name,
+                "texts": effect.num_texts,
+                "seed": seed,
+                "difference": value,
+            }
+            for name, effect in one.effects.items()
+            for seed, value in effect.accuracy.by_seed.items()
+        ],
     )
 
 
@@ -60,26 +67,3 @@ def _measures(one: Probed) -> Table:
             "distance: in tokens. The others: Kendall's tau of how much each token counts."
         ],
     )
-
-
-def as_csv(found: Sequence[Probed]) -> str:
-    """A line for each variant, intervention and seed; difference as a share."""
-    columns = ("data", "variant", "intervention", "texts", "seed", "difference")
-    rows = [
-        (one.data, one.variant, name, effect.num_texts, seed, value)
-        for one in found
-        for name, effect in one.effects.items()
-        for seed, value in effect.accuracy.by_seed.items()
-    ]
-    return formats.csv_lines((dict(zip(columns, row, strict=True)) for row in rows), columns)
-
-
-TEXTS: dict[str, Callable[[Sequence[Probed]], str]] = {
-    "markdown": lambda found: formats.markdown_tables(tables(found)),
-    "latex": lambda found: latex_tables(tables(found)),
-    "csv": as_csv,
-    "json": lambda found: json.dumps(
-        {"schema": SCHEMA, "variants": [asdict(one) for one in found]}, indent=1
-    ),
-}
-"""Functions that write each format, by its name."""

@@ -2,21 +2,26 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT, Command, Json, Refused
+from conftest import ROOT, Refused
 from samples import composed, exit_code, padded_reviews
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.inspect import relevance
+from attnexp.inspect.doctor import examine
 from attnexp.inspect.interventions import INTERVENTIONS, choose, load
+from attnexp.inspect.probe import probe as probe_runs
 from attnexp.model.classifier import build_model
+from attnexp.model.pooling import Mean
 from attnexp.runs.arrays import WEIGHTS
+from attnexp.runs.manifest import load_runs
 from attnexp.runs.probed import FILE
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
@@ -178,115 +183,124 @@ def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return [Path("outputs/runs", run.name) for run in trained]
 
 
-OWN = """
-import torch
+Probe = Callable[..., tuple[int, str, str]]
 
-def nothing(ids, model):
+
+@pytest.fixture
+def probe(capsys: pytest.CaptureFixture[str]) -> Probe:
+    """Exit code, stdout, and stderr on one line, of the command on all runs."""
+
+    def run(do: str, *more: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = exit_code("probe", "outputs/runs", "--do", do, *more)
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return run
+
+
+def nothing(ids: Tensor, model: nn.Module) -> Tensor:
     return ids
 
-def broken(ids, model):
+
+def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
-def stop(ids, model):
+
+def stop(ids: Tensor, model: nn.Module) -> Tensor:
     raise KeyboardInterrupt
-"""
 
 
-def test_what_is_found_is_kept_and_goes_on(
-    attnexp: Command, attnexp_json: Json, refused: Refused, runs: list[Path], tmp_path: Path
-) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-    stopped = attnexp("probe", "outputs/runs", "--do", "shuffle,own:stop")
-    assert stopped.returncode == 130
-    assert "shuffle" in (runs[0] / FILE).read_text()
-    do = ["--do", "shuffle,own:nothing,no_positions,attention"]
-    found = attnexp_json("probe", "outputs/runs", *do)["variants"]
-    blind, seeing = found
+def test_what_is_found_is_kept_and_goes_on(probe: Probe, runs: list[Path]) -> None:
+    def variants(do: str, *more: str) -> Any:
+        code, out, err = probe(do, *more, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)["variants"]
+
+    with pytest.raises(KeyboardInterrupt):
+        probe_runs(load_runs([runs[0].parent]), ["shuffle", "test_probe:stop"])
+    (file,) = Path("outputs").rglob(FILE)
+    (found,) = json.loads(file.read_text())["results"].values()
+    assert (found["name"], found["accuracy"]) == ("shuffle", evaluate_run(file.parent)[1].accuracy)
+    do = "shuffle,test_probe:nothing,no_positions,attention"
+    blind, seeing = all_found = variants(do)
     effect = blind["effects"]["shuffle"]
     assert effect["accuracy"]["by_seed"] == {"0": 0, "1": 0}
     assert (effect["flips"], effect["num_texts"]) == (0, 48)
     assert effect["accuracy"]["low"] < 0 < effect["accuracy"]["high"]  # two seeds prove no zero
-    assert blind["effects"]["own:nothing"]["flips"] == 0
+    assert blind["effects"]["test_probe:nothing"]["flips"] == 0
     assert blind["impossible"] == {"no_positions": "the model has no position piece"}
     assert seeing["impossible"] == {}
     assert blind["measures"]["attention, two seeds"]["n"] == 1
     for run in runs:
         (run / WEIGHTS).rename(run / "hidden")
-    assert attnexp_json("probe", "outputs/runs", *do)["variants"] == found
-    assert "is missing" in refused("probe", "outputs/runs", "--do", "reverse")
+    assert variants(do) == all_found
+    code, out, err = probe("reverse")
+    assert (code, out) == (2, "")
+    assert "is missing" in err
     for run in runs:
         (run / "hidden").rename(run / WEIGHTS)
-    assert "3 of 3 runs are whole" in attnexp("doctor", "outputs/runs").stdout
-    limited = attnexp_json("probe", "outputs/runs", "--do", "shuffle", "--limit", "10")
-    assert limited["variants"][0]["effects"]["shuffle"]["num_texts"] == 10
-    file = runs[0] / FILE
+    assert examine(runs[0].parent)["troubles"] == []
+    (limited, _) = variants("shuffle", "--limit", "10")
+    assert limited["effects"]["shuffle"]["num_texts"] == 10
     file.write_text(file.read_text().replace("lost", "most"))
-    again = attnexp("probe", "outputs/runs", *do, "--json")
-    assert "is damaged and left out" in again.stderr
-    assert json.loads(again.stdout)["variants"] == found
-
-
-def test_intact_is_what_evaluate_measures(attnexp: Command, runs: list[Path]) -> None:
-    assert attnexp("probe", *map(str, runs), "--do", "reverse").returncode == 0
-    for run in runs:
-        (found,) = json.loads((run / FILE).read_text())["results"].values()
-        assert found["accuracy"] == evaluate_run(run)[1].accuracy
+    code, out, err = probe(do, "--json")
+    assert "is damaged and left out" in err
+    assert json.loads(out)["variants"] == all_found
 
 
 def test_tables_come_in_every_format_and_on_the_page(
-    runs: list[Path], capsys: pytest.CaptureFixture[str]
+    probe: Probe, runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    do = ["probe", "outputs/runs", "--do", "shuffle,uniform,attention"]
+    do = "shuffle,uniform,attention"
     for format, message in {
         "table": "intervention", "markdown": "| uniform | 2 |", "latex": r"\toprule",
-        "csv": "data,variant,intervention,texts,seed,difference", "json": '"schema": 1',
+        "csv": "data,variant,intervention,texts,seed,difference",
     }.items():  # fmt: skip
-        assert exit_code(*do, "--format", format) == 0
-        said = capsys.readouterr().out
-        assert message in said
-        assert format != "table" or max(map(len, said.splitlines())) <= 80
-    assert exit_code(*do, "--figure", "probe.svg") == 0
+        code, out, _ = probe(do, "--format", format)
+        assert code == 0
+        assert message in out
+        assert format != "table" or max(map(len, out.splitlines())) <= 80
+    assert probe(do, "--figure", "probe.svg")[0] == 0
     assert ">shuffle<" in Path("probe.svg").read_text()
-    assert exit_code("report", "outputs/runs", "--html", "page.html") == 0
+    assert exit_code("report", runs[0], "--html", "page.html") == 0
     assert "What the models use" in Path("page.html").read_text()
 
 
 def test_what_cannot_be_done_is_told_and_the_others_are_done(
-    attnexp: Command, runs: list[Path], capsys: pytest.CaptureFixture[str]
+    probe: Probe, runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = "outputs/runs"
     for word, message in {
         "shufle": "Did you mean 'shuffle'?", "shuffle=x": "There is no intervention 'shuffle=x'",
         "samples:missing": "samples:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
         "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
     }.items():  # fmt: skip
-        assert exit_code("probe", folder, "--do", word) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert message in " ".join(err.split())
-    assert exit_code("probe", ROOT / "outputs" / "published" / "blog") == 2
+        code, out, err = probe(word)
+        assert (code, out) == (2, "")
+        assert message in err
+    assert exit_code("probe", ROOT / "outputs" / "published" / "contrast") == 2
     assert "runs were published without their weights" in " ".join(capsys.readouterr().err.split())
-    Path("own.py").write_text(OWN)
-    done = attnexp("probe", folder, "--do", "shufle,uniform")
-    assert done.returncode == 2
-    assert "uniform" in done.stdout
-    done = attnexp("probe", folder, "--do", "own:broken,uniform")
-    assert done.returncode == 1
-    assert "own:broken failed on" in done.stderr
     (runs[0] / WEIGHTS).unlink()
-    done = attnexp("probe", folder, "--do", "reverse")
-    assert done.returncode == 1
-    assert WEIGHTS in done.stderr
-    assert "reverse" in done.stdout
+    for do, expected, message in [
+        ("shufle,uniform", 2, "shufle"),
+        ("test_probe:broken,uniform", 1, "test_probe:broken failed on"),
+        ("uniform", 1, WEIGHTS),
+    ]:
+        code, out, err = probe(do)
+        assert code == expected
+        assert message in err
+        assert "uniform" in out
+
+
+class Pool(Mean):
+    pass
 
 
 def test_a_run_of_foreign_pieces_needs_trust(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "own.py").write_text(
-        "from attnexp.model.pooling import Mean\nclass Pool(Mean):\n    pass\n"
-    )
-    assert attnexp("train", *SMALL, "model.pooling=own:Pool").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    train_run(compose([*SMALL, "model.pooling=test_probe:Pool"]))
     words = ["probe", "outputs/runs", "--do", "shuffle"]
     assert "--trust-code" in refused(*words)
-    assert attnexp(*words, "--trust-code").returncode == 0
+    assert exit_code(*words, "--trust-code") == 0
