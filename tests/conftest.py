@@ -42,7 +42,19 @@ def pytest_collection_finish() -> None:
     """Keep what the imports made out of every later collection of garbage; each run makes one."""
     if "torch" in sys.modules:
         importlib.import_module("torch._dynamo")  # as the first optimizer would
+        _seed_the_cpu_alone()
     gc.freeze()
+
+
+def _seed_the_cpu_alone() -> None:
+    """Let `torch.manual_seed` skip absent accelerators, for each of which it formats the stack.
+
+    Under pytest that takes a millisecond, and some tests seed thousands of times.
+    """
+    for name in ("cuda", "xpu", "mtia"):
+        accelerator = importlib.import_module(f"torch.{name}")
+        if not accelerator.is_available():
+            accelerator.manual_seed_all = lambda seed: None
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, asdict, fields, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -20,7 +20,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -121,7 +121,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
         if key not in (EXECUTOR, *keys):
             hint = did_you_mean(key, keys)
             raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
-    config = _filled(OmegaConf.structured(SweepConfig), _composed(overrides, root="sweep"))
+    config = _filled(SweepConfig(), _composed(overrides, root="sweep"))
     assert isinstance(config, SweepConfig)
     check_bounds(config)
     _reset_idle(config, words)
@@ -145,7 +145,7 @@ def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, 
     """Values of the chosen files and of the words, as plain text. root: a file of `conf/`."""
     files, settings = [], []
     keys = [str(override.key_or_group) for override in overrides]
-    # Without an overlay, a piece is read by `_place` like the pieces within it: far sooner.
+    # Without an overlay, a piece is read by `_piece` like the pieces within it: far sooner.
     chosen = groups() if "experiment" in keys else groups().keys() - PLACES.keys()
     for key, override in zip(keys, overrides, strict=True):
         if key not in chosen or "." in key:
@@ -203,10 +203,10 @@ def _offer(group: str, option: str) -> str:
 
 def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
     """Config from a composed tree, typed by the specs of its pieces. words: given by the user."""
-    schema = OmegaConf.structured(RunConfig)
+    schema = RunConfig()
     for place, seams in PLACES.items():
-        _place(schema, tree, place, seams, option=None)
-    known: Any = OmegaConf.to_container(schema)
+        setattr(schema, place, _piece(tree, place, seams, option=None))
+    known = asdict(schema)
     keys = flatten(known)
     for key in flatten(tree):
         if key not in keys:
@@ -217,20 +217,18 @@ def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
 
 
 def _filled(schema: Any, tree: Any) -> Any:
-    """Config objects of a schema with the values of a tree. Raises `UserError` for wrong types."""
+    """Copy of a config with the values of a tree. Raises `UserError` for wrong types."""
     try:
-        merged = OmegaConf.merge(schema, _as_text(tree))
-        for key in OmegaConf.missing_keys(merged):
-            raise UserError(f"{key} must be given: write {key}=VALUE.")
+        merged = OmegaConf.unsafe_merge(OmegaConf.structured(schema), _as_text(tree))
         return OmegaConf.to_object(merged)
+    except MissingMandatoryValue as error:
+        raise UserError(f"{error.full_key} must be given: write {error.full_key}=VALUE.") from error
     except OmegaConfBaseException as error:
         raise UserError(_cause(error)) from error
 
 
-def _place(
-    schema: Any, branch: dict[str, Any], key: str, seams: Any, *, option: str | None
-) -> None:
-    """Put the spec of the piece chosen at `key` into the schema, and its `kind` into the tree."""
+def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) -> Piece:
+    """The piece chosen at `key`, with its default settings; puts its `kind` into the tree."""
     name = key.rpartition(".")[2]
     given = branch.get(name, option)
     given = dict(given) if isinstance(given, dict) else {"kind": given}
@@ -246,14 +244,15 @@ def _place(
             f"{key}={given['kind'] or 'none'}: a piece for {key} is a subclass of one of "
             f"{SEAMS}: {wanted}."
         )
-    chosen = pieces.spec(given["kind"], seams[seam])
-    OmegaConf.update(schema, key, OmegaConf.structured(chosen))
-    for f in fields(chosen):
+    piece: Piece = pieces.spec(given["kind"], seams[seam])()
+    for f in fields(piece):
         if "seam" in f.metadata:
             within = {f.metadata["seam"]: Piece}
             if f.metadata["option"] is None:
                 within[None] = Piece
-            _place(schema, given, f"{key}.{f.name}", within, option=f.metadata["option"])
+            inner = _piece(given, f"{key}.{f.name}", within, option=f.metadata["option"])
+            setattr(piece, f.name, inner)
+    return piece
 
 
 def _unknown(key: str, known: Any) -> UserError:
@@ -261,7 +260,7 @@ def _unknown(key: str, known: Any) -> UserError:
     section, _, _ = key.rpartition(".")
     having = owners().get(key, [])
     if having:
-        here = OmegaConf.select(OmegaConf.create(known), section) or {}
+        here = reduce(lambda tree, name: tree.get(name, {}), section.split("."), known)
         names = ", ".join(str(name) for name in here if name != "kind") or "no settings"
         return NotChosen(
             key, f"'{key}' belongs to {', '.join(having)}. What is chosen as {section} has {names}."

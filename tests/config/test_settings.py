@@ -1,5 +1,6 @@
 """Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
 
+import itertools
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -25,13 +26,20 @@ PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.tr
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """Settings that change a result by rounding alone."""
 
+
+def each_once(*places: str) -> list[str]:
+    """Combinations that have every option of these groups, those of shorter groups more than once.
+
+    Every other group goes from its last option to its first, so that no two clash.
+    """
+    chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
+    columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
+    return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]
+
+
 MODELS = [
-    *(f"model={name}" for name in groups()["model"] if "attention" not in name and name != "tfidf"),
-    *(f"model={name}" for name in groups()["model"] if "attention" in name),
-    *(f"position={name}" for name in groups()["position"]),
-    *(f"mask={name}" for name in groups()["mask"]),
-    *(f"model.pooling={name} mask=padding" for name in groups()["model.pooling"]),
-    *(f"model.score={name}" for name in groups()["model.score"]),
+    *(f"model={name}" for name in groups()["model"] if name != "tfidf"),
+    *each_once("mask", "model.pooling", "model.score", "position"),
     *("model=mean position=sinusoidal", "model=fasttext position=learned"),
     *("model=lstm position=learned model.before=cnn", "mask=padding position=shuffled"),
     *("model=mean position=shuffled model.pooling=max", "model.score=additive position=rotary"),
@@ -148,9 +156,17 @@ def reviews(tmp_path: Path) -> Path:
     return tmp_path / "reviews"
 
 
-@pytest.mark.parametrize("words", ["", "train=holdout", "model=tfidf", "model=tfidf train=holdout"])
+@pytest.mark.parametrize(
+    ("words", "sections"),
+    [
+        ("", ["data.", "seed"]),
+        ("train=holdout", ["train.", "seed"]),
+        ("model=tfidf", ["data.", "train."]),  # it draws nothing: the seed is a name
+        ("model=tfidf train=holdout", ["train.", "seed"]),
+    ],
+)
 def test_every_setting_of_data_and_training_changes_what_comes_out(
-    words: str, reviews: Path, tmp_path: Path
+    words: str, sections: list[str], reviews: Path, tmp_path: Path
 ) -> None:
     small = [] if "tfidf" in words else ["train.epochs=1", "train.batch_size=4", "model.d_model=8"]
     fixed = ["data=files", f"data.path={reviews}", "data.max_len=6", "data.vocab_size=12"]
@@ -169,13 +185,9 @@ def test_every_setting_of_data_and_training_changes_what_comes_out(
         return rows, result.test, result.parameters
 
     before = ids(config), outcome(config)
-    of_data = [] if "holdout" in words else ["data."]  # which protocol reads them is the same
-    keys = settings(config, *of_data, "train.", "seed")
-    if "model=tfidf" in words and "holdout" not in words:
-        keys.remove("seed")  # it draws nothing: the seed is a name
     idle = [
         f"{key}={value}"
-        for key in keys
+        for key in settings(config, *sections)
         if key != "data.name"
         for value, other in changed(config, key)
         if ids(other) == before[0] and outcome(other) == before[1]
