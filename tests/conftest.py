@@ -21,6 +21,7 @@ from attnexp.cli import app
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytest_plugins = ["within"]
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
 

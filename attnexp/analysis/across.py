@@ -49,11 +49,29 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
                     names = (label, baseline, comparison.protocol, point, metric)
                     of = found.setdefault(names, {})
                     of[_numbered(comparison.title, of)] = difference
-    combined = [
-        _combine(names, units[names[-1]], differences)
-        for names, differences in found.items()
-        if len(differences) > 1
-    ]
+    combined = []
+    for (variant, baseline, protocol, point, metric), differences in found.items():
+        if len(differences) < 2:
+            continue
+        pairs = [difference.metrics[metric] for difference in differences.values()]
+        texts = [difference.texts for difference in differences.values() if difference.texts]
+        with_texts = metric == "accuracy" and len(texts) == len(pairs)
+        errors = [one.se for one in (texts if with_texts else pairs)]
+        mean = meta([pair.difference.mean for pair in pairs], errors)
+        assert mean is not None  # there are two data sets
+        combined.append(
+            Across(
+                variant=variant,
+                baseline=baseline,
+                protocol=protocol,
+                point=point,
+                metric=metric,
+                unit=units[metric],
+                differences=differences,
+                with_texts=with_texts,
+                mean=mean,
+            )
+        )
     if not combined:
         seen = "; ".join(
             f"{comparison.title} ({comparison.protocol}): "
@@ -71,28 +89,3 @@ def _numbered(title: str, taken: dict[str, Difference]) -> str:
     """The title, numbered where another data set has it."""
     n = sum(name.partition(" #")[0] == title for name in taken)
     return f"{title} #{n + 1}" if n else title
-
-
-def _combine(names: tuple[str, ...], unit: Unit, differences: dict[str, Difference]) -> Across:
-    variant, baseline, protocol, point, metric = names
-    pairs = [difference.metrics[metric] for difference in differences.values()]
-    texts = [
-        difference.texts
-        for difference in differences.values()
-        if difference.texts and metric == "accuracy"
-    ]
-    with_texts = len(texts) == len(pairs)
-    errors = [one.se for one in (texts if with_texts else pairs)]
-    mean = meta([pair.difference.mean for pair in pairs], errors)
-    assert mean is not None  # there are two data sets
-    return Across(
-        variant=variant,
-        baseline=baseline,
-        protocol=protocol,
-        point=point,
-        metric=metric,
-        unit=unit,
-        differences=differences,
-        with_texts=with_texts,
-        mean=mean,
-    )

@@ -1,6 +1,6 @@
 """Studies of two crossed factors: one at each level of the other, and differences of these."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnexp.analysis.differences import Difference, judged_differences
@@ -48,25 +48,17 @@ def within(
 
     at_chance: chance level of accuracy, by the points where no variant is above it.
     """
-    pairs = {
-        f"{one} − {other}": (study, one, other)
-        for study in studies
-        for one, other in study.within()
-        if {one, other} <= set(results.variants)
-    }
-    contrasts = {label: variants for label, (_, *variants) in pairs.items()}
-    added = _sequential(results, contrasts)
-    differences = judged_differences(results, metrics, contrasts, added, at_chance)
     return [
         Within(
             levels=study.variants[variant],
             baselines=study.variants[baseline],
             variant=variant,
             baseline=baseline,
-            points=differences[label],
+            points=points,
         )
-        for label, (study, variant, baseline) in pairs.items()
-        if differences[label]
+        for study, (variant, baseline), points in _contrasts(
+            results, metrics, studies, Manifest.within, at_chance
+        )
     ]
 
 
@@ -75,31 +67,37 @@ def interactions(
 ) -> list[Interaction]:
     """Interactions of the studies that these runs belong to: one for each pair of levels that are
     not the baseline's, if all four variants are there and share a seed."""
-    crossings = {
-        corners[0]: (study, corners)
-        for study in studies
-        for corners in study.crossings()
-        if set(corners) <= set(results.variants)
-    }
-    contrasts = {label: corners for label, (_, corners) in crossings.items()}
-    added = _sequential(results, contrasts)
-    differences = judged_differences(results, metrics, contrasts, added)
     return [
         Interaction(
-            levels=study.variants[label],
+            levels=study.variants[corners[0]],
             baselines=study.variants[corners[3]],
-            variants=list(corners),
-            points=differences[label],
+            variants=[*corners],
+            points=points,
         )
-        for label, (study, corners) in crossings.items()
-        if differences[label]
+        for study, corners, points in _contrasts(results, metrics, studies, Manifest.crossings, {})
     ]
 
 
-def _sequential(results: Results, contrasts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Labels of contrasts with a variant whose seeds were added because of results."""
-    return [
+def _contrasts(
+    results: Results,
+    metrics: Mapping[str, Metric],
+    studies: Iterable[Manifest],
+    choose: Callable[[Manifest], Iterable[Sequence[str]]],
+    at_chance: Mapping[str, float],
+) -> list[tuple[Manifest, Sequence[str], dict[str, Difference]]]:
+    """Study, variants and differences by point of every contrast whose variants are all there and
+    share a seed; all are judged together. choose: the contrasts of a study."""
+    found = {
+        " − ".join(variants): (study, variants)
+        for study in studies
+        for variants in choose(study)
+        if set(variants) <= set(results.variants)
+    }
+    contrasts = {label: variants for label, (_, variants) in found.items()}
+    added = [
         label
         for label, variants in contrasts.items()
         if not set(variants).isdisjoint(results.sequential)
     ]
+    differences = judged_differences(results, metrics, contrasts, added, at_chance)
+    return [(*found[label], points) for label, points in differences.items() if points]

@@ -105,7 +105,9 @@ def report(
 
     Example: attnexp report outputs/imdb outputs/sst2 outputs/subj --across data
     """
-    from attnexp.analysis.across import across_data
+    from dataclasses import asdict
+
+    from attnexp.analysis.across import SCHEMA, across_data
     from attnexp.analysis.comparison import compare
     from attnexp.analysis.metrics import OF_RUNS, choose_metrics
     from attnexp.base.progress import note
@@ -163,33 +165,31 @@ def report(
             write(html, found, compared, **shown)
             note(f"Page: {html}")
         if figure is not None:
-            request = pictures.Request(
-                runs=found,
-                comparison=compared[0],
+            pictures.write(
+                figure,
+                show or "curves",
+                found,
+                compared[0],
                 layer=1 if layer is None else layer,
                 head=head,
                 metric=metric or "accuracy",
                 **shown,
             )
-            pictures.write(figure, show or "curves", request)
             note(f"Figure: {figure}")
+    chosen_tables = [*map(tables.across_table, combined)]
+    if table is not None:
+        chosen_tables = tables.tables_named(table, compared)
     if as_text == "table" and (html is not None or figure is not None):
         pass  # the file shows it
-    elif combined:
-        if as_text in formats.ACROSS:
-            emit(formats.ACROSS[as_text](combined))
-        else:
-            formats.print_tables(map(tables.across_table, combined), console())
-    elif table is not None:
-        chosen_tables = tables.tables_named(table, compared)
-        if as_text in formats.TABLE_TEXTS:
-            emit(formats.TABLE_TEXTS[as_text](chosen_tables).rstrip("\n"))
-        else:
-            formats.print_tables(chosen_tables, console())
-    elif as_text in formats.TEXTS:
-        emit(formats.TEXTS[as_text](compared).rstrip("\n"))
-    else:
+    elif as_text == "table" and chosen_tables:
+        formats.print_tables(chosen_tables, console())
+    elif as_text == "table":
         formats.print_comparisons(compared, console())
+    elif as_text == "json" and combined:
+        emit({"schema": SCHEMA, "across": [asdict(one) for one in combined]})
+    else:
+        text = formats.TABLE_TEXTS[as_text](chosen_tables) if chosen_tables else ""
+        emit((text or formats.TEXTS[as_text](compared)).rstrip("\n"))
     lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
     lines += [line for comparison in compared for line in verdicts.missing_seeds(comparison)]
     if lines:

@@ -108,17 +108,15 @@ def statistics_rows(
                 "Cohen's dz": "–" if pair.dz is None else f"{pair.dz:+.2f}",
                 f"p, TOST ±{unit.margin(pair.margin)}": _format_p(judgement.p_equivalent_adjusted),
                 MCNEMAR: _format_mcnemar(mcnemar),
-                "more seeds needed": _or_dash(judgement.more_seeds),
+                "more seeds needed": "–"
+                if judgement.more_seeds is None
+                else str(judgement.more_seeds),
             }
         )
     empty = {"p, maxT over 1"} | {
         name for name in (OTHER_TEXTS, MCNEMAR) if {column[name] for column in columns} == {"–"}
     }
     return [[name, *(of[name] for of in columns)] for name in columns[0] if name not in empty]
-
-
-def _or_dash(value: object) -> str:
-    return "–" if value is None else str(value)
 
 
 def _format_bounds(found: Paired | Crossed | Decision | None, unit: Unit) -> str:

@@ -150,16 +150,6 @@ def _over_data(comparisons: Sequence[Comparison]) -> list[Across]:
     return []
 
 
-ACROSS: dict[str, Callable[[Sequence[Across]], str]] = {
-    "markdown": lambda found: markdown_tables(map(across_table, found)),
-    "latex": lambda found: latex_tables(map(across_table, found)),
-    "json": lambda found: json.dumps(
-        {"schema": across.SCHEMA, "across": [asdict(one) for one in found]}
-    ),
-}
-"""Functions that write differences over data sets in each format, by its name."""
-
-
 def tables_as_csv(found: Sequence[Table]) -> str:
     """A line for each row, with numbers at full precision. Raises `UserError` for tables that do
     not have that."""

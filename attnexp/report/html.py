@@ -55,16 +55,9 @@ PROTOCOLS = {
 """How validation was done, by protocol."""
 
 
-def write(
-    path: Path,
-    runs: Sequence[Run],
-    comparisons: Sequence[Comparison],
-    *,
-    chosen: Sequence[Run] = (),
-    trust_code: bool = False,
-    sentence: str = insight.SENTENCE,
-) -> None:
-    """Write the page atomically. Raises `UserError` if it cannot be written.
+def write(path: Path, runs: Sequence[Run], comparisons: Sequence[Comparison], **shown: Any) -> None:
+    """Write the page atomically; `shown` is passed on to `page`. Raises `UserError` if it cannot be
+    written.
 
     More data than `MAX_BYTES_INSIDE` are written beside it: for `blog.html` into `blog_files/`, as
     browsers call what they save with a page.
@@ -72,15 +65,8 @@ def write(
     files = data(runs, comparisons)
     large = sum(map(len, files.values())) > MAX_BYTES_INSIDE
     folder = path.parent / f"{path.stem}_files"
-    text = page(
-        runs,
-        comparisons,
-        chosen=chosen,
-        trust_code=trust_code,
-        sentence=sentence,
-        files=files,
-        beside=folder.name if large else "",
-    )
+    beside_it = folder.name if large else ""
+    text = page(runs, comparisons, files=files, beside=beside_it, **shown)
     with writing(path, "--html FILE"):
         if large:
             folder.mkdir(exist_ok=True)
@@ -258,11 +244,7 @@ def _by_seed(comparison: Comparison) -> Iterator[Figure]:
             }
             if not pairs:
                 continue
-            lines = []
-            for label, pair in pairs.items():
-                each = [f"seed {seed} {100 * by:+.2f}" for seed, by in pair.by_seed.items()]
-                many = len(each) > cells.MAX_SEEDS_SHOWN
-                lines.append(f"{label}: {cells.format_by_seed(pair) if many else ', '.join(each)}")
+            lines = [f"{label}: {cells.format_by_seed(pair)}" for label, pair in pairs.items()]
             where = verdicts.heading(comparison, "accuracy", point)
             yield Figure(
                 picture=figures.by_seed([*pairs.values()], limits=limits),

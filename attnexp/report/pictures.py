@@ -1,8 +1,10 @@
 """One picture of a comparison, or of one model, as a file for a page, a paper or a talk."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from attnexp.analysis.across import Across
 from attnexp.analysis.comparison import Comparison
@@ -18,6 +20,9 @@ from attnexp.statistics.verdict import POINTS
 
 KINDS = ("svg", "pdf", "png")
 """Suffixes of the files that can be written."""
+
+SHOWN = ("curves", "forest", "attention", "positions")
+"""Values of `--show`."""
 
 METRICS = {"accuracy": "val_accuracy", "loss": "val_loss", "train_loss": "train_loss"}
 """Metrics of an epoch that curves show, by the value of `--metric`."""
@@ -37,49 +42,57 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What a picture is drawn of."""
-
-    runs: Sequence[Run]
-    comparison: Comparison
-    chosen: Sequence[Run] = ()
-    """Runs of which one is shown, where a picture is of one model."""
-    trust_code: bool = False
-    sentence: str = insight.SENTENCE
-    """What the model reads."""
-    layer: int = 1
-    head: int | None = None
-    """Head whose attention is drawn, counted from 1 as layers are; None for the mean of heads."""
-    metric: str = "accuracy"
-    """Metric of the curves, one of `METRICS`."""
-
-    def look(self) -> tuple[Run, insight.Insight]:
-        """One run and what its model shows; where none is chosen, one of `inside.choose`,
-        preferably with a table of positions."""
-        pictured = (
-            self.chosen
-            or inside.choose(self.runs, trust_code=self.trust_code)
-            or inside.choose(self.runs, trust_code=True)
-        )  # of which `insight.look` says that they are not trusted
-        run = max(pictured, key=insight.has_table, default=None)
-        if run is None:
-            raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
-        return run, insight.look(run, self.sentence, trust_code=self.trust_code)
-
-
-def write(path: Path, show: str, request: Request) -> None:
+def write(
+    path: Path,
+    show: str,
+    runs: Sequence[Run],
+    comparison: Comparison,
+    *,
+    chosen: Sequence[Run] = (),
+    trust_code: bool = False,
+    sentence: str = insight.SENTENCE,
+    layer: int = 1,
+    head: int | None = None,
+    metric: str = "accuracy",
+) -> None:
     """Write the file atomically. Raises `UserError` if it cannot be written.
 
-    show: one of `SHOWN`.
+    show: one of `SHOWN`. chosen: runs of which one is shown, where the picture is of one model.
+    sentence: what the model reads. head: counted from 1 as layers are; None for the mean of heads.
+    metric: of the curves, one of `METRICS`.
     """
-    num_variants = len(request.comparison.variants)
+    num_variants = len(comparison.variants)
     if show in ("curves", "forest") and num_variants > MAX_VARIANTS:
         raise UserError(
             f"One picture takes up to {MAX_VARIANTS} variants, not {num_variants}. Give the folder "
             f"of a smaller study, or --html FILE."
         )
-    _save(path, *SHOWN[show](request))
+    if show == "curves":
+        drawn = _curves(comparison, METRICS[metric])
+    elif show == "forest":
+        drawn = _forest(comparison)
+    else:
+        run = _one_of(chosen or inside.choose(runs, trust_code=trust_code), runs)
+        look = insight.look(run, sentence, trust_code=trust_code)
+        name = inside.name_of_run(run, label_of(run, runs))
+        if show == "attention" and look.reading is not None and look.reading.layers:
+            drawn = _attention(look.reading, name, layer, head)
+        elif show == "positions" and look.table is not None:
+            drawn = _positions(look.table, name)
+        else:
+            raise UserError(
+                f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR."
+            )
+    _save(path, *drawn)
+
+
+def _one_of(pictured: Sequence[Run], runs: Sequence[Run]) -> Run:
+    """A run with attention, preferably with a table of positions."""
+    # of a run that is not trusted, `insight.look` says so
+    found = pictured or inside.choose(runs, trust_code=True)
+    if not found:
+        raise UserError("No run here has attention. Choose another with --run RUN_DIR.")
+    return max(found, key=insight.has_table)
 
 
 def write_across(path: Path, found: Sequence[Across]) -> None:
@@ -107,10 +120,8 @@ Drawn = tuple[list[canvas.Picture], list[str]]
 """Pictures, stacked vertically, and the lines of their title."""
 
 
-def _curves(request: Request) -> Drawn:
-    comparison = request.comparison
+def _curves(comparison: Comparison, metric: str) -> Drawn:
     groups = figures.together(comparison.variants)
-    metric = METRICS[request.metric]
     return [figures.learning(group, metric) for group in groups], [
         html.CURVES[metric],
         where_measured(comparison),
@@ -118,8 +129,7 @@ def _curves(request: Request) -> Drawn:
     ]
 
 
-def _forest(request: Request) -> Drawn:
-    comparison = request.comparison
+def _forest(comparison: Comparison) -> Drawn:
     baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
         raise UserError(
@@ -133,41 +143,17 @@ def _forest(request: Request) -> Drawn:
     ]
 
 
-def _attention(request: Request) -> Drawn:
-    run, look = request.look()
-    reading = look.reading
-    if reading is None or not reading.layers:
-        raise _nothing(run, look)
-    seen = reading.attention(request.layer, request.head)
-    name = inside.name_of_run(run, label_of(run, request.runs))
-    title = [
-        f"Attention, {inside.heads_and_layer(reading, request.layer, request.head)}",
+def _attention(reading: insight.Reading, name: str, layer: int, head: int | None) -> Drawn:
+    seen = reading.attention(layer, head)
+    return [figures.attention(seen.mean, reading.marked)], [
+        f"Attention, {inside.heads_and_layer(reading, layer, head)}",
         f"{name}: {reading.label} with probability {reading.confidence:.2f}",
         inside.padding_line(seen),
         "Words with a question mark are not in the vocabulary." if reading.unknown else "",
     ]
-    return [figures.attention(seen.mean, reading.marked)], title
 
 
-def _positions(request: Request) -> Drawn:
-    run, look = request.look()
-    if look.table is None:
-        raise _nothing(run, look)
-    positions, width = look.table.shape
-    return [figures.table(look.table)], [
-        f"The table of positions: {positions} × {width} columns",
-        inside.name_of_run(run, label_of(run, request.runs)),
-    ]
-
-
-def _nothing(run: Run, look: insight.Insight) -> UserError:
-    return UserError(f"{run.path}: {' '.join(look.missing)} Choose another with --run RUN_DIR.")
-
-
-SHOWN: dict[str, Callable[[Request], Drawn]] = {
-    "curves": _curves,
-    "forest": _forest,
-    "attention": _attention,
-    "positions": _positions,
-}
-"""Drawing functions, by the value of `--show`."""
+def _positions(table: NDArray[Any], name: str) -> Drawn:
+    positions, width = table.shape
+    title = [f"The table of positions: {positions} × {width} columns", name]
+    return [figures.table(table)], title

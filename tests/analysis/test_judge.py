@@ -91,7 +91,7 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
     os.close(there)
 
 
-def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -> None:
+def test_answers_give_accuracies_and_mcnemar(here: Command, tmp_path: Path) -> None:
     found = answers()
     file = write_table(tmp_path / "answers.csv", found)
     results = read_results(file)
@@ -99,7 +99,7 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
     by_seed = judge_one(results).differences["pe"][RESULT].mcnemar
     assert (by_seed["0"].only_variant, by_seed["0"].only_baseline) == (1, 0)
     assert (by_seed["6"].only_variant, by_seed["6"].p) == (6, 2 / 2**6)
-    said = attnexp("judge", str(file)).stdout
+    said = here("judge", str(file)).stdout
     assert "McNemar p < 0.05 in 1 of 7 seeds" in " ".join(said.split())
     predicted = [{"prediction": "pos" if one.pop("correct") else "neg", "label": "pos", **one}
             for one in found]  # fmt: skip
@@ -108,14 +108,14 @@ def test_answers_give_accuracies_and_mcnemar(attnexp: Command, tmp_path: Path) -
 
 
 def test_a_page_has_every_verdict_cell_and_figure(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    here: Command, refused: Refused, tmp_path: Path
 ) -> None:
     words = ["judge", str(write_table(tmp_path / "<b>.csv", rows())), "--lower", "loss"]
     words += ["--margin", "loss=0.01"]
-    done = attnexp(*words, "--html", "page.html")
+    done = here(*words, "--html", "page.html")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Page: page.html\n")
     parsed = Parsed((tmp_path / "page.html").read_text("utf-8"))
-    printed = attnexp(*words).stdout
+    printed = here(*words).stdout
     assert "pe against none, accuracy: helps by at least 0.25 points: +2.71 points" in printed
     assert max(map(len, printed.splitlines()[:-4])) <= 80
     tables, plot, _ = printed.partition("\nAccuracy minus none")
@@ -123,7 +123,7 @@ def test_a_page_has_every_verdict_cell_and_figure(
     for line in tables.splitlines():
         for cell in re.split("  +", line.strip()):
             assert cell.strip("─") in parsed.text
-    document = json.loads(attnexp(*words, "--json", "--html", "page.html").stdout)
+    document = json.loads(here(*words, "--json", "--html", "page.html").stdout)
     (comparison,) = document["comparisons"]
     for difference in comparison["differences"].values():
         for judgement in difference[RESULT]["judgements"].values():
@@ -172,12 +172,12 @@ def test_a_metric_of_any_scale_gets_the_same_verdicts(tmp_path: Path) -> None:
 
 
 def test_until_decided_exits_with_0_or_says_what_to_run_next(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    here: Command, refused: Refused, tmp_path: Path
 ) -> None:
     until = ("--metric", "accuracy", "--until", "decided")
 
     def asked(*found: dict[str, Any]) -> tuple[int, str]:
-        done = attnexp("judge", str(write_table(tmp_path / "a.csv", [*found])), *until)
+        done = here("judge", str(write_table(tmp_path / "a.csv", [*found])), *until)
         assert "95 %, anytime" in done.stdout
         assert "added because of results" in done.stdout
         return done.returncode, done.stderr.strip()
@@ -230,11 +230,11 @@ def test_less_of_a_loss_helps_unless_more_is_said_to(metric: str) -> None:
 
 
 def test_accuracies_may_be_written_in_per_cent_and_counts_are_none(
-    attnexp: Command, tmp_path: Path
+    here: Command, tmp_path: Path
 ) -> None:
     scaled = [row | {"accuracy": 100 * row["accuracy"]} for row in rows()]
     shares, percent = (
-        attnexp("judge", str(write_table(tmp_path / "a.csv", found)), "--columns", "accuracy")
+        here("judge", str(write_table(tmp_path / "a.csv", found)), "--columns", "accuracy")
         for found in (rows(), scaled)
     )
     assert (percent.stdout, shares.stderr) == (shares.stdout, "")
@@ -245,7 +245,7 @@ def test_accuracies_may_be_written_in_per_cent_and_counts_are_none(
 
 
 def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
-    attnexp: Command, attnexp_json: Json, tmp_path: Path
+    here: Command, here_json: Json, tmp_path: Path
 ) -> None:
     sets = {"imdb": 0.0, "trec": 0.01, "subj": -0.005}
     found = [
@@ -254,12 +254,12 @@ def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
         for row in rows()
     ]
     words = ["judge", str(write_table(tmp_path / "a.csv", found)), "--margin", "loss=0.01"]
-    document = attnexp_json(*words)
+    document = here_json(*words)
     assert [one["data"] for one in document["comparisons"]] == [*sets]
     alone = [row for row in found if row["dataset"] == "trec"]
     (trec,) = judge_results(read_results(pd.DataFrame(alone)), margins=["loss=0.01"])
     assert document["comparisons"][1] == json.loads(json.dumps(asdict(trec)))
-    printed = attnexp(*words, "--html", "a.html").stdout + attnexp(*words).stdout
+    printed = here(*words, "--html", "a.html").stdout + here(*words).stdout
     assert max(map(len, printed.splitlines())) <= 80
     assert "pe − none, accuracy, over 3 data sets" in printed
     assert "pe − none, loss, over 3 data sets" in printed
@@ -267,7 +267,7 @@ def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
     assert "+2.88" in mean  # of +2.71, +3.71 and +2.21, equally certain
     page = Parsed((tmp_path / "a.html").read_text("utf-8")).text
     assert all(f"Accuracy on {name}" in page for name in sets)
-    until = attnexp(*words[:2], "--metric", "accuracy", "--until", "decided")
+    until = here(*words[:2], "--metric", "accuracy", "--until", "decided")
     assert until.returncode == 1
     assert "Next: seed 7 of none, pe and rotary on trec." in until.stderr
     lacking = [row for row in found if (row["dataset"], row["variant"]) != ("trec", "none")]
@@ -299,7 +299,7 @@ def test_classes_are_what_is_written_but_any_whole_number_is_one(tmp_path: Path)
     assert accuracies(read_results(write_table(tmp_path / "a.csv", rows)), "pe") == {"0": 0.4}
 
 
-def test_seeds_pair_however_a_whole_number_is_written(attnexp: Command, tmp_path: Path) -> None:
+def test_seeds_pair_however_a_whole_number_is_written(here: Command, tmp_path: Path) -> None:
     """What does not pair is named beside the verdict."""
     seeds = {"none": ["0", "1", "2", "03", "4"], "pe": ["0.0", "1 ", " 2.", "3", "5"]}
     found = [
@@ -310,9 +310,9 @@ def test_seeds_pair_however_a_whole_number_is_written(attnexp: Command, tmp_path
     file = write_table(tmp_path / "a.csv", found)
     assert list(accuracies(read_results(file), "pe")) == ["0", "1", "2", "3", "5"]
     alone = "without a pair: seed 3 of pe, seed 5 of pe, seed 03 of none, seed 4 of none"
-    verdict = " ".join(attnexp("judge", str(file)).stdout.split()).rpartition("accuracy: ")[2]
+    verdict = " ".join(here("judge", str(file)).stdout.split()).rpartition("accuracy: ")[2]
     assert verdict.endswith(f"; {alone}")
-    assert attnexp("judge", str(file), "--html", "page.html").returncode == 0
+    assert here("judge", str(file), "--html", "page.html").returncode == 0
     assert alone in Parsed((tmp_path / "page.html").read_text("utf-8")).text
 
 

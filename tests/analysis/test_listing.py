@@ -67,10 +67,6 @@ def test_every_run_is_listed_in_its_state_and_its_words_make_it(
     lstm = by_folder(tmp_path)[str(folders["other"])]
     assert lstm["settings"][0] == "model=lstm"
 
-
-def test_of_a_study_its_own_runs_are_listed_in_lines_that_fit_a_terminal(
-    tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
     assert [*by_folder(tmp_path / "study")] == [str(folders["finished"])]
     assert exit_code("runs", tmp_path / "study") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -63,7 +63,7 @@ def harness(folder: Path, task: str, found: list[dict[str, Any]], **by_filter: s
 
 
 def test_samples_of_the_harness_are_answers_by_model_seed_and_task(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    here: Command, refused: Refused, tmp_path: Path
 ) -> None:
     (plain,) = read_results(pd.DataFrame(answers()))
     folder = harness(tmp_path / "out", "arc_easy", answers())
@@ -80,7 +80,7 @@ def test_samples_of_the_harness_are_answers_by_model_seed_and_task(
     means = read_results(folder, ["acc", "length"])[0].metrics("org__pe", RESULT)
     assert means == {"acc": {**dict.fromkeys("012345", 0.5), "6": 1.0},
                      "length": dict.fromkeys("0123456", 3.5)}  # fmt: skip
-    done = attnexp("judge", "out", "--columns", "acc")
+    done = here("judge", "out", "--columns", "acc")
     assert (done.returncode, done.stderr) == (0, "Read as accuracy: acc.\n")
     assert "org__pe − org__none, accuracy, over 2 data sets" in done.stdout
     assert "no metric 'f1'; here are acc, length" in refused("judge", "out", "--columns", "f1")

@@ -35,17 +35,17 @@ def run(trained: Path, tmp_path: Path) -> str:
 
 
 def test_train_says_where_the_results_are_and_commands_that_work(
-    attnexp: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["train", *SMOKE, "position=rotary", "seed=4"]
-    done = attnexp(*words)
+    done = here(*words)
     assert done.returncode == 0, done.stderr
     assert "contrast (synthetic), validated on test" in done.stdout
     (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
     assert (tmp_path / results / "result.json").exists()
     lines = done.stderr.splitlines()
     assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
-    again = attnexp(*words)
+    again = here(*words)
     assert (again.returncode, again.stdout) == (0, done.stdout)
     assert again.stderr == "This run has finished before. To do it once more: --again.\n"
     predict, report, sweep = (
@@ -53,39 +53,40 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     )
     monkeypatch.chdir(tmp_path)
     assert exit_code(*predict) == exit_code(*report) == 0
+    assert "<h1>" in Path("page.html").read_text()
     assert "position=none,rotary" in sweep
-    assert "12 runs, 1 finished before" in attnexp(*sweep, "--dry-run").stdout
+    assert "12 runs, 1 finished before" in here(*sweep, "--dry-run").stdout
 
 
 def test_a_study_ends_in_the_comparison_and_report_repeats_it(
-    attnexp: Command, attnexp_json: Json
+    here: Command, here_json: Json
 ) -> None:
     """As text or, with --json, as all there is on stdout."""
     words = ["sweep", "study=blog", *SMOKE, "seed=range(2)", "executor.workers=1"]
-    first = attnexp(*words)
+    first = here(*words)
     assert first.returncode == 0, first.stderr
     assert "pe − no_pe" in first.stdout
     assert "reaches 50.00 at most" in first.stdout
     assert max(map(len, first.stdout.splitlines())) <= 80
-    again = attnexp(*words)
+    again = here(*words)
     assert again.stdout == first.stdout
     assert again.stderr.count("finished before") == 4
     tables, _, results = first.stdout.rpartition("\nResults: ")
     assert results == "outputs/blog\nAgain: attnexp report outputs/blog\n"
-    assert attnexp("report", "outputs/blog").stdout == tables
-    swept = attnexp_json(*words)
-    assert attnexp_json("report", "outputs/blog") == swept
-    (study,), (bare,) = swept["comparisons"], attnexp_json("report", "outputs")["comparisons"]
+    assert here("report", "outputs/blog").stdout == tables
+    swept = here_json(*words)
+    assert here_json("report", "outputs/blog") == swept
+    (study,), (bare,) = swept["comparisons"], here_json("report", "outputs")["comparisons"]
     assert [variant["label"] for variant in study["variants"]] == ["no_pe", "pe"]
     assert [*bare["differences"].values()] == [*study["differences"].values()]
 
 
-def test_json_is_all_there_is_on_stdout(attnexp_json: Json, run: str) -> None:
-    assert len(attnexp_json("train", *SMOKE, "position=sinusoidal")["epochs"]) == 2
-    assert attnexp_json("config", "seed=3")["seed"] == 3
-    assert "turned by" in attnexp_json("config", "--groups")["position"]["rotary"]
-    assert "from the hub" in attnexp_json("data")["sets"][0]["missing"]
-    both = attnexp_json("evaluate", run)
+def test_json_is_all_there_is_on_stdout(here_json: Json, run: str) -> None:
+    assert len(here_json("train", *SMOKE, "position=sinusoidal")["epochs"]) == 2
+    assert here_json("config", "seed=3")["seed"] == 3
+    assert "turned by" in here_json("config", "--groups")["position"]["rotary"]
+    assert "from the hub" in here_json("data")["sets"][0]["missing"]
+    both = here_json("evaluate", run)
     assert both["stored"] == both["measured"]
 
 
@@ -99,13 +100,7 @@ def test_a_terminal_without_unicode_is_given_ascii(run: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("run")
-def test_report_writes_one_page_or_says_why_not(
-    attnexp: Command, refused: Refused, tmp_path: Path
-) -> None:
-    done = attnexp("report", "outputs", "--html", "page.html")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "page.html" in done.stderr
-    assert "<h1>" in (tmp_path / "page.html").read_text()
+def test_wrong_words_of_report_get_a_message_and_no_page(refused: Refused, tmp_path: Path) -> None:
     for words, message in (
         (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
         (["--run", "outputs"], "--html FILE"),
@@ -120,10 +115,10 @@ def test_report_writes_one_page_or_says_why_not(
 
 @pytest.mark.usefixtures("run")
 def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
-    attnexp: Command, attnexp_json: Json, tmp_path: Path
+    here: Command, here_json: Json, tmp_path: Path
 ) -> None:
     words = ["sweep", *SMOKE, "position=none,sinusoidal", "seed=0,1", "--dry-run"]
-    planned = attnexp_json(*words)
+    planned = here_json(*words)
     assert [(run["variant"], run["seed"], run["finished"]) for run in planned["runs"]] == [
         ("position=none", "0", False),
         ("position=sinusoidal", "0", True),
@@ -132,27 +127,27 @@ def test_a_dry_run_lists_the_runs_and_their_time_and_trains_none(
     ]
     runs = sum(run["seconds"] or 0 for run in planned["runs"])
     assert planned["seconds"] == planned["start_up"] + runs > runs > 0
-    shown = attnexp(*words)
+    shown = here(*words)
     assert "4 runs, 1 finished before, 3 to do: about" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert len(list(tmp_path.rglob("result.json"))) == 1
 
 
 def test_evaluate_gives_the_stored_figures_and_measures_other_reviews(
-    attnexp: Command, attnexp_json: Json, refused: Refused, run: str, tmp_path: Path
+    here: Command, here_json: Json, refused: Refused, run: str, tmp_path: Path
 ) -> None:
-    assert "The same to the last bit." in attnexp("evaluate", run).stdout
+    assert "The same to the last bit." in here("evaluate", run).stdout
     write_reviews(tmp_path, *[["the cast was dull", "the plot was superb"]] * 2)
-    assert attnexp_json("evaluate", run, f"data.path={tmp_path}")["measured"]["n"] == 2
+    assert here_json("evaluate", run, f"data.path={tmp_path}")["measured"]["n"] == 2
     assert "takes only data.path" in refused("evaluate", run, "model.heads=4")
 
 
 @pytest.mark.usefixtures("_own_cache")
-def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_path: Path) -> None:
+def test_data_prepare_fills_the_cache_and_data_shows_it(here: Command, tmp_path: Path) -> None:
     write_reviews(tmp_path, *[["bad", "good"]] * 2)
     words = ["data=files", f"data.path={tmp_path}"]
-    assert "; encoded" not in attnexp("data", *words).stdout
-    prepared = attnexp("data", "prepare", *words)
+    assert "; encoded" not in here("data", *words).stdout
+    prepared = here("data", "prepare", *words)
     assert prepared.returncode == 0, prepared.stderr
     assert "2 + 2 texts, keras tokens" in prepared.stdout
     assert "2 classes: negative 1 + 1; positive 1 + 1" in prepared.stdout
@@ -160,12 +155,12 @@ def test_data_prepare_fills_the_cache_and_data_shows_it(attnexp: Command, tmp_pa
     assert "data.max_len=80 cuts 0.0 % of the texts" in prepared.stdout
     assert "negative  bad" in prepared.stdout
     assert "imdb" not in prepared.stdout  # only what was asked for
-    shown = attnexp("data", *words).stdout
+    shown = here("data", *words).stdout
     assert f"parquet files in {tmp_path}; encoded" in shown
     assert "2 + 2 texts, keras tokens" in shown
     (cached,) = (tmp_path / "cache").iterdir()
     cached.write_bytes(b"damaged")
-    assert "made again when needed" in attnexp("data", *words).stdout
+    assert "made again when needed" in here("data", *words).stdout
 
 
 WRONG = {
@@ -212,7 +207,7 @@ def test_a_run_that_diverges_exits_with_1(
 
 
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
-    attnexp: Command, tmp_path: Path
+    here: Command, tmp_path: Path
 ) -> None:
     words = ["sweep", "data=contrast", "data.limit_train=1000", "data.limit_test=256"]
     words += ["seed=range(2)", "train.epochs=3", "executor.workers=1"]
@@ -222,7 +217,7 @@ def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     assert again in " ".join(said.split())
     assert "Traceback" not in said
     assert len(list(tmp_path.rglob("result.json"))) == 1
-    assert attnexp(*words).stderr.count("finished before") == 1
+    assert here(*words).stderr.count("finished before") == 1
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
 
@@ -247,8 +242,8 @@ def test_a_terminal_gets_a_live_table_of_a_sweep(tmp_path: Path) -> None:
     assert outcomes(tmp_path / "together") == outcomes(tmp_path / "alone")
 
 
-def test_claims_are_chosen_by_id_and_judged(attnexp_json: Json) -> None:
-    found = attnexp_json("claims", "c13", "C01", "C20")["claims"]
+def test_claims_are_chosen_by_id_and_judged(here_json: Json) -> None:
+    found = here_json("claims", "c13", "C01", "C20")["claims"]
     assert [(row["id"], row["verdict"]) for row in found] == [
         ("C13", "holds"),
         ("C01", "holds"),

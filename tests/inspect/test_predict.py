@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import typer
 from conftest import Command, Json, Refused
-from samples import exit_code, on_a_terminal, stored
+from rich.console import Console
+from samples import exit_code, stored
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
@@ -63,8 +64,8 @@ def run_dir(tmp_path: Path) -> Path:
     return run.path
 
 
-def test_tokens_are_said_with_what_they_receive(attnexp_json: Json, run_dir: Path) -> None:
-    document = attnexp_json("predict", str(run_dir), TEXT)
+def test_tokens_are_said_with_what_they_receive(here_json: Json, run_dir: Path) -> None:
+    document = here_json("predict", str(run_dir), TEXT)
     (found,) = document["texts"]
     assert document["schema"] == 1
     assert found["tokens"] == ["⟨start⟩", "the", "plot", "was", "superb", "frabjous"]
@@ -77,7 +78,7 @@ def test_tokens_are_said_with_what_they_receive(attnexp_json: Json, run_dir: Pat
     assert len(found["attention"]) == 6
     num_heads = store.load(run_dir).config["model"]["heads"]
     by_head = [
-        attnexp_json("predict", str(run_dir), TEXT, "--head", str(head))["texts"][0]["attention"]
+        here_json("predict", str(run_dir), TEXT, "--head", str(head))["texts"][0]["attention"]
         for head in range(1, num_heads + 1)
     ]
     np.testing.assert_allclose(np.mean(by_head, axis=0), found["attention"], atol=1e-6)
@@ -105,17 +106,21 @@ def test_lines_come_from_stdin_and_from_a_file(
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_a_terminal_gets_colours_unless_it_wants_none(run_dir: Path, no_color: str) -> None:
-    seen = on_a_terminal(run_dir, "predict", str(run_dir), TEXT, NO_COLOR=no_color)
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor",
+                      _environ={"NO_COLOR": no_color})  # fmt: skip
+    (reading,) = predict.readings(run_dir, [TEXT])
+    predict.print_reading(reading, None, console)
+    seen = console.file.getvalue()  # type: ignore[attr-defined]
     assert ("\x1b[30;48" in seen) is not bool(no_color)
 
 
 def test_a_model_without_attention_reads_too(
-    attnexp: Command, refused: Refused, tmp_path: Path
+    here: Command, refused: Refused, tmp_path: Path
 ) -> None:
     words = ["data=contrast", "data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
-    done = attnexp("train", *words, "model=mean", "--json")
+    done = here("train", *words, "model=mean", "--json")
     run_dir = tmp_path / "outputs/runs" / json.loads(done.stdout)["run_id"]
-    found = json.loads(attnexp("predict", str(run_dir), TEXT, "--json").stdout)["texts"][0]
+    found = json.loads(here("predict", str(run_dir), TEXT, "--json").stdout)["texts"][0]
     assert found["attention"] is None
     assert 0 < found["positive"] < 1
     assert "has no attention" in refused("predict", str(run_dir), TEXT, "--head", "1")

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-import forked
 import pytest
 import torch
 from conftest import Refused
@@ -139,9 +139,8 @@ def test_what_cannot_be_shown_is_reported(refused: Refused, folders: list[str]) 
             assert said in refused("explore", *words)
 
 
-def test_without_nicegui_it_says_how_to_get_it(folders: list[str], tmp_path: Path) -> None:
-    program = "import sys; sys.modules['nicegui'] = None; from attnexp.cli import main; main()"
-    words = (program, "explore", *folders)
-    done = forked.run(forked.script, *words, cwd=tmp_path, environment={**os.environ})
-    assert done.returncode == 2
-    assert "pip install 'attnexp[explore]'" in done.stderr
+def test_without_nicegui_it_says_how_to_get_it(
+    refused: Refused, folders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nicegui", None)
+    assert "pip install 'attnexp[explore]'" in refused("explore", *folders)

@@ -165,7 +165,7 @@ def test_a_tracker_that_is_not_installed_is_an_error(
 
 
 def test_a_folder_for_the_hub_predicts_as_the_run_and_has_a_card(
-    attnexp: Command, tmp_path: Path
+    here: Command, tmp_path: Path
 ) -> None:
     """The card has the test metrics, the verdicts of the run's studies, and commands."""
     out = tmp_path / "there"
@@ -177,7 +177,7 @@ def test_a_folder_for_the_hub_predicts_as_the_run_and_has_a_card(
     store.save(store.run_dir(out, "none-0"), none)
     manifest.record(out / "mine", planned(("none", "none-0"), ("sinusoidal", path.name)))
 
-    done = attnexp("export", str(path), "--to", "hub")
+    done = here("export", str(path), "--to", "hub")
     folder = tmp_path / "outputs/hub" / path.name
     assert (
         done.stdout == f"1 run in outputs/hub. Next: hf upload USER/REPO outputs/hub/{path.name}\n"

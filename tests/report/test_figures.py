@@ -50,7 +50,7 @@ def test_a_picture_is_the_pages_own(kind: str) -> None:
     """Colours and font are the page's, ids the picture's own, and the bytes the same every time."""
     picture = EVERY[kind]()
     one, other = (picture.inline(name=name, alt="a") for name in "xy")
-    assert one == EVERY[kind]().inline(name="x", alt="a")
+    assert one.replace('"x-', '"y-').replace("#x-", "#y-") == other
     assert "var(--" in one
     for word in ("http", "<metadata", "<style", "<script", "<!", "<?", "DejaVu"):
         assert word not in one
@@ -80,7 +80,7 @@ def test_long_labels_lose_their_middle() -> None:
     assert label.endswith("pe")
 
 
-@pytest.mark.parametrize("n", [1, 2, 45, cells.MAX_SEEDS_SHOWN])
+@pytest.mark.parametrize("n", [1, cells.MAX_SEEDS_SHOWN])
 def test_every_seed_has_a_dot(n: int) -> None:
     svg = figures.by_seed([pair(n), pair(n)], limits=(-100, 100)).inline(name="x", alt="")
     seeds = [text for text in texts(svg) if text.isdigit()]
@@ -93,7 +93,7 @@ def test_a_picture_of_many_seeds_grows_no_further() -> None:
     """Their quantiles are drawn: the least and the greatest difference stand at its ends."""
     drawn = [
         figures.by_seed([pair(n)], limits=(-100, 100)).inline(name="x", alt="")
-        for n in (cells.MAX_SEEDS_SHOWN + 1, 100, 1_000)
+        for n in (cells.MAX_SEEDS_SHOWN + 1, 1_000)
     ]
     assert max(map(len, drawn)) < 1.2 * min(map(len, drawn)) < 20_000
     assert all("seeds, from the least difference to the greatest, %" in texts(s) for s in drawn)

@@ -21,6 +21,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.inspect import insight
 from attnexp.report import formats, html, inside
+from attnexp.report.canvas import Picture
 from attnexp.runs import store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.result import Run
@@ -65,6 +66,12 @@ def everything(with_weights: list[Run]) -> list[Run]:
 @pytest.fixture(scope="module")
 def full(everything: list[Run]) -> str:
     return page(everything)
+
+
+@pytest.fixture(autouse=True)
+def _without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages but `full` have empty pictures, which take most of a page's time."""
+    monkeypatch.setattr(Picture, "inline", lambda self, *, name, alt: "<svg></svg>")
 
 
 # The content
@@ -312,6 +319,7 @@ def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
 # In a browser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_page_in_a_browser(browser: "Browser", full: str, theme: Theme, tmp_path: Path) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""

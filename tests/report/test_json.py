@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from samples import MORE, answers, blog, crossed_runs, exit_code, of, write_table
+from samples import MORE, answers, blog, crossed_runs, exit_code, of, save_study, write_table
 
 from attnexp.analysis.chance import Source
 from attnexp.analysis.comparison import Declared, compare
@@ -22,7 +22,6 @@ from attnexp.training.run import train_run
 
 COMPARED = "attnexp sweep, attnexp report, attnexp judge"
 ACROSS = "attnexp report --across data"
-PUBLISHED = ROOT / "outputs" / "published"
 PAGE = (ROOT / "docs" / "json.md").read_text()
 PLAIN = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
          "object": (dict,), "list": (list,)}  # fmt: skip
@@ -89,6 +88,8 @@ def test_documents_are_as_the_page_says(
     train_run(compose(smoke, "position=learned"))
     reviews = tmp_path / "reviews.csv"
     reviews.write_text("text,label\n" + "".join(f"good {i},1\nbad {i},0\n" for i in range(10)))
+    two_sets = [*blog("data=trec", seeds=2), *blog("data=subj", seeds=2)]
+    save_study(tmp_path / "made", two_sets, "mine")
     two = ["sweep", *smoke, "position=none,learned"]
     for words, heading in [
         ([*two, "seed=0,1", "--dry-run"], "attnexp sweep --dry-run"),
@@ -103,8 +104,8 @@ def test_documents_are_as_the_page_says(
         (["claims", "C01"], "attnexp claims"),
         (["doctor"], "attnexp doctor"),
         (["doctor", "outputs"], "attnexp doctor DIR"),
-        (["report", PUBLISHED / "blog_data", "--across", "data"], ACROSS),
-        (["report", PUBLISHED / "heads", "--table", "differences"], "attnexp report --table NAME"),
+        (["report", "made/mine", "--across", "data"], ACROSS),
+        (["report", "made/mine", "--table", "differences"], "attnexp report --table NAME"),
         (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
         documented(printed(capsys, *words), heading)

@@ -11,7 +11,7 @@ from samples import MORE, crossed_runs, exit_code, only
 from attnexp.base.errors import UserError
 from attnexp.report import formats, latex, tables
 
-CROSSED = ROOT / "outputs" / "published" / "position_x_scale"
+PUBLISHED = ROOT / "outputs" / "published" / "contrast"
 
 
 def test_a_table_of_each_name_is_one_of_those_that_a_report_prints(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_differences_are_a_line_each_with_numbers_at_full_precision(tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "start"),
     [
-        (["table"], "\nDifferences from none_scaled on imdb, validated on test\n"),
-        (["markdown"], "**Differences from none_scaled on imdb, validated on test**"),
+        (["table"], "\nDifferences from no_pe on contrast (synthetic), validated on test\n"),
+        (["markdown"], "**Differences from no_pe on contrast (synthetic), validated on test**"),
         (["csv"], "data,protocol,variant,baseline,n,endpoint,metric,difference,low,high,"),
         (["json"], "{"),
         (["latex"], latex.PACKAGES),
@@ -61,7 +61,7 @@ def test_differences_are_a_line_each_with_numbers_at_full_precision(tmp_path: Pa
 def test_a_command_prints_it(
     capsys: pytest.CaptureFixture[str], words: list[str], start: str
 ) -> None:
-    assert exit_code("report", CROSSED, "--table", "differences", "--format", *words) == 0
+    assert exit_code("report", PUBLISHED, "--table", "differences", "--format", *words) == 0
     assert capsys.readouterr().out.startswith(start)
 
 
@@ -78,7 +78,7 @@ def test_a_command_prints_it(
 def test_what_does_not_go_is_refused(
     capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    assert exit_code("report", CROSSED, "--table", *words) == 2
+    assert exit_code("report", PUBLISHED, "--table", *words) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 

@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(path: Path, show: str, *, others: tuple[str, ...] = ("pe",)) -> bytes:
-    pictures.write(path, show, pictures.Request(runs=[], comparison=only(blog(others=others))))
+    pictures.write(path, show, [], only(blog(others=others)))
     return path.read_bytes()
 
 
@@ -104,23 +104,20 @@ def test_what_cannot_be_drawn_is_reported(tmp_path: Path) -> None:
         ("a.svg", "attention", alone, mean, "--run RUN_DIR"),
     ]:
         with pytest.raises(UserError, match=said):
-            pictures.write(tmp_path / name, show, pictures.Request(runs=runs, comparison=compared))
+            pictures.write(tmp_path / name, show, runs, compared)
     assert not list(tmp_path.iterdir())
 
 
 def attention(folder: Path, *, kind: str = "svg", sentence: str = "good", **asked: Any) -> Path:
     """A file with the attention of a model of two layers with two heads."""
     run = stored(folder / "run", "model.layers=2", "model.heads=2", "model.output_projection=true")
-    request = pictures.Request(
-        runs=[run], comparison=only([made("a", 0)]), sentence=sentence, **asked
-    )
-    pictures.write(folder / f"a.{kind}", "attention", request)
+    alone = only([made("a", 0)])
+    pictures.write(folder / f"a.{kind}", "attention", [run], alone, sentence=sentence, **asked)
     return folder / f"a.{kind}"
 
 
 def said_by(folder: Path, show: str, compared: Comparison, **asked: Any) -> list[str]:
-    request = pictures.Request(runs=[], comparison=compared, **asked)
-    pictures.write(folder / "a.svg", show, request)
+    pictures.write(folder / "a.svg", show, [], compared, **asked)
     return said(folder / "a.svg")
 
 

@@ -1,11 +1,10 @@
 """Disks, pipes and folders that go away: one message, and the code that is documented."""
 
-import os
+import resource
 import shutil
 import subprocess
 from pathlib import Path
 
-import forked
 import pytest
 from conftest import Command
 from forked import PROGRAM
@@ -44,8 +43,8 @@ def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, said: str) ->
     assert done.stderr.count("\n") <= 2
 
 
-def test_quiet_leaves_results_alone(attnexp: Command) -> None:
-    quiet, loud = attnexp("train", *SMOKE, "-q"), attnexp("train", *SMOKE)
+def test_quiet_leaves_results_alone(here: Command) -> None:
+    quiet, loud = here("train", *SMOKE, "-q"), here("train", *SMOKE)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, loud.stdout, "")
     assert loud.stderr
 
@@ -59,29 +58,26 @@ def test_the_folder_of_a_run_deleted_under_it_is_one_message(tmp_path: Path) -> 
     assert str(run.path) in str(error.value)
 
 
-def test_a_full_disk_inside_a_sweep_names_the_file(tmp_path: Path) -> None:
+def test_a_full_disk_inside_a_sweep_names_the_file(here: Command) -> None:
     """No file may be longer than 100 kB, and weights are; the other run is tried, too."""
-    limited = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-from attnexp.cli import main
-main()"""
-    words = ["sweep", *SMOKE, "seed=0,1", "executor.workers=1"]
-    done = forked.run(forked.script, limited, *words, cwd=tmp_path, environment={**os.environ})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        done = here("sweep", *SMOKE, "seed=0,1", "executor.workers=1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert done.returncode == 1
     assert done.stderr.count(".safetensors: File too large") >= 2
     assert "0 of 2 done, 2 failed" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_that_left_every_sensible_range_says_so_last(
-    tmp_path: Path, attnexp: Command
-) -> None:
-    done = attnexp("train", *SMOKE, "train.lr=1e6")
+def test_a_run_that_left_every_sensible_range_says_so_last(tmp_path: Path, here: Command) -> None:
+    done = here("train", *SMOKE, "train.lr=1e6")
     assert done.returncode == 0
     closing = " ".join(done.stdout.split("\n\n")[-2].split())
     assert closing.startswith("contrast attention none data.limit_train=64 ")
     assert " train.lr=1000000.0: training diverged in 1 of 1 runs (a loss" in closing
     assert closing.endswith("use a smaller train.lr.")
-    (variant,) = attnexp("report", "outputs", "--format", "json").stdout.split('"diverged": [')[1:]
+    (variant,) = here("report", "outputs", "--format", "json").stdout.split('"diverged": [')[1:]
     assert "training diverged in 1 of 1 runs" in variant.partition("]")[0]
