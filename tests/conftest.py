@@ -53,7 +53,7 @@ def _seed_the_cpu_alone() -> None:
     Under pytest that takes a millisecond, and some tests seed thousands of times.
     """
     for name in ("cuda", "xpu", "mtia"):
-        accelerator = importlib.import_module(f"torch.{name}")
+        accelerator: Any = importlib.import_module(f"torch.{name}")
         if not accelerator.is_available():
             accelerator.manual_seed_all = lambda seed: None
 

@@ -526,10 +526,15 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, seed: in
 
 def pretend(
     monkeypatch: pytest.MonkeyPatch, fails: Callable[[RunConfig], bool] = lambda config: False
-) -> None:
-    """Let a sweep in this process make its results up: chance, unless the learning rate is high."""
+) -> list[str]:
+    """Let a sweep in this process make its results up: chance, unless the learning rate is high.
+
+    Returns positions and seeds of the runs that are done so, as they come.
+    """
+    done = list[str]()
 
     def do(job: Job) -> Outcome:
+        done.append(f"{job.config.position.name} {job.config.seed}")
         if fails(job.config):
             return Failure(job, "the loss is nan")
         assert job.identity is not None
@@ -544,6 +549,7 @@ def pretend(
         return replace(run, path=store.finalize(part))
 
     monkeypatch.setattr(local, "do", do)
+    return done
 
 
 def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:

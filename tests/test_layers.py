@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -26,6 +27,7 @@ MODULES = {
 }
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Modules of this package that a file imports, anywhere in it."""
     found = set()

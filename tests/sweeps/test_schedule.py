@@ -5,18 +5,18 @@ import time
 from pathlib import Path
 
 import pytest
-from samples import fail_with, finished
+from samples import fail_with, finished, pretend
 
 from attnexp.base.errors import RunFailed
+from attnexp.config.schema import RunConfig
 from attnexp.runs.manifest import load_runs
-from attnexp.runs.result import Run, RunResult
+from attnexp.runs.result import Run
 from attnexp.sweeps import schedule
 from attnexp.sweeps.executors.local import InThisProcess, Processes
 from attnexp.sweeps.executors.task import Elsewhere, Failure, Outcome, do
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import Status, run_sweep, scan
 from attnexp.training import run as train
-from attnexp.training.run import OpenRun
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -26,25 +26,15 @@ def small(tmp_path: Path, *words: str) -> Sweep:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Positions and seeds of the runs that were really trained, as they come."""
-    seen: list[str] = []
-    real = train.train
-
-    def observe(run: OpenRun) -> RunResult:
-        seen.append(f"{run.config.position.name} {run.config.seed}")
-        return real(run)
-
-    monkeypatch.setattr(train, "train", observe)
-    return seen
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
+    return pretend(monkeypatch)
 
 
-def test_finished_runs_are_taken_up_and_missing_ones_done(
-    tmp_path: Path, trained: list[str]
-) -> None:
+def test_finished_runs_are_taken_up_and_missing_ones_done(tmp_path: Path, done: list[str]) -> None:
     first = run_sweep(small(tmp_path, "position=none,sinusoidal"))
     second = run_sweep(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))
-    assert len(trained) == 4
+    assert len(done) == 4
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
     assert len(list(tmp_path.rglob("result.json"))) == 4
@@ -57,7 +47,7 @@ def test_a_scan_changes_nothing_on_disk(tmp_path: Path) -> None:
 
 
 def test_sweeps_and_single_runs_share_what_they_have_in_common(
-    tmp_path: Path, trained: list[str]
+    tmp_path: Path, done: list[str]
 ) -> None:
     """A run keeps its place, whoever asks for it and under which name."""
     path, result = train.train_run(small(tmp_path, "position=none").jobs[0].config)
@@ -67,18 +57,18 @@ def test_sweeps_and_single_runs_share_what_they_have_in_common(
     ):
         run = finished(run_sweep(small(tmp_path, *words, "seed=0")))[0]
         assert (run.path, run.result, run.label) == (path, result, label)
-    assert trained == ["none 0", "sinusoidal 0"]
+    assert done == ["sinusoidal 0"]
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
 
 def test_two_names_for_one_variant_are_one_run_under_two_labels(
-    tmp_path: Path, trained: list[str]
+    tmp_path: Path, done: list[str]
 ) -> None:
     study = tmp_path / "mine.yaml"
     study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
     for _ in range(2):  # done, then taken up
         found = finished(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
-        assert trained == ["none 0", "none 1"]
+        assert done == ["none 0", "none 1"]
         assert [run.label for run in found] == ["a", "twin"] * 2
         assert found[0].path == found[1].path
     labels = ["a", "a", "twin", "twin"]
@@ -91,7 +81,7 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
 def test_one_failed_run_does_not_lose_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: bool, num_done: int
 ) -> None:
-    fail_with(monkeypatch, RunFailed("the loss is nan"), seed=1)
+    pretend(monkeypatch, fails=lambda config: config.seed == 1)
     entries = run_sweep(small(tmp_path, "seed=range(3)"), stop_on_error=stop)
     assert len(finished(entries)) == num_done
     assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
@@ -124,7 +114,10 @@ def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
     assert len(began) == 2
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError("much")])
+@pytest.mark.parametrize(
+    "error",
+    [RunFailed("the loss is nan"), OSError(28, "No space left on device"), MemoryError("much")],
+)
 def test_whatever_a_run_raises_is_a_failure_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -144,16 +137,19 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     def close(executor: InThisProcess) -> None:
         raise KeyboardInterrupt
 
+    def interrupt(config: RunConfig) -> bool:
+        if config.seed == 1:
+            raise KeyboardInterrupt
+        return False
+
     if again:
         monkeypatch.setattr(InThisProcess, "close", close)
-    fail_with(monkeypatch, KeyboardInterrupt(), seed=1)
+    pretend(monkeypatch, fails=interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"1 of 3 runs are done.*the other 2"):
         run_sweep(small(tmp_path, "seed=range(3)"))
 
 
-def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
-    tmp_path: Path, trained: list[str]
-) -> None:
+def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(tmp_path: Path) -> None:
     """The other sweep holds seed 0, finishes it after a while, and seed 1 is done meanwhile."""
     sweep = small(tmp_path, "seed=0,1")
     held, _ = scan(sweep)
@@ -173,7 +169,6 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(
     )
     other.join()
     assert [entry.status for entry in entries] == [Status.done, Status.done]
-    assert sorted(trained) == ["none 0", "none 1"]
     assert entries[0].before
     assert [Status.elsewhere, Status.running] in seen
 

@@ -96,7 +96,7 @@ def test_test_labels_play_no_role_in_the_choice(tmp_path: Path) -> None:
     for name, turned in (("as_is", texts), ("turned", texts[::-1])):
         home = tmp_path / name
         write_reviews(home, texts * 40, turned * 8)  # labelled 0 and 1 in turn
-        place = ["data=files", f"data.path={home}", f"out={home}"]
+        place = ["position=none", "data=files", f"data.path={home}", f"out={home}"]
         words_of_it = ["model.d_model=8", *TINY, GRID[0], "tune.seeds=11"]
         tuning = plan_tuning([*place, *words_of_it])
         searched = run_sweep(tuning.search)
