@@ -24,14 +24,15 @@ from attnexp.training.run import train_run
 
 TASTES = {"sour": "lemon vinegar", "sweet": "honey sugar", "hot": "chili pepper"}
 FILLER = "it has a hint of and some more".split()
-NETWORK = "train.epochs=3 train.batch_size=8 train.lr=0.005"
+NETWORK = "train.epochs=3 train.batch_size=8 train.lr=0.02 model.d_model=16 model.heads=2"
 
 
-@pytest.fixture
-def tastes(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def tastes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of three classes, which one word of a text tells."""
     chance = random.Random(0)
-    (folder := tmp_path / "tastes").mkdir()
+    folder = tmp_path_factory.mktemp("tastes") / "tastes"
+    folder.mkdir()
     for split, n in (("train", 240), ("test", 60)):
         with (folder / f"{split}.csv").open("w") as file:
             writer = csv.writer(file)
@@ -43,7 +44,8 @@ def tastes(tmp_path: Path) -> Path:
     return folder
 
 
-def trained(data: Path, words: str = NETWORK) -> Run:
+def trained(data: Path, words: str) -> Run:
+    """The run of these words, which is trained once."""
     out = data.parent / "outputs"
     config = compose(f"data=files data.path={data} data.max_len=8 out={out} {words}".split())
     path, result = train_run(config)
@@ -67,7 +69,7 @@ def test_what_a_run_has_learned_can_be_measured_again(tastes: Path, words: str) 
 
 
 def test_a_text_is_given_a_class_by_its_name(tastes: Path) -> None:
-    run = trained(tastes)
+    run = trained(tastes, f"{NETWORK} train=holdout")
     read = insight.reader(run)
     for label, telling in TASTES.items():
         reading = read(f"it has some {telling}")
@@ -81,7 +83,7 @@ def test_a_text_is_given_a_class_by_its_name(tastes: Path) -> None:
 
 
 def test_variants_are_compared_text_by_text_and_shown_on_the_page(tastes: Path) -> None:
-    words = "train.epochs=1 train.batch_size=8 model.heads="
+    words = "train.epochs=1 train.batch_size=8 model.d_model=16 model.heads="
     runs = [trained(tastes, f"{words}{heads}") for heads in (8, 1)]
     comparison = only(runs)
     (by_point,) = comparison.differences.values()
