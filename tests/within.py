@@ -12,6 +12,7 @@ import pytest
 from samples import exit_code
 
 from attnexp.base import progress
+from attnexp.report.canvas import Picture
 
 if TYPE_CHECKING:
     from conftest import Command, Json
@@ -47,3 +48,9 @@ def here_json(here: "Command") -> "Json":
         return json.loads(done.stdout)
 
     return document
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages with empty pictures, which otherwise take most of their time."""
+    monkeypatch.setattr(Picture, "inline", lambda self, *, name, alt: "<svg></svg>")

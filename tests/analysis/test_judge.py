@@ -123,7 +123,7 @@ def test_a_page_has_every_verdict_cell_and_figure(
     for line in tables.splitlines():
         for cell in re.split("  +", line.strip()):
             assert cell.strip("─") in parsed.text
-    document = json.loads(here(*words, "--json", "--html", "page.html").stdout)
+    document = json.loads(here(*words, "--json").stdout)
     (comparison,) = document["comparisons"]
     for difference in comparison["differences"].values():
         for judgement in difference[RESULT]["judgements"].values():
@@ -244,6 +244,7 @@ def test_accuracies_may_be_written_in_per_cent_and_counts_are_none(
         judge_one(counts)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
     here: Command, here_json: Json, tmp_path: Path
 ) -> None:

@@ -1,17 +1,17 @@
 """The installed command, from outside: what it prints, where, and with which exit code."""
 
+import io
 import os
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import Command, Json, Refused
-from forked import PROGRAM
 from samples import exit_code, interrupted, on_a_terminal, outcomes, write_reviews
 
+from attnexp.cli import main
 from attnexp.config.compose import compose
 from attnexp.training.run import train_run
 
@@ -90,19 +90,25 @@ def test_json_is_all_there_is_on_stdout(here_json: Json, run: str) -> None:
     assert both["stored"] == both["measured"]
 
 
-def test_a_terminal_without_unicode_is_given_ascii(run: str, tmp_path: Path) -> None:
-    shown = subprocess.run(
-        [PROGRAM, "report", "outputs"], env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert shown.stderr == ""
-    assert shown.stdout.isascii()
+@pytest.mark.usefixtures("run")
+def test_a_terminal_without_unicode_is_given_ascii(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.environ", {**os.environ})
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    monkeypatch.setattr("sys.argv", ["attnexp", "report", "outputs"])
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown := io.BytesIO(), "ascii"))
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0
+    assert "contrast attention sinusoidal" in shown.getvalue().decode("ascii")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("run")
 def test_wrong_words_of_report_get_a_message_and_no_page(refused: Refused, tmp_path: Path) -> None:
     for words, message in (
-        (["--html", "/nowhere/page.html"], "/nowhere/page.html"),
         (["--run", "outputs"], "--html FILE"),
         (["--html", "other.html", "--run", "outputs"], "is not a run's folder"),
         (["--margin", "0"], "--margin takes a number above 0"),

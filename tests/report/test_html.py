@@ -21,13 +21,14 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.inspect import insight
 from attnexp.report import formats, html, inside
-from attnexp.report.canvas import Picture
 from attnexp.runs import store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.usefixtures("without_pictures")  # of all pages but `full`
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -66,12 +67,6 @@ def everything(with_weights: list[Run]) -> list[Run]:
 @pytest.fixture(scope="module")
 def full(everything: list[Run]) -> str:
     return page(everything)
-
-
-@pytest.fixture(autouse=True)
-def _without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages but `full` have empty pictures, which take most of a page's time."""
-    monkeypatch.setattr(Picture, "inline", lambda self, *, name, alt: "<svg></svg>")
 
 
 # The content

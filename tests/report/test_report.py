@@ -324,6 +324,7 @@ def added_seeds(folder: Path) -> list[Run]:
     return runs
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_anytime_valid_verdict_counts_where_seeds_were_added(tmp_path: Path) -> None:
     """On the terminal, on the page's first card, in csv and in the table of differences; once."""
     runs = added_seeds(tmp_path)
