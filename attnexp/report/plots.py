@@ -131,7 +131,7 @@ def curves(comparison: Comparison, *, width: int, colour: bool, ascii_only: bool
 def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> Text:
     """Differences from the baseline with their intervals on one axis; empty where there are none.
 
-    Labels that become equal when shortened stand above their bars.
+    If not all labels fit beside their bars, all stand above them.
     """
     width = min(max(width, NARROWEST), WIDEST)
     every = [d for found in comparison.differences.values() for d in found.values()]
@@ -145,10 +145,9 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
         for label, found in comparison.differences.items()
         if found
     }
-    start = min(max(map(cell_len, names.values())), max(8, room - 24))
-    short = {label: shorten(name, start) for label, name in names.items()}
-    above = len(set(short.values())) < len(names)
-    start = 0 if above else start
+    widest = max(map(cell_len, names.values()))
+    above = widest > max(8, room - 24)
+    start = 0 if above else widest
     num_columns = room - start
     margin = 100 * comparison.metrics["accuracy"].margin
     low, high = _limits([0, -margin, margin, *(end for each in every for end in _ends(each))])
@@ -174,7 +173,7 @@ def forest(comparison: Comparison, *, width: int, ascii_only: bool = False) -> T
                 lines += [Text(shorten(names[label], width))] * above
                 lines.append(
                     Text.assemble(
-                        set_cell_size("" if above else short[label], start) + "  ",
+                        set_cell_size("" if above else names[label], start) + "  ",
                         _bar(background, *map(column, _ends(difference))) + "  ",
                         format_difference(difference).ljust(numbers) + "  ",
                         (verdict or "open", VERDICT_STYLES[verdict or Verdict.inconclusive]),

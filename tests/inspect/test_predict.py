@@ -59,7 +59,7 @@ def test_probabilities_are_those_of_the_run(trained: Run) -> None:
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    run = stored(tmp_path / "run")
+    run = stored(tmp_path / "run", "model.heads=2")
     store.save(run.path, run.result)
     return run.path
 
