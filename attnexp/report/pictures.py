@@ -87,8 +87,8 @@ def write(
 
 
 def _one_of(pictured: Sequence[Run], runs: Sequence[Run]) -> Run:
-    """A run with attention, preferably with a table of positions."""
-    # of a run that is not trusted, `insight.look` says so
+    """One of the pictured runs, preferably with a table of positions; if there are none, one of
+    those that are not trusted, as `insight.look` will say."""
     found = pictured or inside.choose(runs, trust_code=True)
     if not found:
         raise UserError("No run here has attention. Choose another with --run RUN_DIR.")

@@ -81,15 +81,6 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(
     assert [*bare["differences"].values()] == [*study["differences"].values()]
 
 
-def test_json_is_all_there_is_on_stdout(here_json: Json, run: str) -> None:
-    assert len(here_json("train", *SMOKE, "position=sinusoidal")["epochs"]) == 2
-    assert here_json("config", "seed=3")["seed"] == 3
-    assert "turned by" in here_json("config", "--groups")["position"]["rotary"]
-    assert "from the hub" in here_json("data")["sets"][0]["missing"]
-    both = here_json("evaluate", run)
-    assert both["stored"] == both["measured"]
-
-
 @pytest.mark.usefixtures("run")
 def test_a_terminal_without_unicode_is_given_ascii(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

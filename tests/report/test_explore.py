@@ -131,6 +131,7 @@ def test_only_its_own_page_is_answered(address: str) -> None:
         assert answer(own, Origin=origin) == 403
 
 
+@pytest.mark.slow
 def test_what_cannot_be_shown_is_reported(refused: Refused, folders: list[str]) -> None:
     pytest.importorskip("nicegui", reason="nicegui is not installed")
     with socket.create_server(("127.0.0.1", 0)) as taken:
