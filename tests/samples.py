@@ -4,6 +4,7 @@ import copy
 import csv
 import functools
 import io
+import itertools
 import json
 import os
 import pty
@@ -33,6 +34,7 @@ from attnexp.analysis.comparison import Comparison, compare
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose
+from attnexp.config.options import groups
 from attnexp.config.schema import (
     DataConfig,
     DataName,
@@ -286,6 +288,16 @@ def composed(words: str) -> RunConfig:
         return compose([*SMALL_MODEL, *NARROW, *more, *given])
     except UserError:  # without attention
         return compose([*SMALL_MODEL, *more, *given])
+
+
+def each_once(*places: str) -> list[str]:
+    """Combinations that have every option of these groups, those of shorter groups more than once.
+
+    Every other group goes from its last option to its first, so that no two clash.
+    """
+    chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
+    columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
+    return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]
 
 
 def put(section: Any, path: list[str], value: Any) -> Any:

@@ -1,6 +1,5 @@
 """Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
 
-import itertools
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from samples import composed, put
+from samples import composed, each_once, put
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
@@ -25,16 +24,6 @@ PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.tr
 """Settings that say where content lies; the content counts, its place does not."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """Settings that change a result by rounding alone."""
-
-
-def each_once(*places: str) -> list[str]:
-    """Combinations that have every option of these groups, those of shorter groups more than once.
-
-    Every other group goes from its last option to its first, so that no two clash.
-    """
-    chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
-    columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
-    return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]
 
 
 MODELS = [

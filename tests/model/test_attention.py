@@ -17,7 +17,7 @@ from attnexp.model.biases import AlibiBias, RelativeBias
 from attnexp.model.rotary import RotaryPosition
 from attnexp.model.scores import Additive, Cosine, DotProduct, Uniform
 
-B, T, D, H, K = 3, 6, 8, 2, 4
+B, T, D, H, K = 2, 5, 8, 2, 4
 SIZES = [(1, 4), (2, 3), (5, 1)]
 """(H, K)"""
 

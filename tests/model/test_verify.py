@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from samples import each_once
 from torch import nn
 
 from attnexp.base.errors import UserError
@@ -156,11 +157,8 @@ def test_an_error_that_is_of_no_piece_is_left_as_it_is(own: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *(f"position={name}" for name in groups()["position"]),
-        *(f"mask={name}" for name in groups()["mask"]),
+        *each_once("mask", "model.pooling", "model.score", "position"),
         *(f"model={name}" for name in groups()["model"] if name != "tfidf"),
-        *(f"model.pooling={name}" for name in groups()["model.pooling"]),
-        *(f"model.score={name}" for name in groups()["model.score"]),
         *("model=own:Works mask=causal mask.query=true", "model=own:Works position=rotary"),
         "position=sinusoidal position.combine=concat model.layers=2 model.layer_dropout=0.2",
     ],
