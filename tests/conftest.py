@@ -59,12 +59,10 @@ def _seed_the_cpu_alone() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _isolated(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or fills the user's caches, or reaches for the hub."""
     monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
     for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
         monkeypatch.delenv(name, raising=False)

@@ -208,16 +208,6 @@ def test_p_is_the_share_of_all_flips_counted_in_integers(steps: list[int]) -> No
     assert of([step / EXAMPLES for step in steps]).p == float(p)
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 13])
-def test_p_is_scipys(n: int) -> None:
-    d = np.random.default_rng(n).normal(0.4, 1, size=n)
-    # as many resamples as there are flips: it counts them all
-    expected = theirs.permutation_test(
-        (d,), np.mean, permutation_type="samples", vectorized=True, n_resamples=2**n
-    )
-    assert of(d).p == pytest.approx(expected.pvalue)
-
-
 @pytest.mark.parametrize("n", [1, 2, 5, 19, 20])
 def test_differences_of_one_sign_have_the_smallest_p_and_zeros_the_largest(n: int) -> None:
     up = of([0.5] * n)

@@ -220,11 +220,6 @@ def false_alarms(n: int, m: int, studies: int) -> float:
     return wrong / studies
 
 
-@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 1), (5, 4)])
-def test_too_few_seeds_raise_no_false_alarm_at_all(n: int, m: int) -> None:
-    assert false_alarms(n, m, 300) == 0
-
-
 def test_false_alarms_are_as_few_as_declared() -> None:
     """To the error of 1,000 studies, two standard errors; the slow test below has more."""
     assert false_alarms(10, 2, 1_000) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 1_000)
