@@ -3,6 +3,7 @@
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.main import get_command
 
 from attnexp.claims.run import CLAIMS
 from attnexp.cli import app
+from attnexp.config.options import groups
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.tuning import is_tuning, plan_tuning
 
@@ -28,10 +30,13 @@ PARTS = {part[1]: part[2] for page in PAGES for part in MAKE["PART"].findall(pag
 def test_a_part_is_what_its_command_makes(
     how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if how.startswith("$ attnexp") and "|" not in how:  # here, where all is imported
+    if how.startswith("$ attnexp"):  # here, where all is imported
         monkeypatch.chdir(ROOT)
-        app(shlex.split(how)[2:], standalone_mode=False)
-        lines = capsys.readouterr().out.strip("\n").splitlines()
+        command, _, rest = how.partition(" | ")
+        app(shlex.split(command)[2:], standalone_mode=False)
+        words, out = shlex.split(rest) or ["cat"], capsys.readouterr().out
+        out = subprocess.run(words, input=out, capture_output=True, text=True, check=True).stdout
+        lines = out.strip("\n").splitlines()
         made = "\n```\n" + "\n".join(map(str.rstrip, lines)) + "\n```\n\n"
     else:
         made = MAKE["made"](how)
@@ -113,6 +118,9 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         given = commands[name].make_context(name, words).params
         if name in ("train", "sweep", "config"):
             words = given["overrides"] or []
+            data = [word.removeprefix("data=") for word in words if word.startswith("data=")]
+            assert {*",".join(data).split(",")} <= {"", *groups()["data"]}
+            words = [re.sub("^(data=[^,]+),.*", r"\1", word) for word in words]  # one will do
             plan_tuning(words) if any(map(is_tuning, words)) else plan(words)
     assert len(COMMANDS) > 40
 

@@ -4,12 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import ROOT
 
 from attnexp.config.compose import compose
 from attnexp.runs.identity import identify
 
 
+@pytest.mark.slow  # pip builds the package
 def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     source = tmp_path / "source"
     listed = subprocess.run(
