@@ -156,9 +156,9 @@ def judge_tagging(budgets: Mapping[int, Mapping[str, Sequence[float]]]) -> Findi
         none, pe, cnn = accuracies["none"], accuracies["PE"], accuracies["CNN"]
         conclusion = concluded(
             [
-                _above([ceiling - accuracy for accuracy in none], -MARGIN),
-                _above(_minus(pe, none), MARGIN),
-                _above(_minus(cnn, pe), MARGIN),
+                _above([ceiling] * len(none), none, -MARGIN),
+                _above(pe, none, MARGIN),
+                _above(cnn, pe, MARGIN),
             ]
         )
         if min(cnn) < LEARNED:
@@ -229,7 +229,7 @@ def judge_learning(found: Sequence[Steepest]) -> Finding:
     after = [each for row in rows if (each := row.train_accuracy_after) is not None]
     validation = [row.val_accuracy for row in rows]
     conclusion = concluded(
-        [_above(_minus(validation, running), 0.0), _above(_minus(after, validation), -TOLERANCE)]
+        [_above(validation, running, 0.0), _above(after, validation, -TOLERANCE)]
     )
     learned = min(rise for rise, _ in found) >= JUMP
     columns = {"running": running, "after": after, "validation": validation}
@@ -242,15 +242,12 @@ def judge_learning(found: Sequence[Steepest]) -> Finding:
     )
 
 
-def _minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [a - b for a, b in zip(one, other, strict=True)]
-
-
-def _above(differences: Sequence[float], bound: float) -> Conclusion:
-    """Whether the 95 % t interval of the mean lies above a bound, below it, or on both sides."""
+def _above(one: Sequence[float], other: Sequence[float], bound: float) -> Conclusion:
+    """Whether the 95 % t interval of the mean of one − other lies above a bound, below it, or on
+    both sides."""
     pair = paired(
-        {str(i): value for i, value in enumerate(differences)},
-        {str(i): bound for i in range(len(differences))},
+        {str(i): value for i, value in enumerate(one)},
+        {str(i): value + bound for i, value in enumerate(other)},
     )
     assert pair is not None
     return Conclusion.inconclusive if pair.low is None else above(pair)

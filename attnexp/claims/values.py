@@ -21,7 +21,6 @@ from attnexp.claims.measure import (
     with_random_weights,
 )
 from attnexp.model import masks
-from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block, FeedForward
 from attnexp.model.mixers import Convolution
 from attnexp.model.scores import Additive, DotProduct
@@ -104,7 +103,10 @@ def c13() -> Finding:
         random_attention(512, num_heads=8, d_head=64, d_output=512),
         random_attention(128, num_heads=8, d_head=16),
     ]
-    counted = [_num_weights(layer) for layer in layers]
+    counted = [
+        sum(weight.numel() for name, weight in layer.named_parameters() if "_proj." in name)
+        for layer in layers
+    ]
     expected = [6 * (2 * 3 + 6), 4 * 6 * (3 + 5 + 2 * 7), 4 * 8 * 512 * 64, 3 * 8 * 128 * 16]
     return Finding.exact(
         counted == expected,
@@ -234,7 +236,3 @@ def _times(ratios: Tensor) -> str:
 
 def _listed(numbers: list[int]) -> str:
     return " ".join(f"{number:,}" for number in numbers)
-
-
-def _num_weights(layer: MultiHeadSelfAttention) -> int:
-    return sum(weight.numel() for name, weight in layer.named_parameters() if "_proj." in name)
