@@ -156,8 +156,8 @@ def tables_as_csv(found: Sequence[Table]) -> str:
     records = [record for table in found for record in table.records]
     if not records:
         raise UserError(
-            "These tables have no numbers for --format csv. Of comparisons, take --table "
-            "differences, or no --table for every number; of probes, interventions have them."
+            "--format csv needs differences, which these tables do not have. Use --table "
+            "differences, leave out --table, or use --format json."
         )
     return csv_lines(records, records[0])
 
