@@ -204,17 +204,17 @@ def test_a_run_that_diverges_exits_with_1(
 
 
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
-    here: Command, tmp_path: Path
+    attnexp: Command, tmp_path: Path
 ) -> None:
-    words = ["sweep", "data=contrast", "data.limit_train=1000", "data.limit_test=256"]
-    words += ["seed=range(2)", "train.epochs=3", "executor.workers=1"]
+    words = ["sweep", "data=contrast", "data.limit_train=400", "data.limit_test=64"]
+    words += ["model.d_model=16", "seed=range(2)", "executor.workers=1"]
     code, said = interrupted(tmp_path, *words, at="[2/2]")  # the first run has finished
     assert code == 130, said
     again = "1 of 2 runs are done. Run the same command again for the other 1."
     assert again in " ".join(said.split())
     assert "Traceback" not in said
     assert len(list(tmp_path.rglob("result.json"))) == 1
-    assert here(*words).stderr.count("finished before") == 1
+    assert attnexp(*words).stderr.count("finished before") == 1
     assert len(list(tmp_path.rglob("result.json"))) == 2
 
 

@@ -71,10 +71,8 @@ def test_tokens_are_said_with_what_they_receive(here_json: Json, run_dir: Path) 
     assert found["tokens"] == ["⟨start⟩", "the", "plot", "was", "superb", "frabjous"]
     assert found["known"] == [True] * 5 + [False]
     assert found["label"] == ("positive" if found["positive"] > 0.5 else "negative")
-    assert found["probabilities"] == {
-        "negative": 1 - found["positive"],
-        "positive": found["positive"],
-    }
+    assert found["probabilities"]["positive"] == found["positive"]
+    assert sum(found["probabilities"].values()) == pytest.approx(1)
     assert len(found["attention"]) == 6
     num_heads = store.load(run_dir).config["model"]["heads"]
     by_head = [

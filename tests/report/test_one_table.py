@@ -72,7 +72,7 @@ def test_a_command_prints_it(
         (["epochs", "--html", "a.html"], "--table epochs prints a table. Leave out --html."),
         (["epochs", "--figure", "a.svg"], "--table epochs prints a table. Leave out --figure."),
         (["epochs", "--across", "data"], "--table epochs prints a table. Leave out --across."),
-        (["epochs", "--format", "csv"], "take --table differences"),
+        (["epochs", "--format", "csv"], "Use --table differences"),
     ],
 )
 def test_what_does_not_go_is_refused(
