@@ -53,11 +53,11 @@ ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post
 """Settings that change what a model costs."""
 
 ANSWERS = (
-    ("blog_fresh", "final", "K's code, the last of five epochs, as he measured"),
-    ("blog_fresh", "best", "K's code, the epoch that is best on average over seeds"),
+    ("blog", "final", "K's code, the last of five epochs, as he measured"),
+    ("blog", "best", "K's code, the epoch that is best on average over seeds"),
     ("blog_unscaled_holdout", "chosen", "K's code, the epoch chosen on held-out data"),
-    ("blog_scaled_fresh", "final", "scores divided by √d_k, the last epoch"),
-    ("blog_scaled_fresh", "best", "scores divided by √d_k, the best epoch"),
+    ("blog_scaled", "final", "scores divided by √d_k, the last epoch"),
+    ("blog_scaled", "best", "scores divided by √d_k, the best epoch"),
     ("blog_holdout", "chosen", "scores divided by √d_k, the epoch chosen on held-out data"),
 )
 """What the first page tells: published studies, where in their runs, and in words."""
@@ -87,7 +87,7 @@ def made(how: str) -> str:
     if how.startswith("$ "):
         return f"\n```\n{shown(how[2:])}\n```\n\n"
     name, *given = how.split()
-    makers = (answers, differences, within_data, means, published, pieces, settings, claims)
+    makers = (answers, differences, within_data, published, pieces, settings, claims)
     maker: Callable[..., Iterator[str]] = {one.__name__: one for one in makers}[name]
     return "\n" + "\n".join(maker(*given)) + "\n\n"
 
@@ -164,19 +164,6 @@ def within_data(study: str, point: str) -> Iterator[str]:
         assert mean is not None
         cells.append(POINTS.signed(mean.mean) + POINTS.interval(mean.low, mean.high))
         yield f"| {name} | {' | '.join(cells)} |"
-
-
-def means(study: str) -> Iterator[str]:
-    """Accuracy of each variant of a published study, where differences mean nothing."""
-    comparison = _compared(study)
-    yield "| variant | at | accuracy, % | n |"
-    yield "|---|---|---:|---:|"
-    for variant in comparison.variants:
-        for point in comparison.points:
-            accuracy = variant.means[point]["accuracy"]
-            mean = format_mean(accuracy, POINTS.plain)
-            yield f"| {variant.label} | {point} | {mean} | {accuracy.n} |"
-    yield f"\n{'. '.join(verdicts.endpoints(comparison))}."
 
 
 def _compared(study: str) -> Comparison:

@@ -51,14 +51,14 @@ def test_a_part_is_what_its_command_makes(
     ("picture", "words"),
     [
         ("blog.svg", "report {study} --figure blog.svg"),
-        ("data.svg", "report {data} {fresh} --across data --figure data.svg"),
-        ("probe.svg", "probe {fresh} --do {do} --figure probe.svg"),
+        ("data.svg", "report {data} {study} --across data --figure data.svg"),
+        ("probe.svg", "probe {study} --do {do} --figure probe.svg"),
     ],
 )
 def test_pictures_are_those_of_the_published_runs(
     attnexp: Command, tmp_path: Path, picture: str, words: str
 ) -> None:
-    names = {"study": "blog", "data": "blog_data", "fresh": "blog_fresh"}
+    names = {"study": "blog", "data": "blog_data"}
     given = {key: ROOT / "outputs" / "published" / name for key, name in names.items()}
     words = words.format(do="shuffle,no_positions,uniform,no_head", **given)
     done = attnexp(*words.split())

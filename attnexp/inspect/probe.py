@@ -27,8 +27,6 @@ from attnexp.training.metrics import most_probable
 NUM_READ = 100
 """Texts that `attention` reads, evenly spaced over the test set; erasure takes T passes of each."""
 
-WITHOUT_WEIGHTS = "Some runs were published without their weights. Train them again to probe them."
-
 
 @functools.cache
 def _id(name: str, num_texts: int) -> str:
@@ -49,10 +47,12 @@ def probe(
     """Evaluate runs under interventions, as far as that is not stored yet.
 
     words: as `interventions.choose` reads them; all interventions where there are none. limit:
-    texts of the test set. Returns the ids under which is stored what was asked for; and why
-    something was left out, with its exit code. Raises `UserError` where nothing could be done.
+    texts of the test set. Published runs without weights show what was stored before. Returns the
+    ids of all results that were asked for, and the reasons why any is missing, with their exit
+    codes. Raises `UserError` if there is no result at all.
     """
     asked, reasons = dict[str, str](), dict[str, int]()
+    num_without_weights = 0
     num_threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
     load_data = functools.lru_cache(maxsize=1)(encode.load)
     with ThreadPoolExecutor(num_threads) as pool:
@@ -64,8 +64,7 @@ def probe(
                 by_id = {_id(name, num_texts): name for name in names}
             else:
                 by_id = {id: one["name"] for id, one in stored.items() if one["name"] in names}
-                if not by_id:
-                    reasons[WITHOUT_WEIGHTS] = 1
+                num_without_weights += not by_id
             asked |= by_id
             missing = {id: name for id, name in by_id.items() if id not in stored}
             if not missing:
@@ -93,6 +92,11 @@ def probe(
     results = [load(run.path) for run in runs]
     found = [of_run[id] for of_run in results for id in asked if id in of_run]
     impossible = [f"{one['name']}: {one['impossible']}." for one in found if "impossible" in one]
+    if num_without_weights:
+        progress.note(
+            f"{num_without_weights} of {len(runs)} runs were published without their weights. "
+            f"Train them again to probe them."
+        )
     if len(impossible) == len(found):
         lines = dict.fromkeys([*reasons, *impossible])
         raise UserError("\n".join(["Nothing could be probed.", *lines]))

@@ -279,7 +279,9 @@ def test_what_cannot_be_done_is_told_and_the_others_are_done(
         assert (code, out) == (2, "")
         assert message in err
     assert exit_code("probe", ROOT / "outputs" / "published" / "contrast") == 2
-    assert "runs were published without their weights" in " ".join(capsys.readouterr().err.split())
+    assert "12 of 12 runs were published without their" in " ".join(capsys.readouterr().err.split())
+    assert exit_code("probe", ROOT / "outputs" / "published" / "blog", "--do", "uniform") == 0
+    assert "60 of 80 runs were published without their" in " ".join(capsys.readouterr().err.split())
     (runs[0] / WEIGHTS).unlink()
     for do, expected, message in [
         ("shufle,uniform", 2, "shufle"),
