@@ -35,7 +35,8 @@ TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",
     "attnexp/training/metrics.py": "metrics classes",
-    "attnexp/statistics/*.py": "stats verdict agreement interaction anytime until_decided",
+    "attnexp/statistics/*.py": """stats verdict agreement interaction anytime until_decided crossed
+meta chance""",
     "attnexp/data/encode.py": "encode quality tables",
     "attnexp/data/text.py": "text encode tables",
 }
