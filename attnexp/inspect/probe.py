@@ -64,7 +64,7 @@ def probe(
                 by_id = {_id(name, num_texts): name for name in names}
             else:
                 by_id = {id: one["name"] for id, one in stored.items() if one["name"] in names}
-                num_without_weights += not by_id
+                num_without_weights += bool(names) and not by_id
             asked |= by_id
             missing = {id: name for id, name in by_id.items() if id not in stored}
             if not missing:
