@@ -3,7 +3,7 @@
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
 The second is published under another name. Of every run its `result.json` and, a bit a text, which
-texts it had right: 10 kB a run on IMDB, from which `attnexp report` makes the same tables. What
+texts it had right: 9 kB a run on IMDB, from which `attnexp report` makes the same tables. What
 `attnexp probe` stored is copied too, except how much each token counted. Its figures are those of
 the run, and the checksums beside them of what is published. Absolute paths are cut to their last
 name. A study that was published before is replaced, and runs that no study names any more are
@@ -83,7 +83,7 @@ def copy(run: Run, best: int, target: Path) -> None:
     target.mkdir(parents=True)
     predictions.save(target, packed)
     result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
-    store.save(target, replace(result, files=store.digests(target)), indent=None)
+    store.save(target, replace(result, files=store.digests(target)), brief=True)
     if found:
         probed.save(target, {id: one | {"counts": {}} for id, one in found.items()})
 

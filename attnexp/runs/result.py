@@ -86,16 +86,19 @@ class RunResult:
         loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
         return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
+    def to_json(self, *, brief: bool = False) -> dict[str, Any]:
+        """Plain containers and numbers. brief: of `best` and `final`, which are among `epochs`,
+        only the number of the epoch."""
         rows = {name: _plain(getattr(self, name)) for name in ("best", "final", "test")}
+        if brief:
+            rows |= {name: {"epoch": rows[name]["epoch"]} for name in ("best", "final")}
         return {**_plain(self), **rows, "epochs": [_plain(row) for row in self.epochs]}
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "RunResult":
         """The inverse of `to_json`. Raises `KeyError` or `TypeError` for other fields."""
-        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
         epochs = [EpochRow(**row) for row in tree["epochs"]]
+        rows = {name: epochs[tree[name]["epoch"] - 1] for name in ("best", "final")}
         return cls(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
 
 

@@ -198,10 +198,11 @@ def digests(part: Path) -> dict[str, str]:
     return {name: digest((part / name).read_bytes()) for name in names if not name.startswith(".")}
 
 
-def save(path: Path, result: RunResult, indent: int | None = 1) -> None:
-    """Write `result.json`, whole or not at all; its own SHA-256 comes last."""
+def save(path: Path, result: RunResult, *, brief: bool = False) -> None:
+    """Write `result.json`, whole or not at all; its own SHA-256 comes last. brief: as short as can
+    be, for runs that are published."""
     with writing(path), atomic_write(path / RESULT) as file:
-        file.write(seal(result.to_json(), indent))
+        file.write(seal(result.to_json(brief=brief), indent=None if brief else 1))
 
 
 def seal(tree: dict[str, Any], indent: int | None = 1) -> bytes:
