@@ -34,6 +34,7 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=position 'seed=range(100,120)'
 	$(BIN)/attnexp sweep study=heads 'seed=range(100,116)'
 	$(BIN)/attnexp sweep study=baselines 'seed=range(100,112)'
+	$(BIN)/attnexp sweep study=variance 'seed=range(100,103)'
 	$(BIN)/attnexp sweep study=blog $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=blog_scaled $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=position_x_embedding $(DATA_SETS) 'seed=range(200,206)' out=outputs/data

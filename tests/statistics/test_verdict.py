@@ -67,6 +67,11 @@ SAID: dict[str, tuple[list[float], Verdict, int | None, str]] = {
         "inconclusive: +0.50 points [-0.07, +1.07], p = 0.086 (sign-flip), n = 10; "
         f"about 13 more seeds would settle a difference of this size {POWER}",
     ),
+    "open, though seeds are enough": (  # one of another sign; dz = 1.8: 6 seeds
+        [-0.001, *[0.01] * 5], Verdict.inconclusive, 1,
+        "inconclusive: +0.82 points [+0.35, +1.29], p = 0.062 (sign-flip), n = 6; "
+        f"about 1 more seed would settle a difference of this size {POWER}",
+    ),
     "open, without one": (  # 63 seeds; the normal law has (3.24 × 0.6 / 0.25)² = 60.5
         spread(0.0001, 0.006, 10), Verdict.inconclusive, 53,
         "inconclusive: +0.01 points [-0.42, +0.44], p = 0.955 (sign-flip), n = 10; about 53 "
