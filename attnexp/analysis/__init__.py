@@ -1,1 +1,1 @@
-"""The results table and its comparison: what finished runs and other trainers' results say."""
+"""The results table of finished runs or of other trainers, and the comparison of its variants."""

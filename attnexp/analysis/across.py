@@ -32,11 +32,10 @@ class Across:
 
 
 def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
-    """Combine what several data sets say of variants with one name, the baseline's name being one
-    too, under one protocol. Every judged metric is combined by itself.
+    """Combine differences over data sets, where variant, baseline and protocol have the same names.
 
-    A data set counts where the difference has an interval. Raises `UserError` where no variant has
-    two such data sets.
+    Every judged metric is combined by itself, over the data sets where its difference has an
+    interval. Raises `UserError` if no variant has two such data sets.
     """
     found: dict[tuple[str, ...], dict[str, Difference]] = {}
     units = dict[str, Unit]()

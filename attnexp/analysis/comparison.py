@@ -1,4 +1,4 @@
-"""What a results table says: variants against a baseline, metric by metric, point by point.
+"""Comparison of a results table: variants against a baseline, for each metric and endpoint.
 
 All statistics of `attnexp report` and `attnexp judge` are called from here; tables, pages and files
 only format them.

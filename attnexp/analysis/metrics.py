@@ -79,8 +79,8 @@ def metrics_of_runs(margin: float = MARGIN) -> dict[str, Metric]:
 
 
 def known_by_name(metric: str, values: Collection[float], lower: Collection[str]) -> Known:
-    """What name and values tell of a metric: if all lie from 0 to 1 and less is not known to be
-    better, they are shares, whose differences are written in points."""
+    """Unit, direction and judging of a metric, from its name and values. Values that all lie from 0
+    to 1 are shares, with differences in points, unless less is known to be better."""
     less = metric in lower or is_loss(metric)
     if all(0 <= value <= 1 for value in values) and not less:
         return Known(POINTS, is_success(metric))

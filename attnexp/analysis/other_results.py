@@ -1,4 +1,4 @@
-"""Results of any trainer as a results table: a number a seed, or an answer an example."""
+"""Results of any trainer as a results table: a number for each seed, or an answer for each text."""
 
 import re
 from collections.abc import Mapping, Sequence

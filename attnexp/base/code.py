@@ -40,9 +40,8 @@ def digests(roots: Iterable[str], counts: Callable[[str, str], bool]) -> dict[st
     for which `counts(module, importer)` holds. A package is named `package.__init__`; it counts
     with its modules.
 
-    The digests are those of the code that this process runs from here on: where the user's code was
-    edited after its import, it is taken out of `sys.modules`, to be imported anew. Raises
-    `RunFailed` where code of attnexp was.
+    User code that was edited after its import is removed from `sys.modules`, so that this process
+    imports and runs the code of the digests. Raises `RunFailed` if attnexp itself was edited.
     """
     importlib.invalidate_caches()
     find.cache_clear()
@@ -127,7 +126,7 @@ def _forget_edited(found: Mapping[str, str]) -> None:
 
 
 def _is_edited(name: str, digest: str) -> bool:
-    """Whether a module of this digest is another than this process has imported."""
+    """Whether the module on disk, with this digest, differs from the one that was imported."""
     module, changed_at = _imported(name), _time_of_change(name)
     if name not in _read_before:
         return module is not None and STARTED < changed_at <= time.time()

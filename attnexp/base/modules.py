@@ -1,4 +1,4 @@
-"""Modules by name: where they lie, found without running them, and those that an extra installs."""
+"""Modules by name: their files, found without running them, and packages that an extra installs."""
 
 import functools
 import importlib
@@ -14,9 +14,9 @@ from attnexp.base.errors import UserError
 def find(name: str) -> ModuleSpec | None:
     """Spec of a module as it is on disk now, whatever this process has imported; None for none.
 
-    The current folder counts too, after Python's path, on which it need not be. Nothing is
-    imported, packages above it included. The spec of a namespace package has neither
-    `loader` nor `origin`.
+    The current folder is searched last, also if it is not on Python's path. Nothing is imported,
+    not even the packages above the module. The spec of a namespace package has neither `loader`
+    nor `origin`.
     """
     parent, _, last = name.rpartition(".")
     if parent:
@@ -34,9 +34,9 @@ def find(name: str) -> ModuleSpec | None:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """A package that only `what` needs, imported. Raises `UserError` where it is not installed.
+    """Import a package that only `what` needs. Raises `UserError` if it is not installed.
 
-    extra: of attnexp, which installs it.
+    extra: name of the extra of attnexp that installs it.
     """
     try:
         return importlib.import_module(package)

@@ -27,9 +27,9 @@ def note(line: str) -> None:
 
 
 def track(items: Iterable[T], *, total: int, label: str, completed: int = 0) -> Iterator[T]:
-    """Pass items on, showing how many are done, the rate and the time left on a terminal.
+    """Yield the items; on a terminal, show the number done, the rate and the time left.
 
-    completed: how many of `total` are not among the items, being done already.
+    completed: number of items of `total` that were done before, and are not among these.
     """
     if not console.is_terminal:
         yield from items

@@ -6,8 +6,8 @@ and opposite labels, and both stand in the same split, so a model that is blind 
 exactly one of the two right. The other reviews praise or blame twice, and a bag of words tells
 them apart. Hence the ceiling of an order-blind model: 1 - order_fraction / 2.
 
-This is the positive control: a tool that cannot see positional encoding help here cannot say that
-it does not help elsewhere.
+This is the positive control: a tool that found no effect of positional encoding here could not be
+trusted when it finds none elsewhere.
 """
 
 from random import Random

@@ -45,9 +45,9 @@ class Corpus:
     classes: tuple[str, ...] = SENTIMENTS
     """C names, in the order of their labels."""
     written: tuple[str, ...] = SENTIMENTS
-    """The same C as the files write them, such as 0 and 1."""
+    """The C labels as the files write them, such as 0 and 1."""
     is_drawn: bool = False
-    """Whether test is a part of what had no test split."""
+    """Whether test was drawn from train, since the source has no test split."""
 
 
 def corpus(
@@ -57,7 +57,7 @@ def corpus(
 ) -> Corpus:
     """Corpus from (texts, labels) of each split, checked. Raises `UserError` if it is not usable.
 
-    test_share: how much of train is drawn for test, where that is not among the halves.
+    test_share: share of train that is drawn as test if `halves` has no test.
     """
     for split, (texts, labels) in halves.items():
         _check(texts, labels, f"{split} in {where}")
@@ -121,9 +121,9 @@ def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
 def _classes(
     halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
 ) -> tuple[tuple[str, ...], dict[str, Split]]:
-    """The labels that differ, as they are written, in their order; and the splits labelled by it.
+    """Distinct labels in order, and the splits with labels as indices into them.
 
-    Labels are in the order of numbers if each is written as Python writes it; else they are names.
+    Labels are ordered as numbers if all are whole numbers as Python writes them, else as names.
     """
     written = {split: [*map(str, labels)] for split, (_, labels) in halves.items()}
     values = set(chain(*written.values()))
@@ -142,10 +142,10 @@ def _classes(
 
 
 def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
-    """Rows to draw for test, (n,); the same every time.
+    """Mask of the rows drawn for test, (n,); the same every time.
 
-    Of every class its share, as nearly as can be where rows of one text stay on one side (the side
-    of its first label) and some of every class remain to train on. labels: (n,) of 0 to C - 1.
+    The draw is stratified by class as closely as possible: equal texts stay on one side (that of
+    the first one's label), and every class keeps rows in train. labels: (n,) of 0 to C - 1.
     """
     number: dict[str, int] = {}
     text_of = np.array([number.setdefault(text, len(number)) for text in texts])

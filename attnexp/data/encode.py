@@ -190,10 +190,10 @@ def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[s
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run: a test split, or all of what has none, under the run's
-    vocabulary and classes.
+    """Other texts for a finished run, with the vocabulary and the classes of the run.
 
-    Raises `UserError` where the two do not fit.
+    They are the test split, or all texts of data without one. Raises `UserError` if the texts or
+    their classes do not fit the run.
     """
     corpus = sources.find(config).read()
     splits = [corpus.train, corpus.test] if corpus.is_drawn else [corpus.test]

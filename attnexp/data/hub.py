@@ -20,8 +20,8 @@ DEADLINE = 5.0
 def cached(name: str, splits: Sequence[str] = ()) -> Path | None:
     """The folder of data set `name` in the cache, named by its commit; None if not there whole.
 
-    splits: what its files are known to be named by. Raises `UserError` if no data set of the hub
-    can be called `name`.
+    splits: words that must occur in names of its files. Raises `UserError` if `name` cannot be the
+    name of a data set of the hub.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -88,11 +88,11 @@ def download(name: str, *, remedy: str) -> Path:
 def tables(
     folder: Path, config: str | None = None, train: str = "train", test: str | None = None
 ) -> dict[str, "pa.Table"]:
-    """The train and, if there is one, the test table of a data set's folder, as `datasets` reads
-    its card and files, or what its `save_to_disk` wrote; one without splits is all train.
+    """Tables of a data set's folder: train and, if there is one, test. Without splits all is train.
 
-    config, train, test: what it calls them; test=None for "test" if it has that. Raises `UserError`
-    where they are not to be had.
+    The folder is one that `datasets` reads by its card, or that `save_to_disk` wrote. config,
+    train, test: names of the configuration and the splits; None for the only configuration, and
+    for the split `test` if it exists. Raises `UserError` if there is nothing of these names.
     """
     import datasets
     from huggingface_hub import utils

@@ -24,7 +24,7 @@ NUM_SAMPLES = 3
 def take(*configs: DataConfig) -> dict[str, Any]:
     """Sources of the data sets of `configs` and of each named one, and every cached encoding.
 
-    Asks no network: what is not here yet is said to be so.
+    Nothing is asked over the network; data that are not on this machine are listed as such.
     """
     presets = (options.read("data", name) for name in reversed(PRESETS))
     known = [DataConfig(**{**one, "name": DataName(one["name"])}) for one in presets]
@@ -40,8 +40,8 @@ def take(*configs: DataConfig) -> dict[str, Any]:
 
 
 def prepare(config: DataConfig) -> list[dict[str, Any]]:
-    """Read and encode a data set into the cache; what it is like, in a list. None for `contrast`,
-    which is generated."""
+    """Read and encode a data set into the cache. Returns its description in a list, which is empty
+    for `contrast`, since that is generated."""
     dataset = encode.load(config)
     if config.name is DataName.contrast:
         return []

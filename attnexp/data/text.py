@@ -206,10 +206,10 @@ class _Numbered(dict[str, int]):
 
 
 def _by_frequency(train: Ragged, test: Ragged, words: Sequence[str]) -> tuple[Pair, list[str]]:
-    """Ranks and words, most frequent in train first, from numbers, of which 0 is unknown.
+    """Ranks and words by frequency in train, from texts of numbers. Number 0 is the unknown word.
 
-    Of equal frequency, the lower number comes first. Numbers that train has not become unknown.
-    words: word i has number i + 1; or none.
+    Of equally frequent words the lower number comes first. Numbers that do not occur in train
+    become unknown. words: word i has number i + 1; empty if they are not known.
     """
     last = max(train.values.max(initial=0), test.values.max(initial=0))
     counts = np.bincount(train.values, minlength=last + 1)
@@ -255,7 +255,7 @@ def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
 
 
 def stratified_sample(labels: NDArray[np.integer], size: int) -> NDArray[np.intp]:
-    """`size` of the rows, of every class its share, the same every time, in their old order.
+    """Draw `size` rows, stratified by class; the same every time, in their old order.
 
     labels: (n,) of 0 to C - 1.
     """

@@ -1,1 +1,1 @@
-"""One trained model, and whether what is stored is whole: predict, attention, doctor."""
+"""Inspection of trained models (predict, attention, probe) and of stored runs (doctor)."""

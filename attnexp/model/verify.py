@@ -1,4 +1,4 @@
-"""Hold the pieces of a model to their seams, and name the piece that an error comes from.
+"""Check the pieces of a model against their seams, and name the piece that an error comes from.
 
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """

@@ -8,7 +8,7 @@ from typing import Any
 from attnexp.base.errors import UserError
 
 SCHEMA = 4
-"""Version of `result.json`. It enters the run id, so a new schema reruns instead of guessing."""
+"""Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
 SENSIBLE_LOSS = 10.0
 """Nats, over an epoch. To always say 50 % costs 0.69, K's most over-fitted epoch 0.93; beyond this

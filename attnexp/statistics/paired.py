@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean with what one needs to weigh it."""
+    """A mean with its sample size and standard deviation."""
 
     mean: float
     sd: float | None

@@ -27,7 +27,7 @@ FEWEST_EQUIVALENT = 3
 
 
 class Verdict(StrEnum):
-    """What may be said of a variant against its baseline."""
+    """Verdict on a variant against its baseline."""
 
     helps = auto()
     hurts = auto()

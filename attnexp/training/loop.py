@@ -181,5 +181,5 @@ def split(config: RunConfig, train: Examples, test: Examples) -> tuple[Examples,
 
 
 def best_epoch(val_accuracies: Sequence[float]) -> int:
-    """Index of the highest validation accuracy; of equals the earliest."""
+    """Index of the highest validation accuracy; the earliest of equal ones."""
     return max(range(len(val_accuracies)), key=val_accuracies.__getitem__)

@@ -1,4 +1,4 @@
-"""What logits are worth: accuracy, and how far their probabilities can be believed.
+"""Metrics of logits: accuracy, loss, and the calibration of their probabilities.
 
 Shapes: n examples, C classes. Logits of two classes are (n,), the log-odds of the second: softmax
 over (0, x) is sigmoid of x. Those of more are (n, C).
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attnexp.runs.result import Evaluation
 
 BINS = 15
-"""Of the calibration error, as in Guo et al. 2017, section 2."""
+"""Number of bins of the calibration error (Guo et al. 2017, section 2)."""
 
 
 def most_probable(logits: Any) -> Any:
@@ -22,7 +22,7 @@ def most_probable(logits: Any) -> Any:
 
 
 def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
-    """Every figure of a set of predictions. logits: (n,) or (n, C). labels: (n,), 0 to C - 1.
+    """Metrics of a set of predictions. logits: (n,) or (n, C). labels: (n,), 0 to C - 1.
 
     loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
     label; of more than two classes the sum over them, as in Brier 1950, which for two would be
