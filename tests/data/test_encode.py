@@ -1,6 +1,7 @@
 """Encoding: deterministic, cached, and safe from damage and from company."""
 
 import hashlib
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -52,6 +53,7 @@ def test_the_cache_gives_what_encoding_gave(
 ) -> None:
     first = load(config)
     assert "Reading and encoding" in capsys.readouterr().err
+    assert re.fullmatch("[0-9a-f]{16}", first.fingerprint)
     assert same(load(config), first)
     assert not capsys.readouterr().err
 

@@ -70,6 +70,9 @@ class Breaks(Mix):
         return helper(x)
 def helper(x):
     return x @ x  # the line
+class BreaksBelow(Mix):
+    def forward(self, x, key_padding_mask):
+        exec(compile("0 / 0", "", "exec"))  # that line
 class BreaksInside(seams.Layers):
     def __init__(self, d_input: int, d_model: int, context: seams.LayerContext) -> None:
         super().__init__([Raises()])
@@ -133,6 +136,7 @@ def test_a_wrong_shape_or_type_names_class_seam_and_what_was_wanted(words: str, 
     ("words", "message", "line"),
     [
         ("model.before=own:Breaks", "Breaks (Mixer) failed", "# the line"),
+        ("model.before=own:BreaksBelow", "BreaksBelow (Mixer) failed", "# that line"),
         ("model=own:BreaksInside", "BreaksInside (Layers) failed", "# this line"),
     ],
 )

@@ -82,6 +82,7 @@ def test_each_run_is_held_against_the_others() -> None:
     runs = [[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.3, 0.3], [9.0, 0.15]]
     assert leave_one_out(runs) == [2, 2, 2, 2, 1]
     assert leave_one_out(runs[:3]) == []
+    assert leave_one_out([[a, 0.1] for a, _ in runs]) == [1, 1, 1, 1, 0]  # others that are equal
 
 
 def test_of_one_law_each_run_has_95_percent_of_its_figures_inside() -> None:

@@ -57,6 +57,10 @@ SAID: dict[str, tuple[list[float], Verdict, int | None, str]] = {
         [0.0] * 3, Verdict.equivalent, 0,
         "equivalent: +0.00 points [+0.00, +0.00] is within ±0.25 by TOST, p < 0.001, n = 3",
     ),
+    "no help where it holds no zero": (
+        [0.0008, 0.001, 0.0012], Verdict.equivalent, 0,
+        "equivalent: +0.10 points [+0.05, +0.15] is within ±0.25 by TOST, p = 0.003, n = 3",
+    ),
     "real, below the margin": (
         spread(0.001, 0.0005, 10), Verdict.equivalent, 0,
         "equivalent: +0.10 points [+0.06, +0.14] is real, p = 0.002 (sign-flip), "
@@ -137,6 +141,14 @@ def test_failed_seeds_stand_beside_the_verdict_or_prevent_it() -> None:
     few = judge({"": pair}, planned={"": 13})[""]
     assert (few.verdict, few.more_seeds) == (Verdict.inconclusive, 7)
     assert few.line.endswith("n = 6; 6 of 13 seeds finished, too few for a verdict")
+
+
+def test_a_variant_of_one_seed_counts_among_those_judged() -> None:
+    found = judge({"a": of(spread(0.001, 0.001, 10)), "b": of([0.001])})
+    alone = one(spread(0.001, 0.001, 10))
+    assert found["b"].p_equivalent_adjusted is None
+    assert alone.p_equivalent_adjusted is not None
+    assert found["a"].p_equivalent_adjusted == pytest.approx(2 * alone.p_equivalent_adjusted)
 
 
 def test_no_p_is_rounded_to_the_other_side_of_its_bound() -> None:
