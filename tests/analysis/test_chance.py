@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from samples import but, only, printed, result
 
 from attnexp.runs.result import Run
-from attnexp.statistics.crossed import spread
+from attnexp.statistics.crossed import Spread, spread
 
 
 def grid(accuracies: NDArray[np.float64], source: str) -> list[Run]:
@@ -36,7 +36,7 @@ def test_the_variance_of_a_source_is_that_at_one_point_averaged_over_them() -> N
     assert spread(ACCURACIES).sd ** 2 == pytest.approx(ACCURACIES.var(axis=1, ddof=1).mean())
     found = spread(ACCURACIES)
     assert found.low < found.sd < found.high
-    assert spread(np.ones((3, 2))).sd == 0
+    assert spread(np.ones((3, 2))) == Spread(sd=0, low=0, high=0)
 
 
 def test_seeds_that_are_no_grid_have_no_spread() -> None:

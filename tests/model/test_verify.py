@@ -164,6 +164,7 @@ def test_an_error_that_is_of_no_piece_is_left_as_it_is(own: str) -> None:
         *each_once("mask", "model.pooling", "model.score", "position"),
         *(f"model={name}" for name in groups()["model"] if name != "tfidf"),
         *("model=own:Works mask=causal mask.query=true", "model=own:Works position=rotary"),
+        "position=alibi position.shuffled=true",
         "position=sinusoidal position.combine=concat model.layers=2 model.layer_dropout=0.2",
     ],
 )

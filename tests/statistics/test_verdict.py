@@ -125,12 +125,14 @@ def test_the_size_is_known_where_the_interval_lies_beyond_the_margin() -> None:
 
 def test_an_interval_beyond_the_margin_is_not_called_equivalent() -> None:
     """TOST at 5 % has a 90 % interval, and the one that is shown is of 95 %."""
-    pair = of(spread(0.0015, 0.0016, 10))
-    assert pair.p_equivalent is not None
-    assert pair.p_equivalent <= 0.05
-    assert pair.high is not None
-    assert pair.high > 0.0025
-    assert judge({"": pair})[""].verdict is not Verdict.equivalent
+    for sign in (1, -1):
+        pair = of(spread(sign * 0.0015, 0.0016, 10))
+        assert pair.low is not None
+        assert pair.high is not None
+        assert pair.p_equivalent is not None
+        assert pair.p_equivalent <= 0.05
+        assert max(-pair.low, pair.high) > 0.0025
+        assert judge({"": pair})[""].verdict is not Verdict.equivalent
 
 
 def test_failed_seeds_stand_beside_the_verdict_or_prevent_it() -> None:
