@@ -24,9 +24,9 @@ class EpochRow:
     """Running mean over the epoch, dropout on, as Keras and K show it."""
     train_accuracy: float
     """Running mean over the epoch, like `train_loss` (C29)."""
-    train_loss_after: float | None
+    train_loss_after: float | None = None
     """Measured on the same texts after the epoch, dropout off; None unless asked for."""
-    train_accuracy_after: float | None
+    train_accuracy_after: float | None = None
     val_loss: float
     val_accuracy: float
     val_brier: float
@@ -87,12 +87,21 @@ class RunResult:
         return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
 
     def to_json(self, *, brief: bool = False) -> dict[str, Any]:
-        """Plain containers and numbers. brief: of `best` and `final`, which are among `epochs`,
-        only the number of the epoch."""
+        """Plain containers and numbers.
+
+        brief: without `code`, without what an epoch did not measure, and of `best` and `final`,
+        which are among `epochs`, only the number of the epoch.
+        """
         rows = {name: _plain(getattr(self, name)) for name in ("best", "final", "test")}
+        tree = {**_plain(self), **rows, "epochs": [_plain(row) for row in self.epochs]}
         if brief:
-            rows |= {name: {"epoch": rows[name]["epoch"]} for name in ("best", "final")}
-        return {**_plain(self), **rows, "epochs": [_plain(row) for row in self.epochs]}
+            tree |= {name: {"epoch": rows[name]["epoch"]} for name in ("best", "final")}
+            tree["epochs"] = [
+                {name: value for name, value in row.items() if value is not None}
+                for row in tree["epochs"]
+            ]
+            del tree["code"]
+        return tree
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "RunResult":

@@ -199,10 +199,31 @@ def digests(part: Path) -> dict[str, str]:
 
 
 def save(path: Path, result: RunResult, *, brief: bool = False) -> None:
-    """Write `result.json`, whole or not at all; its own SHA-256 comes last. brief: as short as can
-    be, for runs that are published."""
+    """Write `result.json`, whole or not at all; its own SHA-256 comes last.
+
+    brief: as short as can be, for runs that are published. Digests of code, which many runs share,
+    then stand in a file beside the folders of the runs, called after the second part of the id.
+    """
     with writing(path), atomic_write(path / RESULT) as file:
         file.write(seal(result.to_json(brief=brief), indent=None if brief else 1))
+    if brief:
+        with writing(path), atomic_write(code_file(path)) as file:
+            file.write(json.dumps(result.code, indent=1).encode())
+
+
+def code_file(path: Path) -> Path:
+    """File with the digests of code that published runs share. path: folder of one of them."""
+    return path.with_name(f"{path.name.rpartition('-')[2]}.json")
+
+
+def _shared_code(path: Path) -> Any:
+    file = code_file(path)
+    try:
+        return json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise UserError(
+            f"{file} is missing, which belongs to the published run {path.name}. Copy both."
+        ) from None
 
 
 def seal(tree: dict[str, Any], indent: int | None = 1) -> bytes:
@@ -231,6 +252,8 @@ def load(path: Path) -> RunResult:
                 f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
             )
         check_seal(content, tree)
+        if "code" not in tree:
+            tree["code"] = _shared_code(path)
         return RunResult.from_json(tree)
     except FileNotFoundError:
         why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"

@@ -86,6 +86,9 @@ def test_what_is_published_gives_the_same_tables(
         assert run.result == replace(source, files=run.result.files)
         with pytest.raises(UserError, match="published without it"):
             run.read(WEIGHTS)
+    shutil.copytree(run.path, alone := tmp_path / run.path.name)
+    with pytest.raises(UserError, match=r"1\.json is missing, which belongs to the published run"):
+        store.load(alone)
 
 
 def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path) -> None:
@@ -116,8 +119,10 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
     shutil.rmtree(next((tmp_path / "made" / store.RUNS).glob("mine*-2")))  # it has yet to be made
     assert "3 of 4 runs" in publish(tmp_path, new)[1]
     there = {path.name for path in (root / store.RUNS).iterdir()}
-    assert len(there) == 3 + 4
-    assert there == named(root)
+    assert len(there - {"1.json", "2.json"}) == 3 + 4
+    assert there == named(root) | {"1.json", "2.json"}
+    assert publish(tmp_path, finish(tmp_path / "made", "other", "2"))[0] == 0
+    assert not (root / store.RUNS / "1.json").exists()
 
 
 def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
@@ -138,6 +143,8 @@ def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:
 def test_all_that_is_published_is_whole_named_and_small() -> None:
     found = examine(PUBLISHED)
     assert found["troubles"] == []
-    assert named(PUBLISHED) == {path.name for path in (PUBLISHED / store.RUNS).iterdir()}
+    paths = set((PUBLISHED / store.RUNS).iterdir())
+    runs = {store.run_dir(PUBLISHED, run_id) for run_id in named(PUBLISHED)}
+    assert paths == runs | {store.code_file(run) for run in runs}
     assert found["runs"] == len(named(PUBLISHED)) > 0
     assert sum(file.stat().st_size for file in PUBLISHED.rglob("*") if file.is_file()) < 10e6
