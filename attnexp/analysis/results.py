@@ -249,23 +249,16 @@ def correct(run: Run, best: int) -> dict[str, Bits]:
     predictions.
     """
     stored, result = predictions.load(run), run.result
+    of_epoch = {result.best.epoch: predictions.BEST, result.final.epoch: predictions.FINAL}
     found: dict[str, Bits] = {}
     for point in points.POINTS[result.config["train"]["protocol"]]:
-        epoch = {"best": best, "final": result.final.epoch}.get(point)
-        split, labels = (
-            ("val", predictions.VAL_LABELS) if epoch else ("test", predictions.TEST_LABELS)
-        )
-        logits_by_name = {str(epoch): ""} if epoch else {point: predictions.TEST}
-        # runs from before bits of every epoch were stored
-        if epoch == result.final.epoch:
-            logits_by_name["final"] = predictions.FINAL
-        if epoch == result.best.epoch:
-            logits_by_name["peak"] = predictions.BEST
-        for name, logits in logits_by_name.items():
-            if (packed := stored.get(predictions.CORRECT + name)) is not None:
-                found[point] = predictions.unpack(packed, result.data[f"n_{split}"])
-                break
-            if logits in stored:
-                found[point] = most_probable(stored[logits]) == stored[labels]
-                break
+        if epoch := {"best": best, "final": result.final.epoch}.get(point):
+            n, labels, logits = "n_val", predictions.VAL_LABELS, of_epoch.get(epoch)
+        else:
+            n, labels, logits = "n_test", predictions.TEST_LABELS, predictions.TEST
+        packed = stored.get(f"{predictions.CORRECT}{epoch or point}")
+        if packed is not None:
+            found[point] = predictions.unpack(packed, result.data[n])
+        elif logits in stored:
+            found[point] = most_probable(stored[logits]) == stored[labels]
     return found

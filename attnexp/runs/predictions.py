@@ -23,8 +23,7 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 CORRECT = "correct."
 """Prefix of arrays made by `pack`, one bit for each text: whether the most probable class is the
 true one. After it stands the number of an epoch, counted from 1 (on the validation set), or, in the
-published copy of a run, which has neither logits nor labels, `chosen` (on the test set). Older
-copies have `peak`, the run's own best epoch, and `final`."""
+published copy of a run, which has neither logits nor labels, `chosen` (on the test set)."""
 
 
 def save(run_dir: Path, predicted: Mapping[str, NDArray[Any]]) -> None:
