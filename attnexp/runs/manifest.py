@@ -159,14 +159,13 @@ def load(folder: Path) -> Manifest | None:
         tree = json.loads(content)
         if tree.pop("schema") != SCHEMA:
             raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        declared = tree.get("declaration") or {}
-        if "sha256" in tree or "g" in declared:  # the first study.json had neither
-            store.check_seal(content, tree)
+        store.check_seal(content, tree)
+        declared = tree["declaration"]
         found = Manifest(
             **{
                 **tree,
                 "runs": [Entry(**entry) for entry in tree["runs"]],
-                "declaration": Declaration(**declared) if "g" in declared else None,
+                "declaration": declared and Declaration(**declared),
             }
         )
         if unknown := {run.variant for run in found.runs} - found.variants.keys():

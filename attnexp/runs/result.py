@@ -76,8 +76,8 @@ class RunResult:
 
     @property
     def classes(self) -> list[str]:
-        """Names in the order of labels; a result from before there were names has two."""
-        names: list[str] = self.data.get("classes", ["negative", "positive"])
+        """Names in the order of labels."""
+        names: list[str] = self.data["classes"]
         return names
 
     @property
