@@ -203,6 +203,7 @@ def test_a_run_that_diverges_exits_with_1(
     assert "train.lr" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(
     attnexp: Command, tmp_path: Path
 ) -> None:
