@@ -1,4 +1,4 @@
-"""Results of any trainer as a results table: a number for each seed, or an answer for each text."""
+"""Results of any trainer as a results table: numbers of each run, or an answer to each example."""
 
 import re
 from collections.abc import Mapping, Sequence

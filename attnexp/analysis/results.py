@@ -253,12 +253,14 @@ def correct(run: Run, best: int) -> dict[str, Bits]:
     found: dict[str, Bits] = {}
     for point in points.POINTS[result.config["train"]["protocol"]]:
         if epoch := {"best": best, "final": result.final.epoch}.get(point):
-            n, labels, logits = "n_val", predictions.VAL_LABELS, of_epoch.get(epoch)
+            n, labels = result.data["n_val"], predictions.VAL_LABELS
+            logits = of_epoch.get(epoch)
         else:
-            n, labels, logits = "n_test", predictions.TEST_LABELS, predictions.TEST
+            n, labels = result.data["n_test"], predictions.TEST_LABELS
+            logits = predictions.TEST
         packed = stored.get(f"{predictions.CORRECT}{epoch or point}")
         if packed is not None:
-            found[point] = predictions.unpack(packed, result.data[n])
+            found[point] = predictions.unpack(packed, n)
         elif logits in stored:
             found[point] = most_probable(stored[logits]) == stored[labels]
     return found

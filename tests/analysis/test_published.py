@@ -92,7 +92,7 @@ def test_what_is_published_gives_the_same_tables(
 
 
 def test_a_copy_holds_the_best_epoch_of_the_variant_and_the_last(tmp_path: Path) -> None:
-    """Of another epoch it has nothing."""
+    """Which texts were right after any other epoch is not published."""
     assert publish(tmp_path, finish(tmp_path / "made", "mine", "1"))[0] == 0
     run = manifest.load_runs([tmp_path / "outputs" / "published" / "mine"])[0]
     names = {f"{predictions.CORRECT}{epoch}" for epoch in (1, 2)}

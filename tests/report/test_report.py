@@ -104,12 +104,16 @@ def test_missing_seeds_stand_in_the_table_and_beside_the_verdict(tmp_path: Path)
 def test_a_report_of_a_study_with_missing_runs_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = shutil.copytree(ROOT / "outputs" / "published", tmp_path / "root")
-    found = manifest.load(root / "contrast")
+    published = ROOT / "outputs" / "published"
+    study = shutil.copytree(published / "contrast", tmp_path / "contrast")
+    found = manifest.load(study)
     assert found
-    last = found.runs[-1]
-    shutil.rmtree(store.run_dir(root, last.run_id))
-    assert exit_code("report", root / "contrast") == 1
+    *some, last = found.runs
+    for entry in some:
+        source, copy = (store.run_dir(root, entry.run_id) for root in (published, tmp_path))
+        shutil.copytree(source, copy)
+        shutil.copy(store.code_file(source), store.code_file(copy))
+    assert exit_code("report", study) == 1
     text = " ".join(capsys.readouterr().err.split())
     assert f"{last.variant}: 5 of 6 planned seeds finished; missing: {last.seed}." in text
 
