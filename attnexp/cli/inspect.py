@@ -99,7 +99,6 @@ def probe(
     from attnexp.inspect import probe
     from attnexp.report import formats, pictures, probed
     from attnexp.runs.manifest import load_runs
-    from attnexp.runs.probed import SCHEMA
 
     if figure is not None:
         pictures.kind_of(figure)  # before anything is computed
@@ -110,7 +109,7 @@ def probe(
         pictures.write_probed(figure, found)
         note(f"Figure: {figure}")
     if as_json or format == "json":
-        emit({"schema": SCHEMA, "variants": [asdict(one) for one in found]})
+        emit({"schema": probed.SCHEMA, "variants": [asdict(one) for one in found]})
     elif format != "table":
         emit(formats.TABLE_TEXTS[format](probed.tables(found)).rstrip("\n"))
     elif figure is None:

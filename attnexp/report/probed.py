@@ -6,6 +6,9 @@ from attnexp.analysis.probed import Probed
 from attnexp.report.cells import Table, format_mean
 from attnexp.statistics.verdict import POINTS, Unit
 
+SCHEMA = 1
+"""Version of what `--json` prints."""
+
 PLAIN = Unit(name="", scale=1, digits=".2f")
 
 
