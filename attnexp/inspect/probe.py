@@ -18,7 +18,7 @@ from attnexp.data.text import PAD
 from attnexp.inspect import interventions, relevance
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.identity import ROOMS
-from attnexp.runs.probed import ATTENTION, SCHEMA, load, save
+from attnexp.runs.probed import ATTENTION, load, save
 from attnexp.runs.result import Run, digest
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, batch_size_of, predict_batches
@@ -34,7 +34,7 @@ def _id(name: str, num_texts: int) -> str:
     own = [name.partition(":")[0]] if ":" in name else []
     roots = [interventions.__name__, relevance.__name__, *own]
     found = code.digests(roots, lambda module, importer: f"{module}.".startswith(ROOMS))
-    return digest(json.dumps([SCHEMA, name, num_texts, found]).encode())[:16]
+    return digest(json.dumps([name, num_texts, found]).encode())[:16]
 
 
 def probe(

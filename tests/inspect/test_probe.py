@@ -20,6 +20,7 @@ from attnexp.inspect.interventions import INTERVENTIONS, choose, load
 from attnexp.inspect.probe import probe as probe_runs
 from attnexp.model.classifier import build_model
 from attnexp.model.pooling import Mean
+from attnexp.runs import store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.probed import FILE
@@ -247,6 +248,9 @@ def test_what_is_found_is_kept_and_goes_on(probe: Probe, runs: list[Path]) -> No
     code, out, err = probe(do, "--json")
     assert "is damaged and left out" in err
     assert json.loads(out)["variants"] == all_found
+    earlier = {"id": {"name": "shuffle", "n": 48, "won": [], "lost": [3]}}
+    file.write_bytes(store.seal({"schema": 1, "results": earlier}))
+    assert variants(do) == all_found
 
 
 def test_tables_come_in_every_format_and_on_the_page(
