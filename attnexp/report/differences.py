@@ -61,8 +61,8 @@ def _notes(num_judged: int, records: list[dict[str, Any]], comparison: Compariso
 def not_adjusted(num_judged: int) -> str:
     """What is adjusted for several variants. num_judged: variants that were judged together."""
     return (
-        f"95 % intervals are not adjusted for several variants; p-values are (maxT over "
-        f"{num_judged})."
+        f"95 % intervals are not adjusted for several variants; p-values are, by maxT over "
+        f"{num_judged}."
     )
 
 
