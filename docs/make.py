@@ -110,7 +110,8 @@ def answers() -> Iterator[str]:
         compared = _compared(study)
         n, rest = _format_difference(compared, "pe", point)
         size, verdict = rest.split(" | ")
-        texts = compared.differences["pe"][point].texts
+        difference = compared.differences["pe"][point]
+        texts = None if difference.sequential else difference.texts  # not anytime-valid
         wide = POINTS.interval(texts.low, texts.high).strip() if texts else "–"
         if point == "best":
             words += f" ({', '.join(f'{v.label} {v.best_epoch}' for v in compared.variants)})"
