@@ -60,6 +60,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Run controlled experiments on attention for text classification.
