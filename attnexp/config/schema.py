@@ -103,25 +103,25 @@ class DataConfig:
     name: DataName = DataName.imdb
     """Name of the data set, chosen as data=NAME."""
     path: str | None = setting(None, when=FROM_FILES)
-    """A folder or file to read instead of downloading. data=hub: a data set's name."""
+    """Folder or file to read instead of downloading; with data=hub the name of a data set."""
     hub: str | None = setting(None, when=FROM_PRESET)
     """Name of the preset's data set on the Hugging Face hub."""
     config: str | None = setting(None, when=FROM_HUB)
-    """The configuration of a data set that has several."""
+    """Configuration of a data set that has several."""
     text: str | None = setting(None, when=FROM_OWN)
     """Column of the texts; null finds one with a common name, such as text."""
     label: str | None = setting(None, when=FROM_OWN)
     """Column of the classes; null finds one with a common name, such as label."""
     train_split: str = setting("train", when=FROM_OWN)
-    """Split to train on; of files, their name (train.csv) or folder within data.path."""
+    """Split to train on; for files, the name of the file (train.csv) or folder in data.path."""
     test_split: str | None = setting(None, when=FROM_OWN)
-    """Split to test on; null for test, or, where there is none, a share of train."""
+    """Split to test on; null is test or, if there is none, a share of train."""
     test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
-    """Share of train drawn as test: by class, the same every time, equal texts on one side."""
+    """Share of train drawn as test: stratified by class, always the same, equal texts together."""
     max_len: int = setting(80, ">= 1")
     """Number of tokens of a text."""
     vocab_size: int = setting(20_000, ">= 4")
-    """Ids below this number are in use: 0, 1 and 2 are pad, start and unknown."""
+    """Size of the vocabulary, with pad, start and unknown (ids 0, 1 and 2)."""
     truncate: Side = Side.pre
     """Side on which a longer text is cut: pre keeps its end."""
     pad: Side = Side.pre
@@ -161,11 +161,11 @@ class ModelConfig(Piece):
     d_model: int = setting(128, ">= 1")
     """Width of the embeddings."""
     vectors: str | None = None
-    """A file of pretrained embeddings in GloVe's text format."""
+    """File of pretrained embeddings in GloVe's text format."""
     freeze: bool = False
-    """Leave the embeddings as they are at the start."""
+    """Do not train the embeddings."""
     scale_embedding: bool = False
-    """Multiply the embeddings by sqrt(d_model) before positions join."""
+    """Multiply the embeddings by sqrt(d_model) before positions are added."""
     before: Piece = setting(Piece, seam="Mixer", option=None)
     """A mixer between position and the rest."""
     pooling: Piece = setting(Piece, seam="Pooling", option="mean")
@@ -180,7 +180,7 @@ class PositionConfig(Piece):
     """Settings that every kind of position has besides its own."""
 
     shuffled: bool = False
-    """The control "right norms, wrong places": positions that depend on the bag of words alone."""
+    """Control: positions permuted by each text's bag of words, with the same norms and no order."""
 
 
 @dataclass(kw_only=True)
@@ -238,25 +238,25 @@ class TrainConfig:
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
     """Learning rate."""
     warmup: int = setting(0, ">= 0", when=IN_NETWORK)
-    """Steps over which the learning rate rises from 0 in a straight line."""
+    """Number of steps over which the learning rate rises linearly from 0."""
     schedule: Schedule = setting(Schedule.constant, when=IN_NETWORK)
     """Learning rate after the warm-up: constant, or linear or cosine down to 0 at the last step."""
     weight_decay: float = setting(0.01, ">= 0", when=IN_ADAMW)
     """Decoupled weight decay of AdamW."""
     clip: float | None = setting(None, "> 0", when=IN_NETWORK)
-    """Norm to which the gradient of all parameters together is clipped."""
+    """Maximum norm of the gradient of all parameters together."""
     eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
     """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
     measure_train: bool = False
     """Measure accuracy on train again after each epoch (one more forward pass over train)."""
     fast: bool = setting(True, when=IN_NETWORK)
-    """Compute the same with less work where the model allows it; false takes the plain code."""
+    """Use the fast path if the model allows it; false uses the reference implementation."""
     device: Device = Device.auto
-    """auto: CUDA where there is a device, else the CPU. mps: Apple's GPU."""
+    """auto: CUDA if there is a device, else the CPU. mps: Apple's GPU."""
     precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
     """bf16: matrix products in 16 bits; weights stay fp32."""
     threads: int | None = setting(None, ">= 1", "<= 1024")
-    """CPU threads of a step; in a sweep one, elsewhere as many as torch takes."""
+    """Number of CPU threads; null is one in a sweep and torch's default elsewhere."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -264,13 +264,13 @@ class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
     init: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """Seed of the weights at the start."""
+    """Seed of the initial weights."""
     order: int | None = setting(None, ">= 0", when=IN_NETWORK)
     """Seed of the order of the texts and of dropout."""
     split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
     """Seed of the part of train that is held out."""
     resample: int | None = setting(None, ">= 0")
-    """Train and test drawn anew from their union by this seed; null leaves them as they are."""
+    """Seed by which train and test are drawn anew from their union; null keeps them as they are."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -278,7 +278,7 @@ class RunConfig:
     """Everything that decides a run."""
 
     seed: int = setting(0, ">= 0")
-    """Weights, order of examples, split and dropout, each from a stream of its own."""
+    """Seed of the weights, the order of texts, the split and dropout."""
     seeds: SeedsConfig = setting(SeedsConfig)
     out: str = "outputs"
     """Root of all results, relative to where the command is called."""

@@ -80,7 +80,7 @@ class Additive(Score):
 
 
 class Uniform(Score):
-    """The control "attention that cannot attend": every key scores the same."""
+    """Control with uniform attention: every key has the same score."""
 
     def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
         super().__init__()

@@ -79,5 +79,5 @@ def test_zsh_is_offered_whole_words_with_what_they_are(
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "attnexp train position=ro")
     with pytest.raises(SystemExit):
         app(prog_name="attnexp")
-    described = '"position=rotary":"Queries and keys turned by their position'
+    described = '"position=rotary":"Queries and keys rotated by their position'
     assert described in capsys.readouterr().out
