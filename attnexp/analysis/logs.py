@@ -137,8 +137,8 @@ def _mean(metric: str, values: Sequence[object]) -> float:
     numbers = [number for number in map(to_number, values) if number is not None]
     if len(numbers) < len(values):
         raise UserError(
-            f"{metric} of {len(values) - len(numbers):,} of {len(values):,} answers is no number. "
-            f"Choose another metric with --columns."
+            f"{metric} is not a number for {len(values) - len(numbers):,} of {len(values):,} "
+            f"answers. Choose another metric with --columns."
         )
     return fmean(numbers)
 

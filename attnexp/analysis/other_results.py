@@ -126,7 +126,7 @@ def _of_runs(places: Sequence[Place], metrics: Sequence[str]) -> dict[Run, dict[
         variant, seed = (_name(place, row, column) for column in ("variant", "seed"))
         if (variant, seed) in runs:
             raise UserError(
-                f"{place}: there are two of {variant}, seed {seed}. Seeds pair the variants, so "
+                f"{place}: {variant} has two results of seed {seed}. Seeds pair the variants, so "
                 f"each has one result. (For results by example, add the column {EXAMPLE}, for "
                 f"several data sets the column {DATASET}.)"
             )
@@ -135,8 +135,8 @@ def _of_runs(places: Sequence[Place], metrics: Sequence[str]) -> dict[Run, dict[
             value = to_number(row.get(name))
             if value is None:
                 raise UserError(
-                    f"{place} ({variant}, seed {seed}): {name} is {row.get(name)!r}, which is no "
-                    f"number (decimals have a point). Mend it, leave the result out, or choose "
+                    f"{place} ({variant}, seed {seed}): {name} is {row.get(name)!r}, which is not "
+                    f"a number (decimals have a point). Correct it, remove the result, or choose "
                     f"metrics with --columns."
                 )
             runs[variant, seed][name] = value
@@ -172,7 +172,9 @@ def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
         variant, seed, example = (_name(place, row, name) for name in ("variant", "seed", EXAMPLE))
         found = right.setdefault(variant, {}).setdefault(seed, {})
         if example in found:
-            raise UserError(f"{place}: there are two of {variant}, seed {seed}, example {example}.")
+            raise UserError(
+                f"{place}: {variant} has two answers to example {example} with seed {seed}."
+            )
         found[example] = _is_right(place, row)
     for seed in dict.fromkeys(seed for runs in right.values() for seed in runs):
         runs = {variant: found[seed] for variant, found in right.items() if seed in found}
@@ -180,8 +182,8 @@ def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
         for variant, found in others:
             if alone := expected.keys() ^ found.keys():
                 raise UserError(
-                    f"{where}: of seed {seed} on {data}, {first} and {variant} answered other "
-                    f"examples ({min(alone)} is one's alone), so they do not pair."
+                    f"{where}: with seed {seed} on {data}, {first} and {variant} answered "
+                    f"different examples (only one answered {min(alone)}), so they do not pair."
                 )
     answers = {
         (variant, seed): found for variant, runs in right.items() for seed, found in runs.items()
@@ -216,8 +218,8 @@ def _check_answers(where: str, places: Sequence[Place]) -> None:
             for found, name in ((answers, "prediction"), (labels, "label"))
         )
         raise UserError(
-            f"{where}: no prediction is any example's label (there are {given}). Write both in the "
-            f"same way; or give the column correct, 1 or 0, if all are wrong."
+            f"{where}: no prediction equals a label (there are {given}). Write both in the same "
+            f"way; or give the column correct, 1 or 0, if all are wrong."
         )
 
 
@@ -339,7 +341,7 @@ def _tables(
         where = str(file or "The frame")
         if not rows:
             raise UserError(
-                f"{where} holds no result. A row is one run: variant, seed, its metrics."
+                f"{where} has no results. A row is one run: variant, seed and its metrics."
             )
         if log := logs.read_log(rows, file, only, keys):
             rows, of_log = log

@@ -192,7 +192,7 @@ def test_several_files_are_one_table(tmp_path: Path) -> None:
         RUNS[RUNS["variant"] == file.stem].to_csv(file, index=False)
     (found,), (plain,) = read_results(files), read_results(RUNS)
     assert found.rows == plain.rows
-    with pytest.raises(ValueError, match=r"a\.csv, result 1: there are two of a, seed 0"):
+    with pytest.raises(ValueError, match=r"a\.csv, result 1: a has two results of seed 0"):
         read_results([*files, files[0]])
     RUNS.rename(columns={"seed": "Seed"}).to_csv(files[1], index=False)
     with pytest.raises(

@@ -76,5 +76,5 @@ def test_wrong_places_are_reported(tmp_path: Path) -> None:
             ask(str(tmp_path))
     with pytest.raises(UserError, match="The frame has no column variant, no column seed"):
         judge(pd.DataFrame({"loss": [1.0]}))
-    with pytest.raises(UserError, match="The frame holds no result"):
+    with pytest.raises(UserError, match="The frame has no results"):
         judge(RESULTS[:0])
