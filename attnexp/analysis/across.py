@@ -85,6 +85,6 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
 
 
 def _numbered(title: str, taken: dict[str, Difference]) -> str:
-    """The title, numbered where another data set has it."""
+    """The title, with a number if another data set has the same one."""
     n = sum(name.partition(" #")[0] == title for name in taken)
     return f"{title} #{n + 1}" if n else title

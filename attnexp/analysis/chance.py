@@ -13,7 +13,7 @@ from attnexp.runs.result import Run
 from attnexp.statistics.crossed import Spread, spread
 
 FAR = 4.0
-"""Robust standard deviations below the median from which a seed is a bad one."""
+"""Robust standard deviations below the median from which a seed is an outlier."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

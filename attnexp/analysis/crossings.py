@@ -16,7 +16,7 @@ class Within:
     levels: dict[str, str]
     """Levels of the variant, by factor; the factor that is compared comes first."""
     baselines: dict[str, str]
-    """Levels of what it is compared with; the second is the variant's own."""
+    """Levels of the variant that it is compared with; only the first differs."""
     variant: str
     baseline: str
     points: dict[str, Difference]

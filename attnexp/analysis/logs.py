@@ -22,7 +22,7 @@ NO_METRICS = frozenset(
     "arguments doc doc_hash doc_id filter filtered_resps metrics model prompt_hash resps seed "
     "target target_hash variant".split()
 )
-"""Keys of such rows that are no metric."""
+"""Keys of such rows that are not metrics."""
 
 GRADES = {"C": 1, "I": 0, "P": 0.5, "N": 0, "True": 1, "False": 0}
 """Answers as numbers. Inspect's letters are correct, incorrect, partial and no answer."""
@@ -96,7 +96,7 @@ def _seed(file: Path) -> Any:
 
 
 def _of_inspect(rows: Rows, only: Sequence[str], keys: Sequence[str]) -> Log:
-    """Samples; an epoch, in which each is answered once, is a seed."""
+    """Read samples; an epoch, in which each is answered once, is a seed."""
     sources = {"variant": "model", "seed": "epoch", "dataset": "task_name", "example": "id"}
     names = {name: name.removeprefix("score_") for name in rows[0] if name.startswith("score_")}
     found = [
@@ -144,7 +144,7 @@ def _mean(metric: str, values: Sequence[object]) -> float:
 
 
 def _of_mlflow(rows: Rows, keys: Sequence[str]) -> Log:
-    """Runs of `mlflow experiments csv`, whose variant, seed and dataset are params or tags."""
+    """Read runs of `mlflow experiments csv`, whose variant, seed and dataset are params or tags."""
     names = {name: name.removeprefix("metrics.") for name in rows[0]}
     for name in rows[0]:
         kind, _, short = name.partition(".")
@@ -156,7 +156,7 @@ def _of_mlflow(rows: Rows, keys: Sequence[str]) -> Log:
 
 
 def _of_wandb(rows: Rows, only: Sequence[str]) -> Log:
-    """A runs table, whose metrics are chosen or known by their names: settings stand among them."""
+    """Read a table of runs. Settings are columns too, so metrics are chosen or known by name."""
     known = [name for name in rows[0] if is_success(name) or is_loss(name)]
     return _finished(rows, "State"), [name for name in only if name in rows[0]] or known
 

@@ -51,13 +51,13 @@ NATS = Unit(name="", scale=1, digits=".4f", less_is_better=True)
 
 
 class Known(NamedTuple):
-    """What is known of a metric before the user says more."""
+    """What is known about a metric without options of the user."""
 
     unit: Unit
     has_direction: bool = True
     """Whether it is known that less, or more, is better, as the unit says."""
     judged: bool = True
-    """Whether it is judged even if the user says nothing of it."""
+    """Whether it is judged by default."""
 
 
 OF_RUNS = {
@@ -156,7 +156,7 @@ def choose_metrics(
 
 
 def check_known(metric: str, metrics: Collection[str]) -> None:
-    """Raise `UserError` if a metric that the user names is none of `metrics`."""
+    """Raise `UserError` if a metric that the user names is not among `metrics`."""
     if metric not in metrics:
         raise UserError(f"There is no metric {metric!r}; here are {', '.join(metrics)}.")
 

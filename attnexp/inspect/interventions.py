@@ -27,14 +27,14 @@ from attnexp.runs.probed import ATTENTION
 
 Context = AbstractContextManager[object]
 Given = tuple[Any, ...]
-"""What a module is called with."""
+"""Arguments of a module's call."""
 
 
 def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
     """Words in random order, within the text or within windows of so many words.
 
     Pham et al. 2021 (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the
-    windows. A model that knows no order loses nothing.
+    windows. The accuracy of a model that is blind to order stays the same.
     """
     if window < 2:
         raise ValueError("a window has 2 words or more")
@@ -135,7 +135,7 @@ INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
     )
 }
 NUMBERS = {"unknown": 0.1, "last": 20, "shift_positions": 1}
-"""Numbers of interventions that need one, unless another is given."""
+"""Default numbers of interventions that take one."""
 
 DEFAULT = ("shuffle", "shuffle=2", "shuffle=3", "shuffle=5", *list(INTERVENTIONS)[1:], ATTENTION)
 

@@ -1,4 +1,4 @@
-"""`attnexp probe`: finished runs on their test sets again, under interventions."""
+"""`attnexp probe`: evaluate finished runs on their test sets under interventions."""
 
 import functools
 import json

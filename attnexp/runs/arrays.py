@@ -1,4 +1,4 @@
-"""Arrays and weights on disk, in a format that holds numbers and nothing that runs."""
+"""Arrays and weights on disk, in a format that cannot contain code."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -37,7 +37,7 @@ def load(part: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
 
 
 def of_other_code(path: Path) -> Iterator[Path]:
-    """Folders of attempts at the same settings and data as `path`, begun with other code."""
+    """Folders of unfinished runs with the same settings and data as `path` but other code."""
     settings = path.name.partition("-")[0]
     for file in sorted(path.parent.glob(f"{settings}-*.part/{FILE}")):
         if file.parent.stem != path.name:
@@ -45,7 +45,7 @@ def of_other_code(path: Path) -> Iterator[Path]:
 
 
 def _sum(text: str, tensors: arrays.Arrays) -> str:
-    """A checksum that finds any damage; quicker than a digest, as 30 MB are kept every epoch."""
+    """Checksum that detects any damage; faster than a digest, for 30 MB after every epoch."""
     total = zlib.crc32(text.encode())
     for name, tensor in sorted(tensors.items()):
         total = zlib.crc32(np.ascontiguousarray(tensor).data, zlib.crc32(name.encode(), total))

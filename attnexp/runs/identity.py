@@ -1,9 +1,9 @@
 """Identity of runs: the id of a run, the settings of its variant, its seed.
 
 An id counts the code that computes the figures of a run: what imports lead to from the training
-loop, from the modules of the chosen pieces and from that of the tokenizer. Only rooms that compute
-are followed, and code of the user's own; what other rooms do to a run is in its settings and in the
-fingerprint of its data.
+loop, from the modules of the chosen pieces and from that of the tokenizer. Imports are followed
+only within packages that compute results and the user's own code; what other packages do to a run
+is in its settings and in the fingerprint of its data.
 """
 
 import functools
@@ -33,15 +33,15 @@ LOOP = "attnexp.training.loop"
 TEXT = "attnexp.data.text"
 
 ROOMS = ("attnexp.model.", "attnexp.training.", "attnexp.data.")
-"""Rooms that compute, in which imports are followed."""
+"""Packages that compute results, in which imports are followed."""
 
 NOT_OF_A_VARIANT = (
     *("out", "train.device", "train.threads", "train.fast"),
     *("data.path", "data.hub", "data.config", "data.text", "data.label"),
     *("data.train_split", "data.test_split", "data.test_share"),
 )
-"""Settings that, like seeds, leave a variant what it is: where results go, where data came from
-(their fingerprint is in the id), and the machine and the fast path, which move a result by rounding
+"""Settings that, like seeds, do not define a variant: the output folder, the source of the data
+(their fingerprint is in the id), the machine, and the fast path, which changes results by rounding
 alone."""
 
 
@@ -178,7 +178,7 @@ def as_word(key: str, value: Any) -> str:
 
 
 def _as_choice(key: str, value: Any) -> str:
-    """The word that chooses a piece or protocol; of others' pieces with the whole class."""
+    """The override that chooses a piece or protocol; a user's own piece is named by its class."""
     ours = value is None or ":" not in value or value.startswith("attnexp.")
     return as_word(key, value) if ours else f"{key.removesuffix('.kind')}={value}"
 

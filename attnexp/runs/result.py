@@ -11,8 +11,8 @@ SCHEMA = 4
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
 SENSIBLE_LOSS = 10.0
-"""Nats, over an epoch. To always say 50 % costs 0.69, K's most over-fitted epoch 0.93; beyond this
-the right label is given less than 1 in 22,000."""
+"""Loss of an epoch, in nats, above which it has diverged. Always predicting 50 % gives 0.69, and
+K's most over-fitted epoch 0.93; above this the right label has a probability below 1 in 22,000."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
