@@ -127,8 +127,8 @@ class DataConfig:
     pad: Side = Side.pre
     """Side on which a shorter text is padded."""
     tokenizer: str = setting("keras", options=tuple(TOKENIZERS))
-    """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or a function of
-    yours as module:function."""
+    """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or your own
+    function as module:function."""
     limit_train: int | None = setting(None, ">= 1")
     """Train on this many texts, drawn once (the same for every seed), stratified by class."""
     limit_test: int | None = setting(None, ">= 1")
