@@ -3,7 +3,7 @@
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
 The second is published under another name. Of every run its `result.json` and, a bit a text, which
-texts it had right: 8 kB a run on IMDB, from which `attnexp report` makes the same tables. What
+texts it had right: 5 kB a run on IMDB, from which `attnexp report` makes the same tables. What
 `attnexp probe` stored is copied too, except how much each token counted. Its figures are those of
 the run, and the checksums beside them of what is published. Absolute paths are cut to their last
 name. A study that was published before is replaced, and runs that no study names any more are
@@ -37,7 +37,7 @@ def main(folders: list[str]) -> int:
         return 2
     studies = filter(None, map(manifest.load, PUBLISHED.iterdir()))
     runs = {store.run_dir(PUBLISHED, entry.run_id) for study in studies for entry in study.runs}
-    kept = runs | {store.code_file(run) for run in runs}
+    kept = runs | {store.shared_file(run) for run in runs}
     for path in set((PUBLISHED / store.RUNS).iterdir()) - kept:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return 0

@@ -89,8 +89,8 @@ class RunResult:
     def to_json(self, *, brief: bool = False) -> dict[str, Any]:
         """Plain containers and numbers.
 
-        brief: without `code`, without what an epoch did not measure, and of `best` and `final`,
-        which are among `epochs`, only the number of the epoch.
+        brief: without what an epoch did not measure, and of `best` and `final`, which are among
+        `epochs`, only the number of the epoch.
         """
         rows = {name: _plain(getattr(self, name)) for name in ("best", "final", "test")}
         tree = {**_plain(self), **rows, "epochs": [_plain(row) for row in self.epochs]}
@@ -100,7 +100,6 @@ class RunResult:
                 {name: value for name, value in row.items() if value is not None}
                 for row in tree["epochs"]
             ]
-            del tree["code"]
         return tree
 
     @classmethod

@@ -33,6 +33,8 @@ OWN_DIGEST = ',\n "sha256": "'
 """Text in a sealed document between its content and the digest of that content."""
 NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 """Exceptions that reading a damaged document raises."""
+SHARED = "shared"
+"""Key of a published result: the file with what it shares with other runs."""
 RUNS = "runs"
 """The folder of all runs, under `out`."""
 
@@ -201,29 +203,40 @@ def digests(part: Path) -> dict[str, str]:
 def save(path: Path, result: RunResult, *, brief: bool = False) -> None:
     """Write `result.json`, whole or not at all; its own SHA-256 comes last.
 
-    brief: as short as can be, for runs that are published. Digests of code, which many runs share,
-    then stand in a file beside the folders of the runs, called after the second part of the id.
+    brief: as short as can be, for runs that are published. Settings, facts of the data and digests
+    of code, which the seeds of a variant share, then stand in a file beside the folders of the
+    runs, named by its SHA-256.
     """
-    with writing(path), atomic_write(path / RESULT) as file:
-        file.write(seal(result.to_json(brief=brief), indent=None if brief else 1))
+    tree = result.to_json(brief=brief)
     if brief:
-        with writing(path), atomic_write(code_file(path)) as file:
-            file.write(json.dumps(result.code, indent=1).encode())
+        common = {name: tree.pop(name) for name in ("code", "config", "data")}
+        common["config"] = common["config"] | {"seed": None}
+        shared = json.dumps(common).encode()
+        tree[SHARED] = f"{digest(shared)[:12]}.json"
+        with writing(path), atomic_write(path.with_name(tree[SHARED])) as file:
+            file.write(shared)
+    with writing(path), atomic_write(path / RESULT) as file:
+        file.write(seal(tree, indent=None if brief else 1))
 
 
-def code_file(path: Path) -> Path:
-    """File with the digests of code that published runs share. path: folder of one of them."""
-    return path.with_name(f"{path.name.rpartition('-')[2]}.json")
+def shared_file(path: Path) -> Path:
+    """File with the part of a published run's result that other seeds share. path: folder of the
+    run."""
+    return path.with_name(json.loads((path / RESULT).read_bytes())[SHARED])
 
 
-def _shared_code(path: Path) -> Any:
-    file = code_file(path)
+def _shared(path: Path, name: str) -> dict[str, Any]:
     try:
-        return json.loads(file.read_bytes())
+        content = path.with_name(name).read_bytes()
     except FileNotFoundError:
         raise UserError(
-            f"{file} is missing, which belongs to the published run {path.name}. Copy both."
+            f"{path.with_name(name)} is missing, which belongs to the published run {path.name}. "
+            f"Copy both."
         ) from None
+    if not name.startswith(digest(content)[:12]):
+        raise ValueError(f"{name} is not what attnexp wrote, by its checksum")
+    shared: dict[str, Any] = json.loads(content)
+    return shared
 
 
 def seal(tree: dict[str, Any], indent: int | None = 1) -> bytes:
@@ -252,8 +265,9 @@ def load(path: Path) -> RunResult:
                 f"{file} has schema {tree['schema']}; this attnexp reads {SCHEMA}. Run it again."
             )
         check_seal(content, tree)
-        if "code" not in tree:
-            tree["code"] = _shared_code(path)
+        if SHARED in tree:
+            tree |= _shared(path, tree.pop(SHARED))
+            tree["config"]["seed"] = tree["seed"]
         return RunResult.from_json(tree)
     except FileNotFoundError:
         why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"

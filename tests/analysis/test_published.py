@@ -66,6 +66,17 @@ def named(root: Path) -> set[str]:
     return {entry.run_id for study in studies for entry in study.runs}
 
 
+def stored(root: Path) -> set[Path]:
+    """What lies in the folder of runs."""
+    return set((root / store.RUNS).iterdir())
+
+
+def needed(root: Path) -> set[Path]:
+    """The runs that studies name, and the files that these share."""
+    runs = {store.run_dir(root, run_id) for run_id in named(root)}
+    return runs | {store.shared_file(run) for run in runs}
+
+
 @pytest.mark.parametrize(
     ("words", "num_classes"), [((), 2), ((), 3), (("train=holdout",), 2)], ids=str
 )
@@ -87,7 +98,11 @@ def test_what_is_published_gives_the_same_tables(
         with pytest.raises(UserError, match="published without it"):
             run.read(WEIGHTS)
     shutil.copytree(run.path, alone := tmp_path / run.path.name)
-    with pytest.raises(UserError, match=r"1\.json is missing, which belongs to the published run"):
+    shared = store.shared_file(alone)
+    with pytest.raises(UserError, match=rf"{shared} is missing, which belongs to the published"):
+        store.load(alone)
+    shared.write_text("{}")
+    with pytest.raises(UserError, match=rf"damaged \({shared.name} is not what attnexp wrote"):
         store.load(alone)
 
 
@@ -110,11 +125,10 @@ def test_a_study_published_again_takes_the_place_of_what_it_was(tmp_path: Path) 
     new = finish(tmp_path / "made", "mine", "2")
     shutil.rmtree(next((tmp_path / "made" / store.RUNS).glob("mine*-2")))  # it has yet to be made
     assert "3 of 4 runs" in publish(tmp_path, new)[1]
-    there = {path.name for path in (root / store.RUNS).iterdir()}
-    assert len(there - {"1.json", "2.json"}) == 3 + 4
-    assert there == named(root) | {"1.json", "2.json"}
+    assert len(named(root)) == 3 + 4
+    assert stored(root) == needed(root)
     assert publish(tmp_path, finish(tmp_path / "made", "other", "2"))[0] == 0
-    assert not (root / store.RUNS / "1.json").exists()
+    assert stored(root) == needed(root)
 
 
 def test_no_path_of_a_machine_is_published(tmp_path: Path) -> None:
@@ -135,8 +149,6 @@ def test_what_is_no_study_is_not_published(tmp_path: Path) -> None:
 def test_all_that_is_published_is_whole_named_and_small() -> None:
     found = examine(PUBLISHED)
     assert found["troubles"] == []
-    paths = set((PUBLISHED / store.RUNS).iterdir())
-    runs = {store.run_dir(PUBLISHED, run_id) for run_id in named(PUBLISHED)}
-    assert paths == runs | {store.code_file(run) for run in runs}
+    assert stored(PUBLISHED) == needed(PUBLISHED)
     assert found["runs"] == len(named(PUBLISHED)) > 0
     assert sum(file.stat().st_size for file in PUBLISHED.rglob("*") if file.is_file()) < 10e6

@@ -112,7 +112,7 @@ def test_a_report_of_a_study_with_missing_runs_exits_with_1(
     for entry in some:
         source, copy = (store.run_dir(root, entry.run_id) for root in (published, tmp_path))
         shutil.copytree(source, copy)
-        shutil.copy(store.code_file(source), store.code_file(copy))
+        shutil.copy(store.shared_file(source), store.shared_file(copy))
     assert exit_code("report", study) == 1
     text = " ".join(capsys.readouterr().err.split())
     assert f"{last.variant}: 5 of 6 planned seeds finished; missing: {last.seed}." in text
