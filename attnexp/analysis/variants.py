@@ -22,19 +22,20 @@ def by_variant(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs of the same settings and code, which differ only in their seed, sorted by seed.
 
     Variants have the names and the order of their study. If one name stands for several variants,
-    the settings that differ, or the code, are added to it. Runs without a study are named by these
-    settings alone, those closest to the default settings first.
+    the study is added to it; if that does not tell them apart, the settings that differ, or the
+    code. Runs without a study are named by these settings alone, those closest to the default
+    settings first.
     """
     groups: dict[str, list[Run]] = {}
     for run in sorted(runs, key=_departures):
         made_by = [run.label, settings(run.result.config), run.result.code]
         groups.setdefault(json.dumps(made_by, sort_keys=True), []).append(run)
-    firsts = [group[0] for group in groups.values()]
     named: dict[str, list[Run]] = {}
-    for first, group in zip(firsts, groups.values(), strict=True):
-        name = _name(first, [other for other in firsts if other.label == first.label])
+    for group in groups.values():
+        namesakes = [other for other in groups.values() if other[0].label == group[0].label]
+        name = _name(group, [other for other in namesakes if other is not group])
         if name in named:  # a run without a study may have another's label by chance
-            name = f"{name} ({first.path.name})"
+            name = f"{name} ({group[0].path.name})"
         named[name] = sorted(group, key=_seeds)
     return named
 
@@ -57,16 +58,24 @@ def _departures(run: Run) -> list[str]:
     return [f"{len(differing):03d}", *differing]
 
 
-def _name(run: Run, namesakes: Sequence[Run]) -> str:
-    """Name of a variant among those with the same label."""
-    own = settings(run.result.config)
-    others = [settings(other.result.config) for other in namesakes if other is not run]
+def _name(runs: Sequence[Run], namesakes: Sequence[Sequence[Run]]) -> str:
+    """Name of a variant beside others with the same label."""
+    label, studies = runs[0].label, _studies(runs)
+    if studies and namesakes and all(studies.isdisjoint(_studies(other)) for other in namesakes):
+        return f"{label} ({', '.join(sorted(studies))})"
+    own = settings(runs[0].result.config)
+    others = [settings(other[0].result.config) for other in namesakes]
     # a setting that the others' pieces do not have says no more than the pieces do
     differing = [key for key in own if any(o.get(key, own[key]) != own[key] for o in others)]
-    parts = [run.label, *(as_word(key, own[key]) for key in differing)]
+    parts = [label, *(as_word(key, own[key]) for key in differing)]
     if any(other == own for other in others):
-        parts.append(f"code {run.result.run_id.rpartition('-')[2]}")
-    return " ".join(filter(None, parts)) or default_label(run.result.config)
+        parts.append(f"code {runs[0].result.run_id.rpartition('-')[2]}")
+    return " ".join(filter(None, parts)) or default_label(runs[0].result.config)
+
+
+def _studies(runs: Iterable[Run]) -> set[str]:
+    """Names of the studies that contain these runs."""
+    return {folder.name for run in runs for folder in run.studies}
 
 
 def _seeds(run: Run) -> list[int]:

@@ -271,10 +271,19 @@ def test_runs_that_round_differently_are_compared_and_it_is_said() -> None:
     assert "numpy's version (1.0, 2.0)" in message
 
 
-def test_one_label_with_two_meanings_is_told_apart() -> None:
-    results = [result("a", 0, [0.8]), result("a", 1, [0.8], "model.heads=4")]
-    labels = [variant.label for variant in only(results).variants]
-    assert labels == ["a model.heads=8", "a model.heads=4"]
+@pytest.mark.parametrize(
+    ("studies", "labels"),
+    [
+        (("x/few", "x/many"), ["a (few)", "a (many)"]),
+        (("x/heads", "y/heads"), ["a model.heads=8", "a model.heads=4"]),
+    ],
+)
+def test_one_label_with_two_meanings_is_named_by_study_or_else_by_settings(
+    studies: tuple[str, str], labels: list[str]
+) -> None:
+    runs = [result("a", 0, [0.8]), result("a", 1, [0.8], "model.heads=4")]
+    runs = [replace(r, studies=(Path(s),)) for r, s in zip(runs, studies, strict=True)]
+    assert [variant.label for variant in only(runs).variants] == labels
 
 
 @pytest.mark.parametrize(
