@@ -144,7 +144,8 @@ def compare_results(results: Results, metrics: dict[str, Metric]) -> Comparison:
         missing={
             label: lacking
             for label, seeds in results.planned.items()
-            if (lacking := [seed for seed in seeds if seed not in results.seeds(label)])
+            for finished in [results.seeds(label)]
+            if (lacking := [seed for seed in seeds if seed not in finished])
         },
         at_chance=at_chance,
     )
@@ -162,6 +163,12 @@ def _compare_runs(group: list[Run], metrics: dict[str, Metric]) -> Comparison:
             )
     compared = compare_results(results, metrics)
     studies = studies_of(group)
+    names = {
+        (folder, run.label): label
+        for label, of_variant in results.runs.items()
+        for run in of_variant
+        for folder in run.studies
+    }
     data, fraction = group[0].result.data, group[0].result.config["data"].get("order_fraction")
     return replace(
         compared,
@@ -170,13 +177,17 @@ def _compare_runs(group: list[Run], metrics: dict[str, Metric]) -> Comparison:
         declared=[
             Declared(
                 declaration=study.declaration,
-                baseline=next(iter(study.variants)),
-                decisions=study.declaration.decide(
-                    [run for run in group if folder in run.studies], list(study.variants)
-                ),
+                baseline=names.get((folder, base), base),
+                decisions={
+                    names[folder, label]: decision
+                    for label, decision in study.declaration.decide(
+                        [run for run in group if folder in run.studies], list(study.variants)
+                    ).items()
+                },
             )
             for folder, study in studies.items()
             if study.declaration is not None
+            for base in [next(iter(study.variants))]
         ],
         agreement=compare_with_published(compared.variants, results),
         n_val=data["n_val"],

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from attnexp.analysis.metrics import Metric
 from attnexp.analysis.results import Results
@@ -51,7 +50,7 @@ def judged_differences(
     metrics: Mapping[str, Metric],
     contrasts: Mapping[str, Sequence[str]],
     sequential: Collection[str],
-    at_chance: Mapping[str, float] = MappingProxyType({}),
+    at_chance: Mapping[str, float],
 ) -> dict[str, dict[str, Difference]]:
     """Differences with verdicts, by label and point; those of one point are judged together, each
     metric by itself.

@@ -21,13 +21,17 @@ def list_runs(root: Path) -> dict[str, Any]:
 
     Raises `UserError` if there are none, or if the study's manifest cannot be read.
     """
-    manifest.check_folder(root)
+    root = manifest.check_folder(root)
     if (study := manifest.load(root)) is not None:
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
         folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
     else:
-        files = find_files(root, store.RESULT, store.CONFIG, checkpoint.FILE)
-        folders = {file.parent for file in files}
+        files = find_files(root, store.RESULT, store.METRICS, store.CONFIG, checkpoint.FILE)
+        folders = {
+            file.parent
+            for file in files
+            if file.name != store.CONFIG or file.parent.suffix == ".part"
+        }
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     runs = sorted((_describe(folder) for folder in folders), key=lambda run: run["changed"])

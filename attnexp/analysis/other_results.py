@@ -199,7 +199,7 @@ def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
 
 def _is_right(place: str, row: Mapping[str, Any]) -> bool:
     if "correct" not in row:
-        answer, label = (_name(place, row, name) for name in ("prediction", "label"))
+        answer, label = (_text(place, row, name) for name in ("prediction", "label"))
         return answer == label
     text = str(row["correct"]).strip().lower()
     if text not in RIGHT + WRONG:
@@ -210,7 +210,7 @@ def _is_right(place: str, row: Mapping[str, Any]) -> bool:
 def _check_answers(where: str, places: Sequence[Place]) -> None:
     """Raise `UserError` if no prediction is any example's label."""
     answers, labels = (
-        {_name(place, row, name) for place, row in places} for name in ("prediction", "label")
+        {_text(place, row, name) for place, row in places} for name in ("prediction", "label")
     )
     if not answers & labels:
         given = " and ".join(
@@ -224,6 +224,11 @@ def _check_answers(where: str, places: Sequence[Place]) -> None:
 
 
 def _name(place: str, row: Mapping[str, Any], column: str) -> str:
+    """A cell that names something in tables, as `_text` reads it."""
+    return check_name(_text(place, row, column), f"{place}: {column}")
+
+
+def _text(place: str, row: Mapping[str, Any], column: str) -> str:
     """A cell that must not be empty, as text without spaces around it. A whole number may be
     written `1.0`, as pandas does in a column with a gap: it is `1`."""
     value = row.get(column)
@@ -231,7 +236,7 @@ def _name(place: str, row: Mapping[str, Any], column: str) -> str:
     if not text:
         raise UserError(f"{place}: {column} is empty.")
     whole = WHOLE.fullmatch(text)
-    return check_name(whole[1] if whole else text, f"{place}: {column}")
+    return whole[1] if whole else text
 
 
 def judge_results(

@@ -116,7 +116,8 @@ def _measures(read: Iterable[dict[str, Any]]) -> dict[str, Mean]:
                 found.setdefault(f"{what}, head {head}", []).append(value)
         counts = one["counts"]
         pairs = {f"{a}, {b}": (counts[a], counts[b]) for a, b in combinations(counts, 2)}
-        pairs |= {f"{why}, two seeds": (before[why], counts[why]) for why in before}
+        both = [why for why in before if why in counts]  # a published run has no counts
+        pairs |= {f"{why}, two seeds": (before[why], counts[why]) for why in both}
         for name, pair in pairs.items():
             found.setdefault(name, []).extend(_tau(*pair))
         before = counts

@@ -112,7 +112,8 @@ class Results:
         """Number of seeds planned for all of these variants; None if unknown."""
         if not all(variant in self.planned for variant in variants):
             return None
-        return len(set.intersection(*(set(self.planned[variant]) for variant in variants)))
+        seeded = [variant for variant in variants if variant not in self.seedless] or variants
+        return len(set.intersection(*(set(self.planned[variant]) for variant in seeded)))
 
     def seeds(self, variant: str) -> list[str]:
         """Seeds that a variant has at its evaluation points."""
@@ -123,8 +124,8 @@ class Results:
         """Seeds that two variants share: all of the other's where one of them has none."""
         if variant in self.seedless:
             return self.seeds(other)
-        own = self.seeds(variant)
-        return own if other in self.seedless else [s for s in own if s in self.seeds(other)]
+        own, others = self.seeds(variant), self.seeds(other)
+        return own if other in self.seedless else [seed for seed in own if seed in others]
 
     def paired_with(self, other: str, variant: str, at: At) -> dict[str, dict[str, float]]:
         """Values of a variant as in `metrics`, but of the runs that are also the other's; if it is

@@ -92,7 +92,8 @@ def _metadata(run: Run, name: str) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     config, data = run.result.config, run.result.data["name"]
-    dataset = {"imdb": sources.IMDB, "hub": config["data"].get("path")}.get(data)
+    source = config["data"]["name"]  # the title of data=hub and data=files is a path's
+    dataset = {"imdb": sources.IMDB, "hub": config["data"].get("path")}.get(source)
     accuracy = EvalResult(
         task_type="text-classification",
         dataset_type=dataset or data,
@@ -105,7 +106,7 @@ def _metadata(run: Run, name: str) -> str:
     return ModelCardData(
         library_name="attnexp",
         pipeline_tag="text-classification",
-        language="en" if data in ("imdb", "contrast") else None,
+        language="en" if source in ("imdb", "contrast") else None,
         datasets=[dataset] if dataset else None,
         metrics=["accuracy"],
         tags=["attnexp", *(name_of(kind) for kind in kinds if kind)],

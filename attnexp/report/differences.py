@@ -52,16 +52,21 @@ def _notes(num_judged: int, records: list[dict[str, Any]], comparison: Compariso
         for name, metric in comparison.judged.items()
     ]
     notes = [f"Mean difference of {', '.join(units)}, with its interval for other seeds."]
-    if num_judged > 1:
-        notes.append(not_adjusted(num_judged))
     added = [record["variant"] for record in records if record["sequential"]]
+    if num_judged > 1:
+        notes.append(not_adjusted(num_judged, added))
     return [*notes, *anytime_valid(list(dict.fromkeys(added)))]
 
 
-def not_adjusted(num_judged: int) -> str:
-    """What is adjusted for several variants. num_judged: variants that were judged together."""
+def not_adjusted(num_judged: int, added: list[str]) -> str:
+    """What is adjusted for several variants.
+
+    num_judged: variants that were judged together. added: those whose seeds were added because of
+    results; their lines name the adjustment.
+    """
+    how = "" if added else "by maxT "
     return (
-        f"95 % intervals are not adjusted for several variants; p-values are, by maxT over "
+        f"95 % intervals are not adjusted for several variants; p-values are, {how}over "
         f"{num_judged}."
     )
 

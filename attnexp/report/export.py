@@ -17,7 +17,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from attnexp.analysis.variants import by_variant
+from attnexp.analysis.variants import by_variant, comparison_groups
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import writing
@@ -100,12 +100,13 @@ def _errors_of_threads() -> Iterator[None]:
 
 def _records(found: Sequence[Run]) -> list[Record]:
     studies = {study for run in found for study in run.studies}
+    groups = comparison_groups(found)
     study = studies.pop() if len(studies) == 1 else None
     return [
         Record(
             id=hashlib.sha256(f"{run.result.run_id} {run.label}".encode()).hexdigest()[:16],
             project=study.resolve().name if study else "attnexp",
-            variant=variant,
+            variant=variant if len(groups) == 1 else f"{variant}, {run.result.data['name']}",
             seed=replicate(run.result.config),
             config={
                 **flatten(run.result.config),
@@ -116,7 +117,8 @@ def _records(found: Sequence[Run]) -> list[Record]:
             },
             steps=_steps(run.result),
         )
-        for variant, runs in by_variant(found).items()
+        for group in groups
+        for variant, runs in by_variant(group).items()
         for run in runs
     ]
 

@@ -237,7 +237,8 @@ class Bar(NamedTuple):
     def of(cls, difference: Difference, metric: str = "accuracy") -> "Bar":
         """A difference with the interval for other seeds; thinner, for other seeds and texts."""
         pair, texts = difference.metrics[metric], difference.texts
-        wide = (texts.low, texts.high) if texts and metric == "accuracy" else ()
+        shown = texts and metric == "accuracy" and not difference.sequential  # is not anytime-valid
+        wide = (texts.low, texts.high) if texts and shown else ()
         return cls(pair.difference.mean, *difference.interval(metric), *wide)
 
 

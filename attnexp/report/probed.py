@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 from attnexp.analysis.probed import Probed
 from attnexp.report.cells import Table, format_mean
-from attnexp.statistics.verdict import POINTS, Unit
+from attnexp.statistics.verdict import POINTS
 
 SCHEMA = 1
 """Version of what `--json` prints."""
-
-PLAIN = Unit(name="", scale=1, digits=".2f")
 
 
 def tables(found: Sequence[Probed]) -> list[Table]:
@@ -62,7 +60,7 @@ def _measures(one: Probed) -> Table:
         title=f"Attention of {one.variant}, texts of {one.data}",
         columns=["measure", "mean", "n"],
         rows=[
-            [name, format_mean(mean, PLAIN.plain), str(mean.n)]
+            [name, format_mean(mean, "{:.2f}".format), str(mean.n)]
             for name, mean in one.measures.items()
         ],
         notes=[

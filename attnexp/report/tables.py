@@ -188,7 +188,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
         for label, found in comparison.differences.items()
         if any(difference.sequential for difference in found.values())
     ]
-    notes += [not_adjusted(num_judged)] if num_judged > 1 else []
+    notes += [not_adjusted(num_judged, added)] if num_judged > 1 else []
     notes += anytime_valid(added)
     if metric == "accuracy":
         notes += [
@@ -206,7 +206,7 @@ def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
     if comparison.order_blind_ceiling is not None:
         ceiling = f"{100 * comparison.order_blind_ceiling:.2f}"
         notes.append(
-            f"Synthetic reviews: a model blind to word order reaches {ceiling} at most on the "
+            f"Synthetic reviews: a model blind to word order reaches {ceiling} % at most on the "
             f"whole test set."
         )
     headings = [heading(comparison, metric, point) for point in points]
@@ -227,7 +227,7 @@ def _unequal_sizes(comparison: Comparison) -> list[str]:
     def largest(name: str) -> float:
         base = getattr(baseline, name)
         sizes = [getattr(variant, name) for variant in others]
-        return max((abs(size - base) / max(base, 1) for size in sizes if base), default=0.0)
+        return max((abs(size - base) / base for size in sizes if base), default=0.0)
 
     parameters, flops = largest("parameters"), largest("flops_per_example")
     if max(parameters, flops) <= SIZE_TOLERANCE:
@@ -309,7 +309,8 @@ def across_table(found: Across) -> Table:
         texts = difference.texts if found.metric == "accuracy" else None
         wide = unit.interval(texts.low, texts.high) if texts else "–"
         seeds = [str(pair.difference.n), unit.signed(pair.difference.mean)]
-        rows.append([data, *seeds, unit.interval(pair.low, pair.high).strip(), wide.strip()])
+        own = unit.interval(*difference.interval(found.metric))
+        rows.append([data, *seeds, own.strip() or "–", wide.strip()])
     over, column = found.mean, -1 if found.with_texts else -2
     for name, cells, interval in (
         ("mean", [unit.signed(over.mean)], unit.interval(over.low, over.high)),

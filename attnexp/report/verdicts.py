@@ -58,7 +58,8 @@ def declared(comparison: Comparison) -> Iterator[tuple[str, Decision]]:
 
 def place(comparison: Comparison, metric: str, label: str, point: str) -> str:
     """The heading of a variant's verdict, which says whether it is the declared one."""
-    at, difference = heading(comparison, metric, point), comparison.differences[label].get(point)
+    at = heading(comparison, metric, point)
+    difference = comparison.differences.get(label, {}).get(point)  # none of a baseline
     decisions = [
         study.decisions[label]
         for study in comparison.declared
@@ -72,12 +73,18 @@ def place(comparison: Comparison, metric: str, label: str, point: str) -> str:
 def without_a_pair(comparison: Comparison, label: str) -> str:
     """What a verdict leaves out, such as "; without a pair: seed 3 of pe, seed 4 of none"."""
     seeds = {variant.label: variant.seeds for variant in comparison.variants}
+    paired = {
+        seed
+        for difference in comparison.differences[label].values()
+        for pair in difference.metrics.values()
+        for seed in pair.by_seed
+    }
     both = (label, comparison.variants[0].label)
     alone = [
         f"seed {seed} of {one}"
         for one, other in (both, both[::-1])
         for seed in seeds[one]
-        if seed not in seeds[other]
+        if seed not in seeds[other] and seed not in paired
     ]
     shown = [*alone[:5], *([f"{len(alone) - 5:,} more"] if alone[5:] else [])]
     return f"; without a pair: {', '.join(shown)}" if alone else ""

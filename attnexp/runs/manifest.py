@@ -4,6 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -183,10 +184,12 @@ def load(folder: Path) -> Manifest | None:
         raise UserError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-def check_folder(folder: Path) -> None:
-    """Raise `UserError` if a folder that the user names is none."""
+def check_folder(folder: Path) -> Path:
+    """A folder that the user names; `.` and `..` in full, since runs lie beside a study. Raises
+    `UserError` if it is none."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
+    return folder if folder.name.strip(".") else Path(os.path.abspath(folder))
 
 
 def load_runs(
@@ -201,7 +204,7 @@ def load_runs(
     unique: dict[tuple[str, str], Run] = {}
     reasons: list[str] = []
     for folder in folders:
-        check_folder(folder)
+        folder = check_folder(folder)
         try:
             study = load(folder)
         except UserError as error:

@@ -120,7 +120,8 @@ def decide(
     With several variants p-values are Holm-adjusted, so one may be open although its own interval,
     which is always at confidence 1 - alpha, excludes 0; never the other way round.
     """
-    d = {name: np.array([*pair.by_seed.values()]) for name, pair in pairs.items()}
+    # sorted, so that sums do not depend on the order of the seeds
+    d = {name: np.sort([*pair.by_seed.values()]) for name, pair in pairs.items()}
     ps = [float(p_no_difference(d[name], g, pair.least_sd)) for name, pair in pairs.items()]
     by_holm = holm(ps)
     equivalent = holm(
@@ -147,7 +148,8 @@ def decide(
         if verdict is Verdict.equivalent:
             size += f" is within ±{unit.margin(pair.margin)}"
         over = f", Holm over {len(d)}" if len(d) > 1 else ""
-        grounds = f"anytime-valid {format_p(by_holm[i])}{over}, n = {n}"
+        p = equivalent[i] if verdict is Verdict.equivalent else by_holm[i]
+        grounds = f"anytime-valid {format_p(p)}{over}, n = {n}"
         if not finite:
             grounds = f"n = {n}; an interval needs {fewest_seeds(alpha, g)} seeds"
         found[name] = Decision(

@@ -245,10 +245,10 @@ def _plan(pair: Paired, level: float, unit: Unit) -> tuple[int | None, str]:
     shown, ruled_out = seeds_needed(dz, alpha=level), None
     if abs(mean) < pair.margin:  # the 95 % interval has to fit, so at most 0.025 on each side
         ruled_out = seeds_for_equivalence(spread, margin=pair.margin, alpha=min(level, ALPHA / 2))
-    if shown is None and ruled_out is None:
+    if shown is not None and (ruled_out is None or shown <= ruled_out):
+        target, what = shown, "settle a difference of this size"
+    elif ruled_out is None:
         return None, f"; more than {MOST_SEEDS:,} seeds would be needed"
-    if ruled_out is None or (shown is not None and shown <= ruled_out):
-        target, what = max(shown or 0, FEWEST_DIFFERENT), "settle a difference of this size"
     else:
         target = max(ruled_out, FEWEST_EQUIVALENT)
         what = f"show equivalence within ±{unit.margin(pair.margin)} if there is no difference"

@@ -270,6 +270,13 @@ def test_each_data_set_is_judged_and_the_mean_over_them_is_shown(
     assert all(f"Accuracy on {name}" in page for name in sets)
     until = here(*words[:2], "--metric", "accuracy", "--until", "decided")
     assert until.returncode == 1
+    decided = judge_results(read_results(pd.DataFrame(found), ["accuracy"]), sequential=True)
+    for comparison in decided:  # the table over data sets has the intervals of the verdicts
+        low, high = comparison.differences["pe"][RESULT].interval("accuracy")
+        assert low is not None
+        assert high is not None
+        interval = re.escape(f"[{100 * low:+.2f}, {100 * high:+.2f}]")
+        assert re.search(rf"^{comparison.data} +7 .*{interval}", until.stdout, flags=re.MULTILINE)
     assert "Next: seed 7 of none, pe and rotary on trec." in until.stderr
     lacking = [row for row in found if (row["dataset"], row["variant"]) != ("trec", "none")]
     with pytest.raises(ValueError, match=r"no variant 'none' on trec\. Here are pe, rotary"):
@@ -294,7 +301,7 @@ def test_classes_are_what_is_written_but_any_whole_number_is_one(tmp_path: Path)
     results = read_results(write_table(tmp_path / "answers.csv", found))
     assert accuracies(results, "pe") == dict.fromkeys("012345", 0.5) | {"6": 1.0}
     assert contents(read_results(pd.DataFrame(found))) == contents(results)
-    labels = ("1", "01", "١", "1.0", "-0")
+    labels = ("1", "01", "١", "1.0", "1\n1")
     rows = [{"prediction": "1", "label": label, "variant": variant, "seed": 0, "example": place}
             for variant in ("none", "pe") for place, label in enumerate(labels)]  # fmt: skip
     assert accuracies(read_results(write_table(tmp_path / "a.csv", rows)), "pe") == {"0": 0.4}

@@ -31,6 +31,8 @@ def folders(tmp_path: Path) -> dict[str, Path]:
     for path in (running, stopped):
         part = store.create(path, compose(FEW, "seed=5", out), [])
         store.add_epoch(part, result.epochs[0])
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "config.yaml").write_text("another: program's")
     entry = manifest.Entry(variant="a", seed="3", run_id=finished.name)
     manifest.record(tmp_path / "study", manifest.Manifest(variants={"a": {}}, runs=[entry]))
     return {"finished": finished, "other": other, "broken": broken,
@@ -42,7 +44,10 @@ def by_folder(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_every_run_is_listed_in_its_state_and_its_words_make_it(
-    tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    folders: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with store.lock(folders["running"].with_suffix("")):
         found = by_folder(tmp_path)
@@ -68,7 +73,9 @@ def test_every_run_is_listed_in_its_state_and_its_words_make_it(
     assert lstm["settings"][0] == "model=lstm"
 
     assert [*by_folder(tmp_path / "study")] == [str(folders["finished"])]
-    assert exit_code("runs", tmp_path / "study") == 0
+    monkeypatch.chdir(tmp_path / "study")
+    assert exit_code("report", ".", "--table", "accuracy") == 0
+    assert exit_code("runs", ".") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "1 finished."
     assert max(map(len, lines[1:])) <= 80  # the first is the folder

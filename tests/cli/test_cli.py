@@ -66,7 +66,7 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(
     first = here(*words)
     assert first.returncode == 0, first.stderr
     assert "pe − no_pe" in first.stdout
-    assert "reaches 50.00 at most" in first.stdout
+    assert "reaches 50.00 % at most" in first.stdout
     assert max(map(len, first.stdout.splitlines())) <= 80
     again = here(*words)
     assert again.stdout == first.stdout

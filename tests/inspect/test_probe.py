@@ -20,7 +20,7 @@ from attnexp.inspect.interventions import INTERVENTIONS, choose, load
 from attnexp.inspect.probe import probe as probe_runs
 from attnexp.model.classifier import build_model
 from attnexp.model.pooling import Mean
-from attnexp.runs import store
+from attnexp.runs import probed, store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.manifest import load_runs
 from attnexp.runs.probed import FILE
@@ -251,6 +251,9 @@ def test_what_is_found_is_kept_and_goes_on(probe: Probe, runs: list[Path]) -> No
     earlier = {"id": {"name": "shuffle", "n": 48, "won": [], "lost": [3]}}
     file.write_bytes(store.seal({"schema": 1, "results": earlier}))
     assert variants(do) == all_found
+    published = {id: one | {"counts": {}} for id, one in probed.load(runs[1]).items()}
+    probed.save(runs[1], published)
+    assert "attention, two seeds" not in variants(do)[0]["measures"]
 
 
 def test_tables_come_in_every_format_and_on_the_page(

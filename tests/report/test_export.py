@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Command
-from samples import blog, planned, save_study
+from samples import blog, but, planned, save_study
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -153,6 +153,19 @@ def test_what_is_read_back_is_what_was_measured(
     for place, metrics in wanted.items():
         for name, values in metrics.items():
             assert found[place][name] == pytest.approx(values, rel=1e-6), (place, name)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the tracker's own
+def test_runs_of_several_data_sets_are_kept_apart(tmp_path: Path) -> None:
+    runs = blog(seeds=1)
+    for name in ("one", "two"):  # as of two paths, which make no other settings
+        data = {"name": name, "fingerprint": name}
+        save_study(tmp_path, [but(run, data=run.result.data | data) for run in runs], name)
+    found = manifest.load_runs([tmp_path / "one", tmp_path / "two"])
+    export.export(found, "tensorboard", tmp_path / "tensorboard")
+    assert from_tensorboard(tmp_path / "tensorboard").keys() == {
+        (f"{variant}, {name}", "0") for variant in ("no_pe", "pe") for name in ("one", "two")
+    }
 
 
 def test_a_tracker_that_is_not_installed_is_an_error(

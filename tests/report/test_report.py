@@ -308,12 +308,14 @@ def test_variants_that_differ_in_size_say_so(size: dict[str, int], said: str) ->
     assert max(map(len, printed(found).splitlines())) <= 80
 
 
-def added_seeds(folder: Path) -> list[Run]:
+def added_seeds(folder: Path, *more: str) -> list[Run]:
     """A study of two variants whose seeds were added until it was decided, of which b is open at
     the end by the anytime-valid test, and found by the one for seeds fixed beforehand."""
     runs = [
         replace(
-            result(label, seed, [0.8 + (label == "b") * (0.004 + 0.004 * (-1) ** seed)], *words),
+            result(
+                label, seed, [0.8 + (label == "b") * (0.004 + 0.004 * (-1) ** seed)], *words, *more
+            ),
             studies=(folder,),
         )
         for seed in range(12)
@@ -357,3 +359,33 @@ def test_the_anytime_valid_verdict_counts_where_seeds_were_added(tmp_path: Path)
     assert (row["verdict"], float(row["low"])) == ("open", found.anytime["accuracy"].low)
     fixed = only([replace(run, studies=()) for run in runs])
     assert not fixed.differences["b"]["final"].sequential
+
+
+def test_two_declared_studies_of_the_same_names_are_told_apart(tmp_path: Path) -> None:
+    one, other = (
+        added_seeds(tmp_path / name, *words)
+        for name, words in (("one", []), ("other", ["train.lr=0.01"]))
+    )
+    text = " ".join(printed([*one, *other]).split())
+    assert "b (one) against a (one), final, declared: open" in text
+    assert "b (other) against a (other), final, declared: open" in text
+
+
+def test_a_variant_without_seeds_leaves_nothing_unpaired_and_no_study_complete(
+    tmp_path: Path,
+) -> None:
+    runs = [result("a", seed, [0.8 + seed / 100]) for seed in range(3)]
+    (fit,) = [result("tfidf", 0, [0.9])]
+    runs.append(but(fit, config={**fit.result.config, "seeds": {}}))
+    entries = [manifest.Entry(variant="a", seed=str(seed), run_id=f"a{seed}") for seed in range(8)]
+    entries.append(manifest.Entry(variant="tfidf", seed="0", run_id="tfidf"))
+    manifest.record(
+        tmp_path / "study",
+        manifest.Manifest(
+            variants={"a": {}, "tfidf": {}}, commands=["attnexp sweep"], runs=entries
+        ),
+    )
+    runs = [replace(run, studies=(tmp_path / "study",)) for run in runs]
+    text = " ".join(printed(runs).split())
+    assert "3 of 8 seeds finished, too few for a verdict" in text
+    assert "without a pair" not in text

@@ -1,6 +1,7 @@
 """Anytime-valid intervals, p-values and decisions, and how often they are wrong."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -115,6 +116,11 @@ def test_fewer_than_seven_seeds_decide_nothing() -> None:
 def test_a_decision_by_its_differences(d: list[float], verdict: Verdict | None) -> None:
     (found,) = decide({"a": of(d)}).values()
     assert found.verdict is verdict
+    (backwards,) = decide({"a": of(d[::-1])}).values()
+    assert backwards == found
+    if verdict is not None:  # the p-value is the one that decided
+        (p,) = re.findall(r"p [=<] ([\d.]+)", found.line)
+        assert float(p) <= 0.05
 
 
 def test_several_variants_share_alpha_by_holm() -> None:
