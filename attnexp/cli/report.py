@@ -210,7 +210,8 @@ def runs(
 ) -> None:
     """List runs, finished, running, stopped or broken: settings, data, seed, accuracies and age.
 
-    Settings are those that differ from the defaults; accuracies are in %.
+    Settings are those that differ from the defaults; accuracies are in %. best is each run's own
+    best epoch; compare variants with attnexp report.
 
     Example: attnexp runs
 

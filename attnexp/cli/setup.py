@@ -94,7 +94,7 @@ def claims(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Check also the claims that read finished sweeps on IMDB.")
+        bool, typer.Option("--all", help="Check also the claims that read finished sweeps.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("outputs"),
     as_json: AsJson = False,
