@@ -149,7 +149,7 @@ def results_of_runs(group: Sequence[Run], damaged: Callable[[str], object]) -> R
     damaged: called with a message for each run whose stored predictions cannot be read.
     """
     variants, studies = by_variant(group), studies_of(group)
-    adding = {folder for folder, study in studies.items() if study.adds_seeds}
+    adding = {folder for folder, study in studies.items() if study.declaration}
     first = group[0].result
     protocol = first.config["train"]["protocol"]
     best = {label: points.best_epoch([run.result for run in of]) for label, of in variants.items()}

@@ -26,11 +26,8 @@ def note(line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
 
 
-def track(items: Iterable[T], *, total: int, label: str, completed: int = 0) -> Iterator[T]:
-    """Yield the items; on a terminal, show the number done, the rate and the time left.
-
-    completed: number of items of `total` that were done before, and are not among these.
-    """
+def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+    """Yield the items; on a terminal, show the number done, the rate and the time left."""
     if not console.is_terminal:
         yield from items
         return
@@ -42,9 +39,7 @@ def track(items: Iterable[T], *, total: int, label: str, completed: int = 0) -> 
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(
-            items, total=total, completed=completed, description=label, update_period=0.2
-        )
+        yield from progress.track(items, total=total, description=label, update_period=0.2)
 
 
 def duration(seconds: float) -> str:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from attnexp.base.errors import UserError
+
 
 class Conclusion(StrEnum):
     """Exact claims hold or are refuted; experiments support a claim, do not, or leave it open."""
@@ -65,7 +67,7 @@ class Claim:
         """Check the claim. results: root of all results."""
         try:
             return self.check(results) if self.reads_sweeps else self.check()
-        except NotRun as error:
+        except (NotRun, UserError) as error:
             return Finding(measured=str(error), conclusion=Conclusion.not_run)
 
 

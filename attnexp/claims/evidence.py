@@ -57,8 +57,7 @@ def variants(
     make_them = f"make them: attnexp sweep study={study}"
     if min_seeds > MIN_SEEDS:
         make_them += f" 'seed=range({min_seeds})'"
-    if results != Path("outputs"):  # the default
-        make_them += f" out={shlex.quote(str(results))}"
+    make_them += out_word(results)
     try:
         found = manifest.load_runs([folder]) if (folder / manifest.FILE).exists() else []
     except UserError as error:
@@ -82,6 +81,11 @@ def variants(
             f"{make_them}"
         )
     return [{seed: run for seed, run in group.items() if seed in shared} for group in groups]
+
+
+def out_word(results: Path) -> str:
+    """The word that makes a sweep write to this folder, after a space; empty for the default."""
+    return "" if results == Path("outputs") else f" out={shlex.quote(str(results))}"
 
 
 def best_epoch_of(group: Group) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnexp.analysis.comparison import compare
 from attnexp.claims.claim import Conclusion, Finding, NotRun, claim, concluded
-from attnexp.claims.evidence import MIN_SEEDS, above, beyond_zero, finding, interval
+from attnexp.claims.evidence import MIN_SEEDS, above, beyond_zero, finding, interval, out_word
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import manifest, probed, store
@@ -97,6 +97,7 @@ def c32(results: Path) -> Finding:
         raise NotRun(
             f"{len(num_seeds)} data sets in {folder}; two or more with {MIN_SEEDS} seeds each are "
             f"needed: attnexp sweep study={study} data=trec,cr,emotion 'seed=range({MIN_SEEDS})'"
+            f"{out_word(results)}"
         )
     lines, conclusions = [], []
     for at, pairs in by_point.items():
@@ -137,8 +138,8 @@ def _probed(results: Path, pattern: str) -> tuple[Probed, Probed]:
     if len(most[0]) < MIN_SEEDS:
         raise NotRun(
             f"{len(most[0])} of {MIN_SEEDS} seeds or more of study=blog on IMDB are probed; make "
-            f"them: attnexp sweep study=blog 'seed=range({MIN_SEEDS})', then attnexp probe "
-            f"{results / 'blog'} --do {pattern.partition('=')[0]}"
+            f"them: attnexp sweep study=blog 'seed=range({MIN_SEEDS})'{out_word(results)}, then "
+            f"attnexp probe {results / 'blog'} --do {pattern.partition('=')[0]}"
         )
     return most
 

@@ -169,6 +169,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdin is None:  # <&-
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:  # >&-
         stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
     try:

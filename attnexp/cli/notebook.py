@@ -96,7 +96,7 @@ def compare(
         OF_RUNS,
         higher=_each(higher),
         lower=_each(lower),
-        margins=[str(margin)] if isinstance(margin, (int, float)) else _each(margin),
+        margins=_each(margin),
     )
     found = manifest.load_runs([Path(one) for one in (folder, *more)])
     return Shown(comparison.compare(found, metrics), print_comparisons)
@@ -111,7 +111,7 @@ def judge(
     seed_column: str = "seed",
     higher: Words = (),
     lower: Words = (),
-    margin: Words = (),
+    margin: float | Words = (),
 ) -> Shown[Comparison]:
     """Compare results in files, a folder or a data frame as `attnexp judge` does.
 
@@ -130,5 +130,5 @@ def judge(
     return Shown(compared, print_over_data)
 
 
-def _each(words: Words) -> Sequence[str]:
-    return [words] if isinstance(words, str) else words
+def _each(words: float | Words) -> Sequence[str]:
+    return [str(words)] if isinstance(words, str | int | float) else words

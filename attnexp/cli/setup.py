@@ -137,4 +137,4 @@ def doctor(
     found = doctor.examine(folder)
     emit(found) if as_json else doctor.print_tree(found, console())
     if found["troubles"]:
-        stop(f"{len(found['troubles'])} to be made again; each with its command.", code=1)
+        stop(f"{len(found['troubles'])} must be made again. Their commands are above.", code=1)

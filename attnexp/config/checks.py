@@ -32,7 +32,7 @@ def check_bounds(config: Any) -> None:
         bounds = f.metadata.get("bounds", ())
         bits = 31 if key.startswith("mask.") else 63  # a mask multiplies two of them
         if isinstance(value, int) and abs(value) >= 2**bits:
-            raise UserError(f"{key} must be below 2^{bits} ({2**bits:.1e}); got {value:.3e}.")
+            raise UserError(f"{key} must be below 2^{bits} ({2**bits:.1e}); got {value}.")
         endless = isinstance(value, float) and not math.isfinite(value)
         if endless or any(violated(value, bound) for bound in bounds):
             wanted = "a finite number" if endless else format_bounds(bounds)

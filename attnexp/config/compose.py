@@ -107,7 +107,7 @@ def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
     """Seeds among the words, by key; None if one is not written as a sweep writes it."""
     pairs = [word.partition("=")[::2] for word in words]
     found = {key: value for key, value in pairs if is_seed(key)}
-    plain = all(re.fullmatch("[0-9]+|null", value) for value in found.values())
+    plain = all(re.fullmatch("[0-9]{1,18}|null", value) for value in found.values())
     if not plain or found.get("seed") == "null":
         return None
     return {key: None if value == "null" else int(value) for key, value in found.items()}
@@ -166,7 +166,7 @@ def _merged(root: str, files: tuple[str, ...]) -> Any:
     try:
         with hydra_initialized():
             return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise UserError(_cause(error)) from error
 
 

@@ -117,7 +117,7 @@ def spec(kind: str | None, frame: Any = Piece) -> type[Piece]:
     for owner, parameters in constructors[:1]:
         positional = [*parameters.posonlyargs, *parameters.args][1:]
         given = {arg.arg: Annotation(owner, arg).bounds for arg in positional}
-        taken = {f.name for f in fields(frame)}
+        taken = {f.name for f in fields(frame)} | {*dir(frame)}
         for arg, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
             if arg.arg in taken:
                 raise UserError(

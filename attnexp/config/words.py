@@ -4,6 +4,7 @@ Hydra's messages speak of its insides, so what a user can get wrong is looked at
 that cannot be read, options that do not exist, several values where one is wanted.
 """
 
+import re
 import shlex
 import threading
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
     for word in words:
         try:
             (override,) = _parser().parse_overrides([word])
-        except (OverrideParseException, HydraException) as error:
+        except (OverrideParseException, HydraException, ValueError) as error:
             raise UserError(_unreadable(word)) from error
         key = str(override.key_or_group)
         if override.type is not OverrideType.CHANGE or override.package is not None:
@@ -134,6 +135,15 @@ def _unreadable(word: str) -> str:
         )
     if value.endswith(","):
         return f"'{word}' ends in a comma. Write values with no space after the comma: {key}=A,B."
+    return (
+        f"The value in '{word}' is not understood. If it is one text, quote it: "
+        f"{shlex.quote(quoted(key, value))}"
+    )
+
+
+def quoted(key: str, value: str) -> str:
+    """A word whose value is this text, in quotes where its characters need them."""
+    if re.fullmatch(r"[\w./-]+", value):
+        return f"{key}={value}"
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    quoted = shlex.quote(f'{key}="{escaped}"')
-    return f"The value in '{word}' is not understood. If it is one text, quote it: {quoted}"
+    return f'{key}="{escaped}"'

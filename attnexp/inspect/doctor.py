@@ -17,6 +17,7 @@ from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.base.files import find_files
 from attnexp.config.schema import DataConfig
+from attnexp.config.words import quoted
 from attnexp.data import hub, inventory, sources
 from attnexp.data.cache import cache_dir
 from attnexp.runs import checkpoint, manifest, store
@@ -93,14 +94,16 @@ def examine(root: Path) -> dict[str, Any]:
 
     Raises `UserError` if the folder holds none.
     """
+    root = manifest.check_folder(root)
     names = (store.RESULT, store.CONFIG, checkpoint.FILE, manifest.FILE)
     files = find_files(root, *names)
     if not files:
         raise UserError(f"There is no run and no study in {root}. Results are under outputs/.")
     runs = sorted({path.parent for path in files if path.name != manifest.FILE})
     studies = [path.parent for path in files if path.name == manifest.FILE]
-    troubles = [trouble for run in runs for trouble in _of_run(run)]
-    num_whole = len(runs) - len(troubles)
+    by_run = {run: _of_run(run) for run in runs}
+    num_whole = sum(not found and run.suffix != ".part" for run, found in by_run.items())
+    troubles = [trouble for found in by_run.values() for trouble in found]
     troubles += [trouble for study in studies for trouble in _of_study(study)]
     return {
         "schema": SCHEMA,
@@ -156,7 +159,7 @@ def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:
     else:
         if folder.parent.name == store.RUNS:
             words = [word for word in words if not word.startswith("out=")]
-            words.append(f"out={folder.parent.parent}")
+            words.append(quoted("out", str(folder.parent.parent)))
         command = shlex.join(["attnexp", "train", *(["--again"] if again else []), *words])
     return {"folder": str(folder), "what": what, "command": command}
 
@@ -173,4 +176,4 @@ def _of_study(folder: Path) -> list[dict[str, str]]:
     if not missing:
         return []
     what = f"{len(missing)} of {len(ids)} runs are missing"
-    return [{"folder": str(folder), "what": what, "command": study.commands[-1]}]
+    return [{"folder": str(folder), "what": what, "command": " && ".join(study.commands)}]

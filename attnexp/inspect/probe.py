@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 import torch
@@ -107,7 +108,13 @@ def _choose(words: Sequence[str], run: Run, reasons: dict[str, int]) -> list[str
     """The interventions that words ask for; of a wrong word the reason is added."""
     model, names = run.result.config["model"], list[str]()
     for word in words:
+        name, equals, _ = word.partition("=")
+        function = interventions.INTERVENTIONS.get(name)
         try:
+            if equals and (
+                name == ATTENTION or (function and len(signature(function).parameters) < 3)
+            ):
+                raise UserError(f"{word}: {name} takes no number. Give --do {name}.")
             names += interventions.choose(word, model.get("heads", 0) * model.get("layers", 1))
         except UserError as error:
             reasons[str(error)] = 2

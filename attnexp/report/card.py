@@ -117,7 +117,7 @@ def _metadata(run: Run, name: str) -> str:
 
 def _studies(run: Run) -> Iterator[str]:
     """One section for each study of this output folder that the run belongs to."""
-    for file in sorted(run.path.absolute().parents[1].glob(f"*/{manifest.FILE}")):
+    for file in sorted(run.path.absolute().parent.parent.glob(f"*/{manifest.FILE}")):
         study = manifest.load(file.parent)
         labels = [] if study is None else study.runs
         for label in [entry.variant for entry in labels if entry.run_id == run.result.run_id]:

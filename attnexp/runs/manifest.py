@@ -91,13 +91,6 @@ class Manifest:
     declaration: Declaration | None = None
     """Endpoint of a study whose seeds are added until it is decided."""
 
-    @property
-    def adds_seeds(self) -> bool:
-        """Whether seeds were added because of results."""
-        return self.declaration is not None or any(
-            "--until decided" in command for command in self.commands
-        )
-
     def crossings(self) -> Iterator[tuple[str, str, str, str]]:
         """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
 
@@ -232,7 +225,7 @@ def load_runs(
 
 def label_beside(run_dir: Path) -> str:
     """Name of a run's variant in the first study of its output folder that has it, or empty."""
-    for file in sorted(run_dir.absolute().parents[1].glob(f"*/{FILE}")):
+    for file in sorted(run_dir.absolute().parent.parent.glob(f"*/{FILE}")):
         with suppress(UserError):  # a study that cannot be read names nothing
             study = load(file.parent)
             for entry in study.runs if study else []:
@@ -250,7 +243,7 @@ def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
     if missing := len(runs) - len(finished):
         progress.note(
             f"{folder}: {missing} of {len(runs)} runs are missing. This makes them: "
-            f"{study.commands[-1]}"
+            f"{' && '.join(study.commands)}"
         )
     return finished
 

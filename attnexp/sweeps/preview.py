@@ -153,10 +153,10 @@ def _estimate(
 
 
 def flops_per_text(config: RunConfig) -> float:
-    """FLOPs of a forward pass: the matrix products of attention and feed-forward layers. A model
-    without heads is taken for an LSTM; the exact count needs torch (`attnexp config --cost`)."""
+    """FLOPs of a forward pass: the matrix products of attention and feed-forward layers. Any
+    other model is taken for an LSTM; the exact count needs torch (`attnexp config --cost`)."""
     model, tokens, width = config.model, config.data.max_len, config.model.d_model
-    if not hasattr(model, "heads"):
+    if not all(hasattr(model, name) for name in ("heads", "d_head", "layers", "feed_forward")):
         return float(16 * tokens * width**2)
     inner = model.heads * model.d_head
     feed_forward = 4 * width * (model.feed_forward or 0)

@@ -105,8 +105,8 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     judges = [job for job in study.jobs if job.config.seed not in searching]
     if not judges:
         raise UserError(
-            f"All seeds of the study choose its settings, so none is left to judge. Give others, "
-            f"such as 'tune.seeds={SEEDS}'."
+            "All seeds of the study choose its settings, so none is left to judge. Give the study "
+            "others with seed=, or the search others with tune.seeds=."
         )
     trials = [
         replace(trial, judged=[job for job in trial.judged if job.config.seed not in searching])

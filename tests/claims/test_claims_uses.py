@@ -68,8 +68,11 @@ def test_runs_that_were_not_probed_are_asked_for(tmp_path: Path) -> None:
     found = REGISTRY["C30"].run(tmp_path)
     assert found.conclusion is Conclusion.not_run
     assert "5 of 6 seeds" in found.measured
-    assert "attnexp sweep study=blog" in found.measured
-    assert "attnexp probe" in found.measured
+    assert f"attnexp sweep study=blog 'seed=range(6)' out={tmp_path}, then" in found.measured
+    assert f"attnexp probe {tmp_path}/blog" in found.measured
+    (file, *_) = tmp_path.glob(f"runs/*/{store.RESULT}")
+    file.write_text("{")
+    assert "is damaged" in REGISTRY["C30"].run(tmp_path).measured
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, compose_executor, overlay
+from attnexp.config.compose import compose, compose_each, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.config.words import expand
@@ -55,6 +55,8 @@ WRONG = {
     "train.lr=-1": ["train.lr", "-1"],
     "train.batch_size=1e20": ["train.batch_size"],
     "train.batch_size=100000000000000000000": ["train.batch_size must be below 2^63"],
+    f"seed={'9' * 400}": ["seed must be below 2^63"],
+    f"seed={'9' * 5000}": ["is not understood"],
     "train.threads=100000": ["train.threads must be at least 1 and at most 1024"],
     "position=sinusoidal position.scale=nan": ["position.scale must be a finite number; got nan"],
     "position=sinusoidal position.scale=-inf": ["must be a finite number; got -inf"],
@@ -96,12 +98,17 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         compose(words.split())
     for part in message:
         assert part in str(caught.value)
+
+
+def test_each_seed_of_a_sweep_is_checked() -> None:
+    with pytest.raises(UserError, match="seed must be below"):
+        [*compose_each([["seed=0"], [f"seed={10**20}"]])]
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:

@@ -32,6 +32,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("attnexp config --groups | head -1", 0, ""),
         ("mkdir gone; cd gone; rmdir ../gone; attnexp config", 2, "was deleted"),
         ("attnexp config nonsense=1 2>&-", 2, ""),
+        ("attnexp predict nowhere text <&-", 2, "nowhere"),
     ],
 )
 def test_what_a_shell_may_do(tmp_path: Path, line: str, code: int, said: str) -> None:

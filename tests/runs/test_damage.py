@@ -1,6 +1,7 @@
 """What is not as it was written is named and left out; nothing of it is believed."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +158,7 @@ def test_an_edited_study_is_refused(tmp_path: Path) -> None:
 
 
 def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
-    runs: list[Path], capsys: pytest.CaptureFixture[str]
+    runs: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = runs[0].parent.parent
     store.create(runs[0].with_name("0-a"), compose([]), ["seed=3", "out=elsewhere"])
@@ -171,9 +172,18 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
     assert run["what"] == f"{runs[1] / WEIGHTS} is missing."
     assert (study["what"], study["command"]) == ("1 of 2 runs are missing", "the sweep")
     with store.lock(runs[0].with_name("0-a")):
-        assert len(doctor.examine(root)["troubles"]) == 2
-    with pytest.raises(UserError, match="no run and no study"):
+        under_way = doctor.examine(root)
+        assert (under_way["whole"], len(under_way["troubles"])) == (1, 2)
+    with pytest.raises(UserError, match="There is no folder"):
         doctor.examine(runs[0] / "nothing")
+    odd = root.with_name("odd (1)")
+    shutil.copytree(root, odd)
+    monkeypatch.chdir(odd / store.RUNS)
+    part, _ = doctor.examine(Path("."))["troubles"]
+    assert part["command"] == shlex.join(["attnexp", "train", "seed=3", f'out="{odd}"'])
+    monkeypatch.chdir(odd / "mine")
+    (study,) = doctor.examine(Path("."))["troubles"]
+    assert study["what"] == "1 of 2 runs are missing"
     assert exit_code("doctor", root, "--json") == 1
     assert json.loads(printed(capsys)[0])["troubles"][2]["command"] == "the sweep"
 
