@@ -106,7 +106,7 @@ def _records(found: Sequence[Run]) -> list[Record]:
         Record(
             id=hashlib.sha256(f"{run.result.run_id} {run.label}".encode()).hexdigest()[:16],
             project=study.resolve().name if study else "attnexp",
-            variant=variant if len(groups) == 1 else f"{variant}, {run.result.data['name']}",
+            variant=", ".join([variant, *where]),
             seed=replicate(run.result.config),
             config={
                 **flatten(run.result.config),
@@ -117,10 +117,25 @@ def _records(found: Sequence[Run]) -> list[Record]:
             },
             steps=_steps(run.result),
         )
-        for group in groups
+        for group, where in zip(groups, _places(groups), strict=True)
         for variant, runs in by_variant(group).items()
         for run in runs
     ]
+
+
+def _places(groups: Sequence[Sequence[Run]]) -> list[list[str]]:
+    """Data set of each group, with as much of its protocol, size and content as tells all apart."""
+    places: list[list[str]] = [[] for _ in groups]
+    facts = [
+        [data["name"], protocol, f"{data['n_test']} test texts", data["fingerprint"][:8]]
+        for data, protocol in (
+            (g[0].result.data, g[0].result.config["train"]["protocol"]) for g in groups
+        )
+    ]
+    for fact in zip(*facts, strict=True):
+        if len({*map(tuple, places)}) < len(groups):
+            places = [[*place, own] for place, own in zip(places, fact, strict=True)]
+    return places
 
 
 def _steps(result: RunResult) -> dict[int, dict[str, float]]:

@@ -97,6 +97,12 @@ def run_sweep(
     Ctrl-C stops the running ones; the `KeyboardInterrupt` says how many runs have finished.
     """
     entries = scan(sweep)
+    missing = [entry for entry in entries if not entry.before]
+    # Variants that differ only in name share a run.
+    firsts = {entry.path: entry for entry in reversed(missing)}
+    todo = [entry for entry in missing if firsts[entry.path] is entry]
+    # A refused executor leaves no study behind.
+    executor = open_executor(sweep.executor, [entry.job for entry in todo]) if todo else None
     planned = [
         manifest.Entry(variant=entry.job.label, seed=entry.job.seed, run_id=entry.identity.run_id)
         for entry in entries
@@ -116,12 +122,7 @@ def run_sweep(
         if entry.before:
             _load_finished(entry)
     observe(entries, None)
-    missing = [entry for entry in entries if not entry.before]
-    # Variants that differ only in name share a run.
-    firsts = {entry.path: entry for entry in reversed(missing)}
-    todo = [entry for entry in missing if firsts[entry.path] is entry]
-    if todo:
-        executor = open_executor(sweep.executor, [entry.job for entry in todo])
+    if executor:
         alone = isinstance(executor, InThisProcess)
         for entry in todo:
             entry.job = for_executor(entry.job, sweep.executor, alone=alone)

@@ -155,16 +155,27 @@ def test_what_is_read_back_is_what_was_measured(
             assert found[place][name] == pytest.approx(values, rel=1e-6), (place, name)
 
 
+@pytest.mark.parametrize(
+    ("words", "facts", "names"),
+    [
+        ([], [{"name": "one"}, {"name": "two"}], ["one", "two"]),
+        ([], [{"fingerprint": "1234567890"}, {"fingerprint": "abcdefghij"}],
+         ["imdb, blog, 25000 test texts, 12345678", "imdb, blog, 25000 test texts, abcdefgh"]),
+        (["train.protocol=holdout"], [{}, {}], ["imdb, blog", "imdb, holdout"]),
+    ],
+    ids=["data sets", "paths of one name", "protocols"],
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")  # of the tracker's own
-def test_runs_of_several_data_sets_are_kept_apart(tmp_path: Path) -> None:
-    runs = blog(seeds=1)
-    for name in ("one", "two"):  # as of two paths, which make no other settings
-        data = {"name": name, "fingerprint": name}
-        save_study(tmp_path, [but(run, data=run.result.data | data) for run in runs], name)
-    found = manifest.load_runs([tmp_path / "one", tmp_path / "two"])
+def test_runs_that_cannot_be_compared_are_kept_apart(
+    tmp_path: Path, words: list[str], facts: list[dict[str, str]], names: list[str]
+) -> None:
+    for study, runs, data in zip("ab", [blog(seeds=1), blog(*words, seeds=1)], facts, strict=True):
+        data = {"fingerprint": data.get("name", "")} | data
+        save_study(tmp_path, [but(run, data=run.result.data | data) for run in runs], study)
+    found = manifest.load_runs([tmp_path / "a", tmp_path / "b"])
     export.export(found, "tensorboard", tmp_path / "tensorboard")
     assert from_tensorboard(tmp_path / "tensorboard").keys() == {
-        (f"{variant}, {name}", "0") for variant in ("no_pe", "pe") for name in ("one", "two")
+        (f"{variant}, {name}", "0") for variant in ("no_pe", "pe") for name in names
     }
 
 

@@ -15,6 +15,7 @@ from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
 from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.schedule import run_sweep
 
 SMALL = ["experiment=smoke", "train.threads=1"]
 TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
@@ -73,13 +74,13 @@ def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("kind", "module", "extra"), [("ray", "ray", "ray"), ("submitit", "submitit", "slurm")]
 )
-def test_a_missing_extra_gives_the_install_line(
-    monkeypatch: pytest.MonkeyPatch, kind: str, module: str, extra: str
+def test_a_missing_extra_gives_the_install_line_and_leaves_no_study(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, module: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    planned = sweep("seed=0,1")
     with pytest.raises(UserError, match=rf"pip install 'attnexp\[{extra}\]'"):
-        open_executor(ExecutorConfig(kind=ExecutorKind(kind)), planned.jobs)
+        run_sweep(sweep("seed=0,1", f"executor={kind}", f"out={tmp_path}"))
+    assert not [*tmp_path.rglob("study.json")]
 
 
 def test_a_ray_cluster_that_does_not_answer_is_told_at_once() -> None:
