@@ -267,3 +267,28 @@ def test_an_experiment_may_be_a_file_of_ones_own(tmp_path: Path) -> None:
     assert (config.position.name, config.train.epochs, config.train.lr) == ("rotary", 3, 0.1)
     with pytest.raises(UserError, match="cannot be read"):
         compose([f"experiment={tmp_path}/yours.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("- model", "must hold keys"),
+        ("defaults: model", ".* a list of defaults"),
+        ("model: [", "is no YAML: .*, in line 1"),
+        ("defaults: [override /model: nosuch]", "Could not find 'model/nosuch'"),
+        ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
+        ("defaults: [/model: lstm]", "Multiple values for model"),
+    ],
+)
+def test_what_is_wrong_with_an_experiment_of_ones_own_is_said_with_its_name(
+    tmp_path: Path, content: str, wrong: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(content)
+    with pytest.raises(UserError, match=f"^experiment={tmp_path}/mine.yaml:? {wrong}"):
+        compose([f"experiment={tmp_path}/mine.yaml"])
+
+
+def test_keys_of_an_experiment_need_not_be_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("1: 2")
+    with pytest.raises(UserError, match="no key '1'"):
+        compose([f"experiment={tmp_path}/mine.yaml"])

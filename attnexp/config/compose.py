@@ -155,7 +155,11 @@ def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, 
             files.append(f"{key}={_offer(key, option)}")
     # The file of one's own has one name, whatever it holds.
     merge = _merged.__wrapped__ if "experiment=a_file" in files else _merged
-    tree: dict[str, Any] = copy.deepcopy(merge(root, tuple(files)))
+    try:
+        tree: dict[str, Any] = copy.deepcopy(merge(root, tuple(files)))
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        given = " ".join(str(o.input_line) for o in overrides if o not in settings)
+        raise UserError(f"{given}: {_cause(error)}") from error
     _set(tree, settings)
     return tree
 
@@ -163,11 +167,8 @@ def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, 
 @lru_cache
 def _merged(root: str, files: tuple[str, ...]) -> Any:
     """Values of the chosen files; cached, since reading takes longer than all the rest."""
-    try:
-        with hydra_initialized():
-            return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise UserError(_cause(error)) from error
+    with hydra_initialized():
+        return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
 
 
 def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
@@ -325,5 +326,6 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__
     key = getattr(error, "full_key", None)
     message = str(getattr(error, "msg", None) or error).splitlines()[0]
-    message = re.sub("^While dereferencing interpolation '.*?': ", "", message)  # of our escapes
+    # The first is of our escapes, the second our name for the file.
+    message = re.sub("^(While dereferencing interpolation|In) '.*?': ", "", message)
     return f"{key}: {message}. `attnexp config` shows a value that fits." if key else message
