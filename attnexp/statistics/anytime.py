@@ -16,7 +16,7 @@ seeds were added, does not matter. `docs/statistics.md` has simulated error rate
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -59,8 +59,8 @@ class Decision:
     """p-value of no difference, Holm-adjusted over the variants."""
     p_equivalent_holm: float
     """Smallest alpha at which the interval is inside ± margin, Holm-adjusted."""
-    line: str
-    """One sentence, in the unit that was asked for."""
+    line: str = field(compare=False)
+    """One sentence, in the unit that was asked for. Not compared: a remark may end it."""
 
 
 def interval(

@@ -361,6 +361,15 @@ def test_the_anytime_valid_verdict_counts_where_seeds_were_added(tmp_path: Path)
     assert not fixed.differences["b"]["final"].sequential
 
 
+def test_a_declared_verdict_is_said_once_at_chance_level_too(tmp_path: Path) -> None:
+    runs = [
+        but(run, data={**run.result.data, "largest_class": 0.99}) for run in added_seeds(tmp_path)
+    ]
+    text = " ".join(printed(runs).split())
+    assert text.count("b against a, final") == text.count("b against a, final, declared: open") == 1
+    assert "no variant is above chance level, 99.0 %" in text
+
+
 def test_two_declared_studies_of_the_same_names_are_told_apart(tmp_path: Path) -> None:
     one, other = (
         added_seeds(tmp_path / name, *words)
