@@ -35,12 +35,7 @@ from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
-from attnexp.config.schema import (
-    DataConfig,
-    DataName,
-    RunConfig,
-    to_dict,
-)
+from attnexp.config.schema import DataConfig, DataName, RunConfig, to_dict
 from attnexp.data import contrast
 from attnexp.inspect import insight
 from attnexp.model.classifier import build_model

@@ -13,13 +13,7 @@ import numpy as np
 
 from attnexp.analysis import logs
 from attnexp.analysis.comparison import Comparison, compare_results
-from attnexp.analysis.metrics import (
-    Metric,
-    choose_metrics,
-    is_in_percent,
-    known_by_name,
-    to_number,
-)
+from attnexp.analysis.metrics import Metric, choose_metrics, is_in_percent, known_by_name, to_number
 from attnexp.analysis.results import Bits, Results, Row
 from attnexp.base.errors import UserError, check_name
 from attnexp.base.progress import note

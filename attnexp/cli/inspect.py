@@ -7,17 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnexp.cli import completion
-from attnexp.cli.app import (
-    AsJson,
-    Folders,
-    Overrides,
-    RunDir,
-    TrustCode,
-    app,
-    console,
-    emit,
-    stop,
-)
+from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
 
 
 @app.command()

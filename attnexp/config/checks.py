@@ -9,14 +9,7 @@ from typing import Any
 from attnexp.base import modules
 from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import (
-    TOKENIZERS,
-    DataName,
-    ModelConfig,
-    RunConfig,
-    did_you_mean,
-    walk,
-)
+from attnexp.config.schema import TOKENIZERS, DataName, ModelConfig, RunConfig, did_you_mean, walk
 
 WIDTHS = (
     *("heads", "d_head", "d_query", "d_key", "d_value"),

@@ -8,13 +8,7 @@ from attnexp.analysis.comparison import Comparison
 from attnexp.analysis.results import EPOCH_METRICS
 from attnexp.analysis.summary import Variant
 from attnexp.base.errors import UserError
-from attnexp.report.cells import (
-    Table,
-    format_loss,
-    format_mean,
-    format_spread,
-    metric_heading,
-)
+from attnexp.report.cells import Table, format_loss, format_mean, format_spread, metric_heading
 from attnexp.report.differences import (
     anytime_valid,
     differences,

@@ -8,13 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from attnexp.statistics.paired import (
-    MOST_SEEDS,
-    Paired,
-    max_t,
-    seeds_for_equivalence,
-    seeds_needed,
-)
+from attnexp.statistics.paired import MOST_SEEDS, Paired, max_t, seeds_for_equivalence, seeds_needed
 
 ALPHA = 0.05
 """Share of studies without any difference in which one may be found."""

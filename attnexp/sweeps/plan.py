@@ -12,13 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import (
-    NotChosen,
-    compose_each,
-    compose_executor,
-    is_executor,
-    is_seed,
-)
+from attnexp.config.compose import NotChosen, compose_each, compose_executor, is_executor, is_seed
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand

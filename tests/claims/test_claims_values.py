@@ -14,10 +14,7 @@ from torch import Tensor, nn
 
 from attnexp.claims import encodings, masking, run, values
 from attnexp.claims.claim import Conclusion
-from attnexp.claims.measure import (
-    max_abs_diff,
-    max_or_nan,
-)
+from attnexp.claims.measure import max_abs_diff, max_or_nan
 from attnexp.model import attention, masks, pooling, positions
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.block import Block, FeedForward

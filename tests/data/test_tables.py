@@ -18,16 +18,7 @@ from conftest import Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from samples import (
-    ROW_LABELS,
-    ROW_TEXTS,
-    ROWS,
-    Rows,
-    each,
-    write_csv,
-    write_folder,
-    write_jsonl,
-)
+from samples import ROW_LABELS, ROW_TEXTS, ROWS, Rows, each, write_csv, write_folder, write_jsonl
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app

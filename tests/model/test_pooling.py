@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnexp.claims.measure import normal
-from attnexp.model.pooling import (
-    AttentionPooling,
-    Last,
-    MaskedMean,
-    Maximum,
-    Mean,
-    SummaryToken,
-)
+from attnexp.model.pooling import AttentionPooling, Last, MaskedMean, Maximum, Mean, SummaryToken
 
 Pool = Callable[[Tensor, Tensor], Tensor]
 

@@ -18,12 +18,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.executors.local import InThisProcess, Processes
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.preview import (
-    ASSUMED_RATE,
-    flops_per_text,
-    preview_sweep,
-    print_preview,
-)
+from attnexp.sweeps.preview import ASSUMED_RATE, flops_per_text, preview_sweep, print_preview
 from attnexp.sweeps.schedule import Entry, Status, scan
 from attnexp.sweeps.watch import Watch, best_so_far, totals
 from attnexp.training.inputs import read_inputs
