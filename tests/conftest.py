@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import json
 import os
 import shutil
 import signal
@@ -100,18 +99,6 @@ def refused(
         out, err = capsys.readouterr()
         assert (stop.value.code, out) == (2, ""), err
         return " ".join(err.split())
-
-    return run
-
-
-@pytest.fixture
-def attnexp_json(attnexp: Command) -> Json:
-    """The document of a command with `--json`, which must succeed and print nothing else."""
-
-    def run(*words: str) -> Any:
-        done = attnexp(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
 
     return run
 
