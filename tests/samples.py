@@ -95,18 +95,14 @@ def save_study(
 
     levels: of the study's factors, by variant, where it crosses them.
     """
-    planned = []
+    named = []
     for run in runs:
-        seed = str(run.result.seed)
-        run_id = f"{study}{run.label}{seed}{run.result.data['name']}-0"
-        entry = manifest.Entry(variant=run.label, seed=seed, run_id=run_id)
-        folder = store.run_dir(root, entry.run_id)
+        run_id = f"{study}{run.label}{run.result.seed}{run.result.data['name']}-0"
+        folder = store.run_dir(root, run_id)
         folder.mkdir(parents=True)
-        store.save(folder, replace(run.result, run_id=entry.run_id))
-        planned.append(entry)
-    variants = levels or {run.label: {} for run in runs}
-    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
-    manifest.record(root / study, made)
+        named.append(but(run, run_id=run_id))
+        store.save(folder, named[-1].result)
+    manifest.record(root / study, planned(*named, levels=levels))
 
 
 def but(run: Run, **figures: Any) -> Run:
@@ -301,12 +297,25 @@ def put(section: Any, path: list[str], value: Any) -> Any:
     return replace(section, **{name: put(getattr(section, name), rest, value) if rest else value})
 
 
-def planned(*runs: tuple[str, str], command: str = "attnexp sweep") -> manifest.Manifest:
-    """runs: variant and id."""
+def planned(
+    *runs: Run | tuple[str, int, str],
+    command: str = "attnexp sweep",
+    levels: dict[str, dict[str, str]] | None = None,
+    declaration: manifest.Declaration | None = None,
+) -> manifest.Manifest:
+    """The study of these runs, each as it is or as variant, seed and id."""
+    entries = [
+        manifest.Entry(variant=variant, seed=str(seed), run_id=run_id)
+        for run in runs
+        for variant, seed, run_id in [
+            (run.label, run.result.seed, run.result.run_id) if isinstance(run, Run) else run
+        ]
+    ]
     return manifest.Manifest(
-        variants={variant: {} for variant, _ in runs},
+        variants=levels or {entry.variant: {} for entry in entries},
         commands=[command],
-        runs=[manifest.Entry(variant=v, seed="0", run_id=run_id) for v, run_id in runs],
+        runs=entries,
+        declaration=declaration,
     )
 
 
@@ -459,12 +468,7 @@ def crossed_runs(folder: Path, *, more: list[float], without: str = "") -> list[
             run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
             if label != without:
                 found.append(replace(run, studies=(folder,)))
-    runs = [
-        manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
-        for run in found
-    ]
-    made = manifest.Manifest(variants=levels, commands=["attnexp sweep"], runs=runs)
-    manifest.record(folder, made)
+    manifest.record(folder, planned(*found, levels=levels))
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import SMALL_RUN, exit_code
+from samples import SMALL_RUN, exit_code, planned
 
 from attnexp.analysis.listing import list_runs
 from attnexp.config.compose import compose
@@ -33,8 +33,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
         store.add_epoch(part, result.epochs[0])
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "config.yaml").write_text("another: program's")
-    entry = manifest.Entry(variant="a", seed="3", run_id=finished.name)
-    manifest.record(tmp_path / "study", manifest.Manifest(variants={"a": {}}, runs=[entry]))
+    manifest.record(tmp_path / "study", planned(("a", 3, finished.name)))
     return {"finished": finished, "other": other, "broken": broken,
             "running": store.part_of(running), "stopped": store.part_of(stopped)}  # fmt: skip
 

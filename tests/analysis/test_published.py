@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
-from samples import but, result
+from samples import but, planned, result
 
 from attnexp.analysis.comparison import compare
 from attnexp.analysis.results import correct
@@ -38,7 +38,7 @@ def publish(home: Path, *folders: Path) -> tuple[int, str, str]:
 def finish(root: Path, study: str, code: str, *words: str, num_classes: int = 2) -> Path:
     """A study of two variants and seeds on 25,000 texts, as if it had been run under `root`."""
     rng = np.random.default_rng(0)
-    planned = []
+    runs = []
     for seed in range(2):
         for label, position in (("no_pe", "none"), ("pe", "sinusoidal")):
             run = result(label, seed, [0.8, 0.7], f"position={position}", *words)
@@ -51,12 +51,10 @@ def finish(root: Path, study: str, code: str, *words: str, num_classes: int = 2)
             truth = dict.fromkeys((predictions.VAL_LABELS, predictions.TEST_LABELS), labels)
             predictions.save(folder, {**logits, **truth})
             (folder / WEIGHTS).write_bytes(bytes(10_000_000))
-            made = but(run, run_id=folder.name, files=store.digests(folder)).result
-            store.save(folder, made)
-            planned.append(manifest.Entry(variant=label, seed=str(seed), run_id=folder.name))
-    variants: dict[str, dict[str, str]] = {"no_pe": {}, "pe": {}}
-    made_by = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=planned)
-    manifest.record(root / study, made_by)
+            made = but(run, run_id=folder.name, files=store.digests(folder))
+            store.save(folder, made.result)
+            runs.append(made)
+    manifest.record(root / study, planned(*runs))
     return root / study
 
 

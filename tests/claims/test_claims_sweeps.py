@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from samples import SD, K, blog_like_k, result, save_study
+from samples import SD, K, blog_like_k, planned, result, save_study
 
 from attnexp.analysis import published
 from attnexp.claims import sweeps
@@ -144,9 +144,7 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
 
 
 def test_a_study_that_has_only_begun_stops_no_other_claim(tmp_path: Path) -> None:
-    begun = manifest.Entry(variant="pe", seed="0", run_id="a-b")
-    made = manifest.Manifest(variants={"pe": {}}, commands=["attnexp sweep"], runs=[begun])
-    manifest.record(tmp_path / "blog", made)
+    manifest.record(tmp_path / "blog", planned(("pe", 0, "a-b")))
     finding = checked("C20", tmp_path)
     assert finding.conclusion is Conclusion.not_run
     assert "no finished run" in finding.measured

@@ -38,7 +38,7 @@ def folders(tmp_path: Path) -> list[str]:
     runs = [
         stored(tmp_path / "runs" / kind, f"position={kind}", *more) for kind, more in words.items()
     ]
-    manifest.record(tmp_path / "mine", planned(("no_pe", "none"), ("pe", "learned")))
+    manifest.record(tmp_path / "mine", planned(("no_pe", 0, "none"), ("pe", 0, "learned")))
     for run in runs:
         store.save(run.path, run.result)
     return [str(run.path) for run in runs]

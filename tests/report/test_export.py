@@ -199,7 +199,7 @@ def test_a_folder_for_the_hub_predicts_as_the_run_and_has_a_card(
     none = replace(result, run_id="none-0", config=to_dict(compose(words, "position=none")))
     store.run_dir(out, "none-0").mkdir()
     store.save(store.run_dir(out, "none-0"), none)
-    manifest.record(out / "mine", planned(("none", "none-0"), ("sinusoidal", path.name)))
+    manifest.record(out / "mine", planned(("none", 0, "none-0"), ("sinusoidal", 0, path.name)))
 
     done = here("export", str(path), "--to", "hub")
     folder = tmp_path / "outputs/hub" / path.name

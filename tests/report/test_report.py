@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
-from samples import Parsed, but, exit_code, only, page, printed, result
+from samples import Parsed, but, exit_code, only, page, planned, printed, result
 
 from attnexp.analysis.comparison import compare
 from attnexp.analysis.metrics import OF_RUNS, choose_metrics
@@ -75,14 +75,8 @@ def planned_study(folder: Path, num_finished: int) -> list[Run]:
         for label, seed in finished
         for words in [["model.heads=4"] if label == "b" else []]
     ]
-    entries = [
-        manifest.Entry(variant=label, seed=str(seed), run_id=f"{label}{seed}")
-        for label in "abc"
-        for seed in range(10)
-    ]
-    variants: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c": {}}
-    made = manifest.Manifest(variants=variants, commands=["attnexp sweep"], runs=entries)
-    manifest.record(folder, made)
+    entries = [(label, seed, f"{label}{seed}") for label in "abc" for seed in range(10)]
+    manifest.record(folder, planned(*entries))
     return runs
 
 
@@ -321,17 +315,7 @@ def added_seeds(folder: Path, *more: str) -> list[Run]:
         for seed in range(12)
         for label, words in (("a", []), ("b", ["model.heads=4"]))
     ]
-    entries = [
-        manifest.Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
-        for run in runs
-    ]
-    made = manifest.Manifest(
-        variants={"a": {}, "b": {}},
-        commands=["attnexp sweep study=mine.yaml --until decided"],
-        runs=entries,
-        declaration=manifest.Declaration(metric="final"),
-    )
-    manifest.record(folder, made)
+    manifest.record(folder, planned(*runs, declaration=manifest.Declaration(metric="final")))
     return runs
 
 
@@ -386,14 +370,8 @@ def test_a_variant_without_seeds_leaves_nothing_unpaired_and_no_study_complete(
     runs = [result("a", seed, [0.8 + seed / 100]) for seed in range(3)]
     (fit,) = [result("tfidf", 0, [0.9])]
     runs.append(but(fit, config={**fit.result.config, "seeds": {}}))
-    entries = [manifest.Entry(variant="a", seed=str(seed), run_id=f"a{seed}") for seed in range(8)]
-    entries.append(manifest.Entry(variant="tfidf", seed="0", run_id="tfidf"))
-    manifest.record(
-        tmp_path / "study",
-        manifest.Manifest(
-            variants={"a": {}, "tfidf": {}}, commands=["attnexp sweep"], runs=entries
-        ),
-    )
+    entries = [("a", seed, f"a{seed}") for seed in range(8)]
+    manifest.record(tmp_path / "study", planned(*entries, ("tfidf", 0, "tfidf")))
     runs = [replace(run, studies=(tmp_path / "study",)) for run in runs]
     text = " ".join(printed(runs).split())
     assert "3 of 8 seeds finished, too few for a verdict" in text

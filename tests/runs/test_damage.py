@@ -137,7 +137,7 @@ def test_a_damaged_study_is_left_out_and_the_others_are_shown(
     runs: list[Path], key: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("mine", "other"):
-        manifest.record(runs[0].parent.parent / name, planned(("a", runs[0].name)))
+        manifest.record(runs[0].parent.parent / name, planned(("a", 0, runs[0].name)))
     file = runs[0].parent.parent / "mine" / manifest.FILE
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
     assert exit_code("report", file.parent, file.parent.with_name("other")) == 1
@@ -147,7 +147,7 @@ def test_a_damaged_study_is_left_out_and_the_others_are_shown(
 
 
 def test_an_edited_study_is_refused(tmp_path: Path) -> None:
-    manifest.record(tmp_path, planned(("a", "1-a"), ("b", "2-b")))
+    manifest.record(tmp_path, planned(("a", 0, "1-a"), ("b", 0, "2-b")))
     file = tmp_path / manifest.FILE
     written = file.read_text()
     without = {name: value for name, value in json.loads(written).items() if name != "sha256"}
@@ -162,7 +162,9 @@ def test_doctor_tells_what_is_missing_and_unfinished_but_not_what_is_under_way(
 ) -> None:
     root = runs[0].parent.parent
     store.create(runs[0].with_name("0-a"), compose([]), ["seed=3", "out=elsewhere"])
-    manifest.record(root / "mine", planned(("a", runs[0].name), ("b", "1-b"), command="the sweep"))
+    manifest.record(
+        root / "mine", planned(("a", 0, runs[0].name), ("b", 0, "1-b"), command="the sweep")
+    )
     (runs[1] / WEIGHTS).unlink()
     found = doctor.examine(root)
     assert (found["runs"], found["whole"], found["studies"]) == (3, 1, 1)

@@ -135,9 +135,10 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
 
 def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
     """More seeds and variants join; the same run of new code takes the place of the old one."""
-    manifest.record(tmp_path, planned(("a", "1-x"), ("b", "2-x"), command="first"))
-    manifest.record(tmp_path, planned(("b", "2-y"), ("b", "3-y"), ("c", "4-y"), command="second"))
-    manifest.record(tmp_path, planned(("b", "2-y"), command="second"))
+    later = [("b", 0, "2-y"), ("b", 1, "3-y"), ("c", 0, "4-y")]
+    manifest.record(tmp_path, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
+    manifest.record(tmp_path, planned(*later, command="second"))
+    manifest.record(tmp_path, planned(later[0], command="second"))
     found = manifest.load(tmp_path)
     assert found is not None
     assert found.commands == ["first", "second"]
@@ -150,7 +151,7 @@ def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     threads = [
-        threading.Thread(target=manifest.record, args=(tmp_path, planned(("a", f"{i}-x"))))
+        threading.Thread(target=manifest.record, args=(tmp_path, planned(("a", i, f"{i}-x"))))
         for i in range(20)
     ]
     for thread in threads:
@@ -168,8 +169,10 @@ def test_one_run_may_have_a_name_in_every_study(
     path = store.run_dir(tmp_path, "1-x")
     write(path, 1.0)
     store.finalize(store.part_of(path))
-    manifest.record(tmp_path / "one", planned(("a", "1-x"), ("twin", "1-x")))
-    manifest.record(tmp_path / "two", planned(("b", "1-x"), ("b", "2-x"), command="the command"))
+    manifest.record(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
+    manifest.record(
+        tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x"), command="the command")
+    )
     folders = [tmp_path / "one", tmp_path / "two", tmp_path / "one"]
     found = manifest.load_runs(folders)
     assert [run.label for run in found] == ["a", "twin", "b"]
