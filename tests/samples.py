@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import forked
 import numpy as np
@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
 from rich.console import Console
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnexp.analysis import published
 from attnexp.analysis.comparison import Comparison, compare
@@ -281,6 +281,17 @@ def composed(words: str) -> RunConfig:
         return compose([*SMALL_MODEL, *more, *given])
 
 
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def redrawn(module: Module, std: float = 0.7) -> Module:
+    """The module in float64, with weights of its own that are the same every time and, by default,
+    large enough that attention is far from uniform."""
+    for seed, parameter in enumerate(module.double().parameters()):
+        nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))
+    return module
+
+
 def each_once(*places: str) -> list[str]:
     """Combinations that have every option of these groups, those of shorter groups more than once.
 
@@ -384,10 +395,11 @@ def write_folder(home: Path) -> Path:
     return home
 
 
-def write_archive(path: Path) -> Path:
+def write_archive(path: Path, files: Sequence[tuple[str, bytes]] = ()) -> Path:
+    """files: their names and contents; of the small corpus if there are none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in {"README": b"not a review", **review_files()}.items():
+        for name, content in files or [("README", b"not a review"), *review_files().items()]:
             member = tarfile.TarInfo(f"aclImdb/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from samples import composed, each_once, put
-from torch import Tensor, nn
+from samples import composed, each_once, put, redrawn
+from torch import Tensor
 
 from attnexp.base.errors import UserError
 from attnexp.config.checks import check, check_bounds
@@ -74,9 +74,7 @@ Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
 
 def behaviour(config: RunConfig) -> Behaviour:
     """A model's parameters, and what it says of some reviews with and without dropout."""
-    model = build_classifier(config).double()
-    for seed, parameter in enumerate(model.parameters()):
-        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
+    model = redrawn(build_classifier(config))
     ids = torch.randint(1, 12, (6, 9), generator=torch.Generator().manual_seed(0))
     ids[1:3, :4] = 0
     model.eval()

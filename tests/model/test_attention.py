@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from samples import redrawn
 from torch import Tensor, nn
 
 from attnexp.claims.measure import normal
@@ -37,11 +38,7 @@ PIECES: dict[str, dict[str, Any]] = {
 
 
 def make(d_input: int, **pieces: Any) -> MultiHeadSelfAttention:
-    """A layer in float64, its weights large enough for attention far from uniform."""
-    attention = MultiHeadSelfAttention(d_input, **pieces).double()
-    for seed, parameter in enumerate(attention.parameters()):
-        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
-    return attention
+    return redrawn(MultiHeadSelfAttention(d_input, **pieces))
 
 
 def pattern(name: str) -> Tensor | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from samples import composed, put
+from samples import composed, put, redrawn
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
@@ -22,12 +22,6 @@ from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
 from attnexp.model.classifier import PAD, Classifier, build_classifier
-
-SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
-NARROW = "model.heads=2 model.d_head=4".split()
-WITHOUT_ATTENTION = {
-    f"model={name}" for name in ("mean", "fasttext", "cnn", "lstm", "bilstm", "gru")
-}
 
 ORDER_BLIND = [
     *("mask=none", "mask=padding", "model.pooling=masked_mean", "model.layers=2"),
@@ -45,24 +39,9 @@ ORDER_AWARE = [
 ]
 
 
-def build(*words: str) -> Classifier:
-    """A small model in float64 with dropout off. Each word may hold several."""
-    chosen = " ".join(words).split()
-    narrow = [] if WITHOUT_ATTENTION & set(chosen) else NARROW
-    return build_classifier(composed_once(*SMALL, *narrow, *chosen)).double().eval()
-
-
-@cache
-def composed_once(*words: str) -> RunConfig:
-    return compose(words)
-
-
 def rough(*words: str) -> Classifier:
-    """Likewise, with weights large enough that attention is far from uniform."""
-    model = build(*words)
-    for seed, parameter in enumerate(model.parameters()):
-        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
-    return model
+    """A small model in float64 with dropout off. Each word may hold several."""
+    return redrawn(build_classifier(composed(" ".join(words)))).eval()
 
 
 def reviews(*lengths: int, max_len: int = 9) -> Tensor:

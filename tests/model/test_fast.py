@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from samples import BLOCK, padded_reviews
+from samples import BLOCK, padded_reviews, redrawn
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
@@ -161,10 +161,8 @@ OWN = (OwnLayers, *map(doubled, BASES))
 def test_what_has_another_forward_is_not_replaced(own: type[nn.Module], words: str) -> None:
     """Each subclass in turn stands wherever its base stood."""
     config = config_of(f"model.heads=2 model.d_head=4 model.d_model=8 {words}")
-    models = [build_classifier(config).double().eval() for _ in range(2)]
+    models = [redrawn(build_classifier(config)).eval() for _ in range(2)]
     for model in models:
-        for seed, parameter in enumerate(model.parameters()):
-            nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
         for module in list(model.modules()):
             if type(module) is own.__base__:
                 module.__class__ = own

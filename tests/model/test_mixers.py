@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from samples import redrawn
 
 from attnexp.claims.measure import normal
 from attnexp.model.embedding import NgramEmbedding
@@ -21,17 +21,9 @@ REAL = torch.zeros(B, T, dtype=torch.bool)
 """A `key_padding_mask` without padding."""
 
 
-def redraw(module: nn.Module) -> None:
-    """Weights that do not depend on what ran before, in float64."""
-    module.double()
-    for seed, parameter in enumerate(module.parameters()):
-        nn.init.normal_(parameter, std=0.4, generator=torch.Generator().manual_seed(seed))
-
-
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: int) -> None:
-    convolution = Convolution(D, 4, kernel=width)
-    redraw(convolution)
+    convolution = redrawn(Convolution(D, 4, kernel=width), std=0.4)
     x, weight, bias = normal(B, T, D), convolution.conv.weight, convolution.conv.bias
     assert bias is not None
     slow = torch.zeros(B, T, 4, dtype=x.dtype)
@@ -48,8 +40,7 @@ def test_convolution_is_a_sum_over_neighbours_with_zeros_beyond_the_ends(width: 
 def test_both_ways_is_one_way_and_the_other_on_the_reversed_input(
     cell: Literal["lstm", "gru"],
 ) -> None:
-    both = Recurrent(D, 4, cell=cell, bidirectional=True)
-    redraw(both)
+    both = redrawn(Recurrent(D, 4, cell=cell, bidirectional=True), std=0.4)
     x = normal(B, T, D)
     ways = []
     for suffix in ("", "_reverse"):
@@ -76,9 +67,7 @@ ids_of = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8)
 
 
 def ngrams(*, num_buckets: int = 1000, n: int = 2) -> NgramEmbedding:
-    embedding = NgramEmbedding(VOCAB, D, buckets=num_buckets, n=n)
-    redraw(embedding)
-    return embedding
+    return redrawn(NgramEmbedding(VOCAB, D, buckets=num_buckets, n=n), std=0.4)
 
 
 @given(ids_of, st.integers(1, 4), st.integers(1, 40))
