@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -99,13 +98,6 @@ def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: 
         run_until_decided(sweep(tmp_path, "model.d_model=8"))
     with pytest.raises(UserError, match=r"--margin 0\.25, variants slow, fast, noisy"):
         run_until_decided(sweep(tmp_path, margin=0.01))
-    file = tmp_path / "mine" / manifest.FILE
-    written = file.read_text()
-    for edited in (written.replace("0.0025", "0.01"), re.sub(r',\n "sha256.*', "", written)):
-        file.write_text(edited)
-        with pytest.raises(UserError, match="not what attnexp wrote, by its checksum"):
-            run_until_decided(sweep(tmp_path))
-    file.write_text(written)
 
     # a sweep of so many seeds adds to the study, which is judged by all of them
     words = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=9"]
