@@ -1,12 +1,10 @@
 """What is to be questioned in data is counted and told; what cannot be meant is refused."""
 
-import io
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import write_reviews
+from samples import write_archive, write_reviews
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -21,27 +19,9 @@ TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
 
 
-def archive(path: Path, names: list[str], text: Callable[[str], str] = str) -> Path:
-    with tarfile.open(path, "w:gz") as tar:
-        for name in names:
-            content = text(name).encode()
-            member = tarfile.TarInfo(f"aclImdb/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return path
-
-
-def names() -> list[str]:
-    return [f"{split}/{side}/{i}_7.txt" for split in ("train", "test") for side in ("neg", "pos")
-            for i in range(5)]  # fmt: skip
-
-
-def on_disk(path: Path) -> DataConfig:
-    return DataConfig(name=DataName.files, path=str(path))
-
-
 def first_review(path: Path) -> object:
-    return next(iter(find(on_disk(path)).read().train.texts))
+    config = DataConfig(name=DataName.files, path=str(path))
+    return next(iter(find(config).read().train.texts))
 
 
 QUESTIONS: dict[str, tuple[list[str], list[str], dict[str, int]]] = {
@@ -70,8 +50,10 @@ def test_questions_are_counted_and_kept_with_the_cache(tmp_path: Path, case: str
 
 
 def test_of_files_of_one_name_the_last_is_read_as_unpacking_does(tmp_path: Path) -> None:
-    said = iter(range(100))
-    path = archive(tmp_path / "a.tar.gz", [*names(), names()[0]], text=lambda _: f"no {next(said)}")
+    names = [f"{split}/{side}/{i}_7.txt" for split in ("train", "test") for side in ("neg", "pos")
+             for i in range(5)]  # fmt: skip
+    twice = [(name, b"no %d" % i) for i, name in enumerate([*names, names[0]])]
+    path = write_archive(tmp_path / "a.tar.gz", twice)
     assert first_review(path) == "no 20"
     with tarfile.open(path) as packed:
         packed.extractall(tmp_path, filter="data")

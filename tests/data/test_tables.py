@@ -43,9 +43,7 @@ def write_list(path: Path, rows: Rows) -> None:
 
 
 def write_parquet(path: Path, rows: Rows) -> None:
-    parquet.write_table(
-        pa.table({"text": [t for t, _ in rows], "label": [c for _, c in rows]}), path
-    )
+    parquet.write_table(pa.table(columns(rows)), path)
 
 
 def save_to_disk(home: Path) -> None:
