@@ -25,12 +25,6 @@ def small(tmp_path: Path, *words: str) -> Sweep:
     return plan([*start, "train.threads=1", *words])
 
 
-@pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
-    return pretend(monkeypatch)
-
-
 def test_finished_runs_are_taken_up_and_missing_ones_done(tmp_path: Path, done: list[str]) -> None:
     first = run_sweep(small(tmp_path, "position=none,sinusoidal"))
     second = run_sweep(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 from conftest import Refused
-from samples import but, finished, made, pretend, write_reviews
+from samples import but, finished, made, write_reviews
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.cli import app
@@ -23,16 +23,11 @@ WORDS = ["study=blog", "data=contrast", "data.order_fraction=0", "data.limit_tra
 GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 
 
-@pytest.fixture
-def _pretended(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch)
-
-
 def small(tmp_path: Path, *words: str) -> Tuning:
     return plan_tuning([*WORDS, *(words or GRID), f"out={tmp_path}"])
 
 
-@pytest.mark.usefixtures("_pretended")
+@pytest.mark.usefixtures("done")
 def test_each_variant_runs_as_chosen_on_held_out_data_and_nothing_runs_twice(
     tmp_path: Path,
 ) -> None:
@@ -165,7 +160,7 @@ def test_a_wrong_search_is_told_before_it_starts(
         small(tmp_path, *words)
 
 
-@pytest.mark.usefixtures("_pretended")
+@pytest.mark.usefixtures("done")
 def test_the_command_shows_the_search_then_the_study(
     refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
