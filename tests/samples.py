@@ -11,6 +11,7 @@ import pty
 import random
 import select
 import signal
+import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Sequence
@@ -582,6 +583,16 @@ def write_reviews(home: Path, train: list[str], test: list[str]) -> DataConfig:
         table = pa.table({"text": texts, "label": [i % 2 for i in range(len(texts))]})
         parquet.write_table(table, home / f"{split}-0.parquet")
     return DataConfig(name=DataName.files, path=str(home))
+
+
+def sweeping(
+    folder: Path, words: list[str], environment: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """A sweep under way, in processes of its own; its stderr is kept."""
+    return subprocess.Popen(
+        [forked.PROGRAM, "sweep", *words, f"out={folder}"], env=environment, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
 
 
 def interrupted(

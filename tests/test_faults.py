@@ -23,7 +23,7 @@ from pathlib import Path
 import forked
 import pytest
 from forked import PROGRAM
-from samples import outcomes, without_clock
+from samples import outcomes, sweeping, without_clock
 
 from attnexp.inspect import doctor
 from attnexp.runs import checkpoint, manifest, predictions, store
@@ -200,7 +200,7 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(tmp_path: Path)
     print(dict(counts))
 
 
-SWEEP = ["sweep", *RUN, "train.epochs=6", "seed=range(3)", "executor.workers=2"]
+SWEEP = [*RUN, "train.epochs=6", "seed=range(3)", "executor.workers=2"]
 EXECUTORS = {
     "processes": [],
     "submitit": ["executor=submitit"],
@@ -235,13 +235,6 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         head.communicate(timeout=60)
 
 
-def sweep(folder: Path, words: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [PROGRAM, *SWEEP, *words, f"out={folder}"], text=True, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
 def rows(folder: Path) -> int:
     """Epochs that its runs have come to."""
     found = 0
@@ -261,14 +254,14 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
         words = [*words, f"executor.address={request.getfixturevalue(executor)}"]
     elif executor != "processes":
         pytest.importorskip(executor)
-    said = sweep(tmp_path / "undisturbed", words).communicate(timeout=240)[1]
+    said = sweeping(tmp_path / "undisturbed", [*SWEEP, *words]).communicate(timeout=240)[1]
     undisturbed, num_rows = outcomes(tmp_path / "undisturbed"), rows(tmp_path / "undisturbed")
     assert len(undisturbed) == 3, said
     assert num_rows == 18
     chance, counts = random.Random(1), Counter[str]()
     for trial in range(KILLS):
         folder, number = tmp_path / str(trial), SIGNALS[trial % 3]
-        process = sweep(folder, words)
+        process = sweeping(folder, [*SWEEP, *words])
         wanted = chance.randrange(num_rows)
         while rows(folder) < wanted and process.poll() is None:
             time.sleep(0.01)
@@ -279,7 +272,7 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
         assert "Traceback" not in said
         counts[f"{number.name} {process.returncode}"] += 1
         counts["had finished"] += len(outcomes(folder))
-        process = sweep(folder, words)
+        process = sweeping(folder, [*SWEEP, *words])
         said = process.communicate(timeout=240)[1]
         assert process.returncode == 0, said
         assert outcomes(folder) == undisturbed
@@ -291,7 +284,7 @@ def test_a_sweep_killed_at_any_moment_ends_with_the_same_figures(
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0])
 def test_ctrl_c_while_processes_start_says_one_thing(tmp_path: Path, seconds: float) -> None:
     """The signal reaches all processes, also those that still import."""
-    process = sweep(tmp_path, EXECUTORS["processes"])
+    process = sweeping(tmp_path, SWEEP)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children.read_text().split()) < 2:  # the first but watches over semaphores
         assert process.poll() is None
@@ -307,7 +300,7 @@ def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Pa
     """The command and its processes are counted together."""
     words = ["data=contrast", "data.limit_train=32", "data.limit_test=32", "train.epochs=1",
              "model.d_model=8", "data.vocab_size=300", "seed=range(500)"]  # fmt: skip
-    process = sweep(tmp_path, words)
+    process = sweeping(tmp_path, [*SWEEP, *words])
     taken = dict[int, tuple[float, int]]()
     while process.poll() is None:
         time.sleep(0.5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from forked import PROGRAM
-from samples import outcomes
+from samples import outcomes, sweeping
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
@@ -106,13 +106,7 @@ def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def endless(folder: Path) -> subprocess.Popen[str]:
     """Two runs side by side that would take for ever, both under way."""
     words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
-    sweep = subprocess.Popen(
-        [PROGRAM, "sweep", *words, f"out={folder}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    sweep = sweeping(folder, words)
     deadline = time.monotonic() + 120
     while len(list(folder.rglob("metrics.jsonl"))) < 2:
         assert time.monotonic() < deadline
@@ -160,15 +154,7 @@ def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
 def test_sweeps_on_one_folder_share_the_work(
     tmp_path: Path, undisturbed: dict[str, object], number: int
 ) -> None:
-    sweeps = [
-        subprocess.Popen(
-            [PROGRAM, "sweep", *TWELVE, f"out={tmp_path}", "executor.workers=2"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(number)
-    ]
+    sweeps = [sweeping(tmp_path, [*TWELVE, "executor.workers=2"]) for _ in range(number)]
     message = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0] * number, message
     assert outcomes(tmp_path) == undisturbed

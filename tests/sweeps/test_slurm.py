@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked import PROGRAM
-from samples import outcomes
+from samples import outcomes, sweeping
 from slurm_node import MAX_MINUTES, NoSlurm, await_empty, slurm_node
 
 from attnexp.runs import store
@@ -42,16 +41,9 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """The eight, by processes here."""
     folder = tmp_path_factory.mktemp("local")
-    code, message = outcome(sweep(folder, EIGHT, dict(os.environ)))
+    code, message = outcome(sweeping(folder, EIGHT))
     assert code == 0, message
     return outcomes(folder)
-
-
-def sweep(folder: Path, words: list[str], environment: Environment) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [PROGRAM, "sweep", *words, f"out={folder}"], env=environment, text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -65,7 +57,7 @@ def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
 def test_slurm_gives_the_figures_of_processes_here(
     tmp_path: Path, slurm: Environment, undisturbed: dict[str, object]
 ) -> None:
-    code, message = outcome(sweep(tmp_path, [*EIGHT, *SLURM], slurm))
+    code, message = outcome(sweeping(tmp_path, [*EIGHT, *SLURM], slurm))
     assert code == 0, message
     assert outcomes(tmp_path) == undisturbed
     assert "are PENDING: Resources" in message
@@ -79,7 +71,7 @@ def test_a_killed_sweep_goes_on(
     for trial in range(KILLS):
         folder = tmp_path / str(trial)
         number = (signal.SIGKILL, signal.SIGTERM)[trial % 2]
-        first = sweep(folder, [*TWO, *SLURM], slurm)
+        first = sweeping(folder, [*TWO, *SLURM], slurm)
         time.sleep(chance.uniform(0.1, 0.9) * seconds)
         first.send_signal(number)
         code, message = outcome(first)
@@ -89,7 +81,7 @@ def test_a_killed_sweep_goes_on(
         counts[f"{number.name} {code}"] += 1
         counts["finished before"] += len(outcomes(folder))
         began = time.monotonic()
-        code, message = outcome(sweep(folder, [*TWO, *SLURM], slurm))
+        code, message = outcome(sweeping(folder, [*TWO, *SLURM], slurm))
         assert code == 0, message
         seconds = max(seconds, time.monotonic() - began)
         found = outcomes(folder)
@@ -113,7 +105,7 @@ def test_a_killed_sweep_goes_on(
 def test_what_slurm_will_never_start_is_reported(
     tmp_path: Path, slurm: Environment, words: list[str], told_of: str
 ) -> None:
-    code, message = outcome(sweep(tmp_path, [*TWO, *SLURM, *words], slurm))
+    code, message = outcome(sweeping(tmp_path, [*TWO, *SLURM, *words], slurm))
     assert code == 2
     assert told_of in message
     assert f"asks for {words[0]}" in message or f", {words[0]}" in message
@@ -122,7 +114,7 @@ def test_what_slurm_will_never_start_is_reported(
 
 
 def test_a_job_that_slurm_ends_fails_its_run(tmp_path: Path, slurm: Environment) -> None:
-    process = sweep(tmp_path, [*TWO, "train.epochs=100000", *SLURM], slurm)
+    process = sweeping(tmp_path, [*TWO, "train.epochs=100000", *SLURM], slurm)
     deadline = time.monotonic() + 120
     while not list(tmp_path.rglob("metrics.jsonl")):
         assert time.monotonic() < deadline
