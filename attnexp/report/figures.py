@@ -173,7 +173,7 @@ def forest(comparison: Comparison, metric: str = "accuracy") -> Picture:
         }
         for point in comparison.points
     }
-    return intervals(groups, _axis(metric, unit), margin, unit)
+    return intervals(groups, metric, margin, unit)
 
 
 def within(group: Sequence[Within], metric: str, comparison: Comparison) -> Picture:
@@ -184,11 +184,7 @@ def within(group: Sequence[Within], metric: str, comparison: Comparison) -> Pict
         minus, at = format_levels(each)
         for point, difference in each.points.items():
             groups.setdefault(f"{minus}, {point}", {})[at] = Bar.of(difference, metric)
-    return intervals(groups, _axis(metric, unit), margin, unit)
-
-
-def _axis(metric: str, unit: Unit) -> str:
-    return f"difference in {metric}" + unit.name.replace(" ", ", ", 1)
+    return intervals(groups, metric, margin, unit)
 
 
 def across(found: Sequence[Across]) -> Picture:
@@ -206,7 +202,7 @@ def across(found: Sequence[Across]) -> Picture:
         }
         for one in found
     }  # fmt: skip
-    return intervals(groups, _axis(metric, unit), margin, unit)
+    return intervals(groups, metric, margin, unit)
 
 
 def probed(found: Sequence[Probed]) -> Picture:
@@ -221,7 +217,7 @@ def probed(found: Sequence[Probed]) -> Picture:
         }
         for one in found
     }  # fmt: skip
-    return intervals(groups, _axis("accuracy", POINTS), MARGIN)
+    return intervals(groups, "accuracy", MARGIN)
 
 
 class Bar(NamedTuple):
@@ -243,7 +239,7 @@ class Bar(NamedTuple):
 
 
 def intervals(
-    groups: Mapping[str, Mapping[str, Bar]], axis: str, margin: float, unit: Unit = POINTS
+    groups: Mapping[str, Mapping[str, Bar]], metric: str, margin: float, unit: Unit = POINTS
 ) -> Picture:
     """Mean differences with their 95 % intervals under headings, the margin shaded."""
     rows: list[tuple[str, Bar | None]] = []
@@ -286,7 +282,7 @@ def intervals(
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel(axis)
+        axes.set_xlabel(f"difference in {metric}" + unit.name.replace(" ", ", ", 1))
 
     return Picture(paint=paint, height=top + tall + bottom, fit=False)
 
