@@ -9,7 +9,7 @@ import numpy as np
 from attnexp.analysis.differences import Difference
 from attnexp.statistics.anytime import Decision, fewest_seeds
 from attnexp.statistics.crossed import Crossed
-from attnexp.statistics.paired import McNemar, Mean, Paired
+from attnexp.statistics.paired import Mean, Paired
 from attnexp.statistics.verdict import POINTS, Unit, p_value
 
 MAX_SEEDS_SHOWN = 50
@@ -96,6 +96,7 @@ def statistics_rows(
         pair, judgement = difference.metrics[metric], difference.judgements[metric]
         texts = difference.texts if metric == "accuracy" else None
         mcnemar = difference.mcnemar if metric == "accuracy" else {}
+        small = sum(found.p < 0.05 for found in mcnemar.values())
         columns.append(
             {
                 f"difference,{unit.name}" if unit.name else "difference": format_spread(pair, unit),
@@ -107,7 +108,7 @@ def statistics_rows(
                 "P(better)": _format_better(pair, unit),
                 "Cohen's dz": "–" if pair.dz is None else f"{pair.dz:+.2f}",
                 f"p, TOST ±{unit.margin(pair.margin)}": _format_p(judgement.p_equivalent_adjusted),
-                MCNEMAR: _format_mcnemar(mcnemar),
+                MCNEMAR: f"in {small} of {len(mcnemar)} seeds" if mcnemar else "–",
                 "more seeds needed": "–"
                 if judgement.more_seeds is None
                 else str(judgement.more_seeds),
@@ -136,13 +137,6 @@ def _format_better(pair: Paired, unit: Unit) -> str:
     if unit.less_is_better:
         share, low, high = 1 - share, 1 - high, 1 - low
     return f"{share:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def _format_mcnemar(by_seed: Mapping[str, McNemar]) -> str:
-    if not by_seed:
-        return "–"
-    small = sum(found.p < 0.05 for found in by_seed.values())
-    return f"in {small} of {len(by_seed)} seeds"
 
 
 def _format_p(p: float | None) -> str:
