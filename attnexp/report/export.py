@@ -12,13 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.variants import by_variant, comparison_groups
-from attnexp.base import progress
+from attnexp.base import modules, progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import writing
 from attnexp.config.schema import flatten
@@ -57,11 +56,6 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
         for run_id, run in progress.track(runs.items(), total=len(runs), label="exporting"):
             card.write(run, into / run_id)
         return f"hf upload USER/REPO {into / (run_id if len(runs) == 1 else 'RUN')}"
-    if find_spec(target) is None:
-        raise UserError(
-            f"--to {target} needs {target}, which is not installed. Install it: "
-            f"pip install 'attnexp[{target}]'."
-        )
     records = _records(found)
     open_run, command = TRACKERS[target]
     try:
@@ -70,6 +64,7 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             _errors_of_threads(),
             redirect_stdout(StringIO()),  # stdout is for results
         ):
+            modules.require(target, f"--to {target}", target)
             into.mkdir(parents=True, exist_ok=True)
             for record in progress.track(records, total=len(records), label="exporting"):
                 with open_run(record, into.resolve()) as log:
