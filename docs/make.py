@@ -162,7 +162,6 @@ def within_data(study: str, point: str) -> Iterator[str]:
             star = "\\*" if pair.low > 0 or pair.high < 0 else ""
             cells.append(POINTS.signed(pair.difference.mean) + star)
         mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
-        assert mean is not None
         cells.append(POINTS.signed(mean.mean) + POINTS.interval(mean.low, mean.high))
         yield f"| {name} | {' | '.join(cells)} |"
 

@@ -56,8 +56,6 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
         texts = [difference.texts for difference in differences.values() if difference.texts]
         with_texts = metric == "accuracy" and len(texts) == len(pairs)
         errors = [one.se for one in (texts if with_texts else pairs)]
-        mean = meta([pair.difference.mean for pair in pairs], errors)
-        assert mean is not None  # there are two data sets
         combined.append(
             Across(
                 variant=variant,
@@ -68,7 +66,7 @@ def across_data(comparisons: Sequence[Comparison]) -> list[Across]:
                 unit=units[metric],
                 differences=differences,
                 with_texts=with_texts,
-                mean=mean,
+                mean=meta([pair.difference.mean for pair in pairs], errors),
             )
         )
     if not combined:

@@ -102,7 +102,6 @@ def c32(results: Path) -> Finding:
     lines, conclusions = [], []
     for at, pairs in by_point.items():
         mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
-        assert mean is not None
         lines.append(f"{at} {POINTS.signed(mean.mean)}{POINTS.interval(mean.low, mean.high)}")
         conclusions.append(beyond_zero(mean.low, mean.high))
     return Finding(

@@ -34,15 +34,13 @@ class Meta:
     num_data: int
 
 
-def meta(differences: ArrayLike, errors: ArrayLike) -> Meta | None:
-    """Combine the difference of each data set with its standard error; None below two data sets."""
+def meta(differences: ArrayLike, errors: ArrayLike) -> Meta:
+    """Combine the difference of each data set with its standard error; two data sets or more."""
     from scipy.optimize import brentq
     from scipy.special import stdtrit
 
     y, variances = np.asarray(differences, dtype=float), np.asarray(errors, dtype=float) ** 2
     k = len(y)
-    if k < 2:
-        return None
     variances = np.maximum(variances, 1e-18)  # of equal differences, whose error is 0
 
     def spread(tau2: float) -> float:
