@@ -58,14 +58,9 @@ def _describe(folder: Path) -> dict[str, Any]:
             result = store.load(folder)
             best = best_epoch([result])
             points = POINTS[result.config["train"]["protocol"]]
-            return (
-                found
-                | _of_config(result.config)
-                | {
-                    "epochs": len(result.epochs),
-                    "accuracies": {at: metrics_at(result, at, best)["accuracy"] for at in points},
-                }
-            )
+            accuracies = {at: metrics_at(result, at, best)["accuracy"] for at in points}
+            measured = {"epochs": len(result.epochs), "accuracies": accuracies}
+            return found | _of_config(result.config) | measured
         found["state"] = "stopped"
         with suppress(UserError):  # in a read-only tree no process can be at work
             found["state"] = "running" if store.is_locked(folder.with_suffix("")) else "stopped"
