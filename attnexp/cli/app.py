@@ -152,8 +152,7 @@ TrustCode = Annotated[
     ),
 ]
 Html = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures."),
+    Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

@@ -81,11 +81,7 @@ def load_runs(folder: Place, *more: Place) -> "DataFrame":
 
 
 def compare(
-    folder: Place,
-    *more: Place,
-    higher: Words = (),
-    lower: Words = (),
-    margin: float | Words = (),
+    folder: Place, *more: Place, higher: Words = (), lower: Words = (), margin: float | Words = ()
 ) -> Shown[Comparison]:
     """Compare finished runs as `attnexp report` does; one item for each data set and protocol.
 
@@ -93,10 +89,7 @@ def compare(
     `margin=["0.5", "loss=0.01"]`. Raises `UserError`, also where there is no finished run.
     """
     metrics = choose_metrics(
-        OF_RUNS,
-        higher=_each(higher),
-        lower=_each(lower),
-        margins=_each(margin),
+        OF_RUNS, higher=_each(higher), lower=_each(lower), margins=_each(margin)
     )
     found = manifest.load_runs([Path(one) for one in (folder, *more)])
     return Shown(comparison.compare(found, metrics), print_comparisons)

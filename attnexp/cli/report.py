@@ -45,8 +45,7 @@ def report(
     ] = None,
     html: Html = None,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png."),
+        Path | None, typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png.")
     ] = None,
     show: Annotated[
         Literal["curves", "forest", "attention", "positions"] | None,
@@ -332,8 +331,7 @@ def export(
         typer.Option(help="An installed tracker, or the Hugging Face hub."),
     ],
     into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Output folder (default: outputs/TARGET)."),
+        Path | None, typer.Option(metavar="DIR", help="Output folder (default: outputs/TARGET).")
     ] = None,
 ) -> None:
     """Write finished runs into a tracker's folder, or as folders to upload to the hub.

@@ -55,8 +55,7 @@ def config(
 @app.command()
 def data(
     overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="prepare OVERRIDES", show_default=False),
+        list[str] | None, typer.Argument(metavar="prepare OVERRIDES", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,11 +86,7 @@ def data(
 def claims(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ID",
-            help="Claim, such as C04.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="ID", help="Claim, such as C04.", show_default=False),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Check also the claims that read finished sweeps.")

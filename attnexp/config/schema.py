@@ -60,8 +60,7 @@ class When:
 IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
 IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
 IN_ADAMW = When(
-    "train.optimizer=adamw",
-    lambda run: run.is_network and run.train.optimizer is Optimizer.adamw,
+    "train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer is Optimizer.adamw
 )
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)

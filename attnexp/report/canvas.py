@@ -234,11 +234,7 @@ def _inline(svg: str, name: str, alt: str) -> str:
         element.tail = None
         if not (element.text or "").strip():
             element.text = None
-    root.attrib = {
-        "viewBox": root.attrib["viewBox"],
-        "role": "img",
-        "aria-label": alt,
-    }
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": alt}
     return ElementTree.tostring(root, encoding="unicode")
 
 

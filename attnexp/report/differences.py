@@ -82,11 +82,7 @@ def anytime_valid(variants: list[str]) -> list[str]:
 
 
 def _record(
-    comparison: Comparison,
-    labels: tuple[str, str],
-    metric: str,
-    point: str,
-    difference: Difference,
+    comparison: Comparison, labels: tuple[str, str], metric: str, point: str, difference: Difference
 ) -> dict[str, Any]:
     """A difference between two variants at one endpoint, as plain values."""
     pair, (low, high) = difference.metrics[metric], difference.interval(metric)

@@ -86,10 +86,7 @@ def scan(sweep: Sweep) -> list[Entry]:
 
 
 def run_sweep(
-    sweep: Sweep,
-    *,
-    stop_on_error: bool = False,
-    observe: Observer = lambda entries, executor: None,
+    sweep: Sweep, *, stop_on_error: bool = False, observe: Observer = lambda entries, executor: None
 ) -> list[Entry]:
     """Run what has not finished; return every entry with its outcome, in the order of the plan.
 
