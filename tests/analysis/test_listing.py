@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Refused
 from samples import SMALL_RUN, exit_code, planned
 
 from attnexp.analysis.listing import list_runs
@@ -80,10 +81,6 @@ def test_every_run_is_listed_in_its_state_and_its_words_make_it(
     assert max(map(len, lines[1:])) <= 80  # the first is the folder
 
 
-def test_a_folder_without_a_run_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert exit_code("runs", tmp_path) == 2
-    assert "There is no run in" in capsys.readouterr().err
-    assert exit_code("runs", tmp_path / "nowhere") == 2
-    assert "There is no folder" in capsys.readouterr().err
+def test_a_folder_without_a_run_is_reported(refused: Refused) -> None:
+    assert "There is no run in" in refused("runs", ".")
+    assert "There is no folder" in refused("runs", "nowhere")

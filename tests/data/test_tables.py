@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import Refused
+from conftest import Command, Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 from samples import ROW_LABELS, ROW_TEXTS, ROWS, Rows, each, write_csv, write_folder, write_jsonl
 
 from attnexp.base.errors import UserError
-from attnexp.cli import app
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
 from attnexp.data.corpus import Corpus, draw_test
@@ -348,14 +347,13 @@ def test_labels_of_test_that_train_has_not_are_reported(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_classes_and_tells_what_is_wrong(
-    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    here: Command, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.csv").write_text(GOOD.replace("text,", "question,").replace("1\n", "yes\n"))
     words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
-    app(words, standalone_mode=False)
-    out, err = capsys.readouterr()
-    assert "2 classes: 0 4 + 1; yes 4 + 1" in out
-    assert "Column question is the text, label the label." in err
-    assert "There is no test split: 20% of train is drawn as one." in err
+    done = here(*words)
+    assert "2 classes: 0 4 + 1; yes 4 + 1" in done.stdout
+    assert "Column question is the text, label the label." in done.stderr
+    assert "There is no test split: 20% of train is drawn as one." in done.stderr
     wrong = refused(*words, "data.text=body")
     assert "no column body; its columns are question, label" in wrong

@@ -11,7 +11,7 @@ import pytest
 import typer
 from conftest import Command, Json, Refused
 from rich.console import Console
-from samples import exit_code, stored
+from samples import stored
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
@@ -83,23 +83,17 @@ def test_tokens_are_said_with_what_they_receive(here_json: Json, run_dir: Path) 
 
 
 def test_lines_come_from_stdin_and_from_a_file(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Command, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = f"{TEXT}\n\nthe cast was dreadful\n"
     (file := run_dir / "lines.txt").write_text(lines)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def said(*words: str | Path) -> str:
-        assert exit_code("predict", run_dir, *words) == 0
-        return capsys.readouterr().out
-
-    piped = said()
+    piped = here("predict", run_dir).stdout
     assert piped.count("⟨start⟩") == 2
     assert "frabjous?" in piped
     assert "\x1b" not in piped
-    assert said("--file", file) == piped
-    assert said(TEXT) == piped.splitlines(keepends=True)[0]
+    assert here("predict", run_dir, "--file", file).stdout == piped
+    assert here("predict", run_dir, TEXT).stdout == piped.splitlines(keepends=True)[0]
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

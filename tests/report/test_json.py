@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
-from samples import MORE, answers, blog, crossed_runs, exit_code, of, save_study, write_table
+from conftest import ROOT, Json
+from samples import MORE, answers, blog, crossed_runs, of, save_study, write_table
 
 from attnexp.analysis.chance import Source
 from attnexp.analysis.comparison import Declared, compare
@@ -70,18 +70,12 @@ def documented(document: Any, heading: str) -> None:
     check(document, f"[{heading}](#{anchor})", heading)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> Any:
-    capsys.readouterr()
-    assert exit_code(*words, "--json") == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_documents_are_as_the_page_says(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here_json: Json, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "train.threads=1"]
-    document = printed(capsys, "train", *smoke)
+    document = here_json("train", *smoke)
     documented(document, "attnexp train")
     run_dir = document["folder"]
     assert store.load(Path(run_dir)).run_id == document["run_id"]
@@ -108,7 +102,7 @@ def test_documents_are_as_the_page_says(
         (["report", "made/mine", "--table", "differences"], "attnexp report --table NAME"),
         (["judge", write_table(tmp_path / "answers.csv", answers())], COMPARED),
     ]:
-        documented(printed(capsys, *words), heading)
+        documented(here_json(*words), heading)
 
 
 def test_comparisons_of_every_kind_are_as_the_page_says(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import Refused
 from samples import exit_code, planned
 
 from attnexp.base.errors import UserError
@@ -99,14 +100,13 @@ def test_damaged_predictions_cost_their_test_alone(
 
 @pytest.mark.parametrize("position", [0, 100])
 def test_a_damaged_model_or_vocabulary_is_not_used(
-    runs: list[Path], position: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: list[Path], position: int, tmp_path: Path, refused: Refused
 ) -> None:
     turn_over(runs[0] / WEIGHTS, position)
-    assert exit_code("evaluate", runs[0]) == 2
-    assert f"{runs[0] / WEIGHTS} is damaged" in printed(capsys)[1]
+    assert f"{runs[0] / WEIGHTS} is damaged" in refused("evaluate", str(runs[0]))
     turn_over(runs[1] / store.VOCABULARY, position)
-    assert exit_code("evaluate", runs[1], f"data.path={tmp_path}") == 2
-    assert f"{runs[1] / store.VOCABULARY} is damaged" in printed(capsys)[1]
+    message = refused("evaluate", str(runs[1]), f"data.path={tmp_path}")
+    assert f"{runs[1] / store.VOCABULARY} is damaged" in message
 
 
 def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
@@ -124,12 +124,11 @@ def test_evaluate_exits_with_1_where_the_model_is_not_the_one_that_was_measured(
 
 
 def test_a_report_of_nothing_that_can_be_read_is_an_error(
-    runs: list[Path], capsys: pytest.CaptureFixture[str]
+    runs: list[Path], refused: Refused
 ) -> None:
     for run in runs:
         (run / store.RESULT).write_text("")
-    assert exit_code("report", runs[0].parent) == 2
-    assert printed(capsys)[1].count("is damaged") == 2
+    assert refused("report", str(runs[0].parent)).count("is damaged") == 2
 
 
 @pytest.mark.parametrize(("key", "value"), [("variants", None), ("runs", [None])])

@@ -1,13 +1,12 @@
 """The mean over data sets and the prediction interval of the next one: numbers and coverage."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Command, Json, Refused
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import exit_code
 from scipy import stats
 
 from attnexp.statistics.meta import meta
@@ -67,27 +66,20 @@ def test_the_interval_holds_the_mean_of_data_sets(num_data: int, tau: float) -> 
 
 
 def test_variants_of_one_name_are_combined_over_data_sets(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Command, here_json: Json, refused: Refused, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     words = ["report", str(PUBLISHED / "blog_data"), "--across", "data"]
-
-    def said(*more: str, code: int = 0) -> str:
-        assert exit_code(*words, *more) == code
-        out, err = capsys.readouterr()
-        return err if code else out
-
-    one = json.loads(said("--json"))["across"][-1]
+    one = here_json(*words)["across"][-1]
     assert (one["variant"], one["baseline"]) == ("pe", "no_pe")
     assert [*one["differences"]][:3] == ["trec", "subj", "cr"]
-    text = said()
+    text = here(*words).stdout
     assert max(map(len, text.splitlines())) <= 80
     assert "pe − no_pe, best, over 7 data sets" in text
     assert f"{100 * one['mean']['mean']:+.2f} [" in " ".join(text.split())
     for kind in ("markdown", "latex"):
-        assert f"{100 * one['mean']['high']:+.2f}" in said("--format", kind)
-    said("--figure", str(tmp_path / "a.svg"))
+        assert f"{100 * one['mean']['high']:+.2f}" in here(*words, "--format", kind).stdout
+    assert here(*words, "--figure", "a.svg").returncode == 0
     assert "subj" in (tmp_path / "a.svg").read_text()
-    assert "--format csv" in said("--format", "csv", code=2)
-    assert exit_code("report", PUBLISHED / "heads", "--across", "data") == 2
-    assert "two data sets or more" in " ".join(capsys.readouterr().err.split())
+    assert "--format csv" in refused(*words, "--format", "csv")
+    wrong = refused("report", str(PUBLISHED / "heads"), "--across", "data")
+    assert "two data sets or more" in wrong

@@ -1,17 +1,15 @@
 """A search before a study: every variant at its best, chosen by neither its seeds nor the test."""
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
-from conftest import Refused
+from conftest import Command, Json, Refused
 from samples import but, finished, made, write_reviews
 
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.cli import app
 from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.schedule import run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose, plan_tuning, tuned
@@ -162,25 +160,20 @@ def test_a_wrong_search_is_told_before_it_starts(
 
 @pytest.mark.usefixtures("done")
 def test_the_command_shows_the_search_then_the_study(
-    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    here: Command, here_json: Json, refused: Refused, tmp_path: Path
 ) -> None:
     words = ["sweep", *WORDS, "seed=0", GRID[0], "tune.seeds=7", f"out={tmp_path}"]
-
-    def said(*more: str) -> tuple[str, str]:
-        app([*words, *more], standalone_mode=False)
-        return capsys.readouterr()
-
-    dry, _ = said("--dry-run")
+    dry = here(*words, "--dry-run").stdout
     assert "4 runs, 0 finished before, 4 to do" in dry
     assert "The study follows: 2 runs" in dry
-    out, err = said()
-    table = err[err.index("Search on held-out data, final epoch") :]
+    swept = here(*words)
+    _, _, table = swept.stderr.partition("Search on held-out data, final epoch")
     assert table.count("chosen\n") == 2
     assert "no_pe: train.lr=0.05 is at the end of the grid" in table
-    tables, _, _ = out.rpartition("\nResults: ")
+    tables, _, _ = swept.stdout.rpartition("\nResults: ")
     assert "pe, train.lr=0.05 of 2: 1 run on contrast" in tables
     assert max(map(len, tables.splitlines())) <= 80
-    (comparison,) = json.loads(said("--json")[0])["comparisons"]
+    (comparison,) = here_json(*words)["comparisons"]
     labels = ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
     assert [variant["label"] for variant in comparison["variants"]] == labels
     assert len(list(tmp_path.rglob("result.json"))) == 6

@@ -1,18 +1,16 @@
 """A sweep whose seeds are added until it is decided: what is declared, taken, said and kept."""
 
 import io
-import json
 from pathlib import Path
 
 import pytest
-from conftest import Refused
+from conftest import Command, Json, Refused
 from rich.console import Console
 from samples import finished, of, only, pretend
 
 from attnexp.analysis.comparison import compare
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.cli import app
 from attnexp.report import formats
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
@@ -154,21 +152,19 @@ def test_the_metric_is_a_point_of_the_protocol(tmp_path: Path) -> None:
 
 
 def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
-    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    here: Command, here_json: Json, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.yaml").write_text(TWO)
     words = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
     words = ["sweep", *words, "--until", "decided", "--max-seeds", "9"]
-    app(words, standalone_mode=False)
-    out, err = capsys.readouterr()
-    assert "\nfast: helps by at least 0.25 points: +" in err
-    tables, _, _ = out.rpartition("\nResults: ")
+    swept = here(*words)
+    assert "\nfast: helps by at least 0.25 points: +" in swept.stderr
+    tables, _, _ = swept.stdout.rpartition("\nResults: ")
     assert max(map(len, tables.splitlines())) <= 80
     assert "fast against slow, final, declared: helps by at least 0.25 points: " in " ".join(
         tables.split()
     )
-    app([*words, "--json"], standalone_mode=False)
-    (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+    (comparison,) = here_json(*words)["comparisons"]
     (study,) = comparison["declared"]
     assert study["decisions"]["fast"]["verdict"] == "helps"
     assert study["declaration"]["metric"] == "final"
