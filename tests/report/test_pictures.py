@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from samples import blog, contrast_ratio, exit_code, made, only, stored
 
-from attnexp.analysis.comparison import Comparison
 from attnexp.base.errors import UserError
 from attnexp.inspect import insight
 from attnexp.report import canvas, figures, pictures
@@ -51,10 +50,10 @@ def test_an_svg_says_what_it_shows_as_text_in_a_font_of_the_system(
 
 
 def test_curves_show_the_metric_that_was_asked_for(tmp_path: Path) -> None:
-    compared = only(blog())
-    drawn = {
-        metric: said_by(tmp_path, "curves", compared, metric=metric) for metric in pictures.METRICS
-    }
+    drawn = {}
+    for metric in pictures.METRICS:
+        pictures.write(tmp_path / "a.svg", "curves", [], only(blog()), metric=metric)
+        drawn[metric] = said(tmp_path / "a.svg")
     assert [texts[0] for texts in drawn.values()] == [
         "Validation accuracy, %", "Validation loss, nats",
         "Train loss (running mean, dropout on), nats",
@@ -115,11 +114,6 @@ def attention(folder: Path, *, kind: str = "svg", sentence: str = "good", **aske
     alone = only([made("a", 0)])
     pictures.write(folder / f"a.{kind}", "attention", [run], alone, sentence=sentence, **asked)
     return folder / f"a.{kind}"
-
-
-def said_by(folder: Path, show: str, compared: Comparison, **asked: Any) -> list[str]:
-    pictures.write(folder / "a.svg", show, [], compared, **asked)
-    return said(folder / "a.svg")
 
 
 def said(svg: Path) -> list[str]:
