@@ -142,6 +142,7 @@ def _results(
     values: Mapping[Run, Mapping[str, float]],
     right: Mapping[Run, Bits],
     same_texts: Sequence[str] = (),
+    num_texts: int | None = None,
 ) -> Results:
     return Results(
         rows=[
@@ -154,6 +155,7 @@ def _results(
             {RESULT: right[variant, seed]} if (variant, seed) in right else {}
         ),
         same_texts=same_texts,
+        num_texts={} if num_texts is None else {RESULT: num_texts},
     )
 
 
@@ -188,6 +190,7 @@ def _of_examples(where: str, data: str, places: Sequence[Place]) -> Results:
         {run: {"accuracy": fmean(found.values())} for run, found in answers.items()},
         {run: np.array([found[name] for name in sorted(found)]) for run, found in answers.items()},
         [RESULT] if same_texts else [],
+        min(map(len, answers.values())),
     )
 
 

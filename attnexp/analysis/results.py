@@ -100,13 +100,14 @@ class Results:
         return {metric: cell[PUBLISHED] for metric, cell in cells if PUBLISHED in cell}
 
     def step(self, metric: str, point: str) -> float:
-        """Smallest step of a metric: 1/n of an accuracy on n texts. For other trainers' results it
-        is the smallest difference seen between two values."""
-        if self.runs:
+        """Smallest step of a metric: 1/n of an accuracy on n texts. If the number of texts is
+        unknown, the smallest difference between two values; of equal values, the value itself, or 1
+        if that is 0."""
+        if self.num_texts:
             return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
         values = sorted({row.value for row in self.rows if row.metric == metric})
         steps = [difference_of(b, a) for a, b in pairwise(values)]
-        return min((step for step in steps if step > 0), default=abs(values[0]))
+        return min((step for step in steps if step > 0), default=abs(values[0]) or 1.0)
 
     def num_planned(self, *variants: str) -> int | None:
         """Number of seeds planned for all of these variants; None if unknown."""

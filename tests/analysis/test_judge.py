@@ -107,6 +107,21 @@ def test_answers_give_accuracies_and_mcnemar(here: Command, tmp_path: Path) -> N
     assert contents(read_results(pd.DataFrame(predicted))) == contents(results)
 
 
+@pytest.mark.parametrize("right", [0, 1])
+@pytest.mark.parametrize(
+    ("num_texts", "verdict"), [(None, "inconclusive"), (10, "inconclusive"), (2000, "equivalent")]
+)
+def test_the_same_answers_are_as_certain_as_their_number(
+    right: int, num_texts: int | None, verdict: str
+) -> None:
+    """All right or all wrong alike; without answers their number is unknown."""
+    runs = [{"variant": label, "seed": seed} for label in ("none", "pe") for seed in range(6)]
+    found = [run | {"accuracy": float(right)} for run in runs]
+    if num_texts is not None:
+        found = [run | {"example": i, "correct": right} for run in runs for i in range(num_texts)]
+    assert verdicts(judge_one(read_results(pd.DataFrame(found)))) == {"pe": verdict}
+
+
 def test_a_page_has_every_verdict_cell_and_figure(
     here: Command, refused: Refused, tmp_path: Path
 ) -> None:
