@@ -241,7 +241,7 @@ def print_tables(found: Iterable[Table], console: Console) -> None:
         first, *others = table.columns
         view.add_column(first, overflow="fold")
         for column in others:
-            view.add_column(column, justify="right", no_wrap=True)
+            view.add_column(column, justify="right", overflow="fold")
         for place, row in enumerate(table.rows):
             style = "dim" if place in table.published else None
             view.add_row(*(Text(cell) for cell in row), style=style)

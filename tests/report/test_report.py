@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
+from rich.console import Console
 from samples import Parsed, but, exit_code, only, page, planned, printed, result
 
 from attnexp.analysis.comparison import compare
@@ -162,6 +163,17 @@ def test_tables_fit_80_columns_and_lose_nothing() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert "100.00 ± 0.00" in text
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_folds_cells_and_loses_no_character(width: int) -> None:
+    for table in tables.tables(only(blog())):
+        console = Console(file=io.StringIO(), width=width)
+        formats.print_tables([table], console)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert max(map(len, text.splitlines())) <= width
+        whole = [table.title, *table.columns, *table.notes, *(c for row in table.rows for c in row)]
+        assert sorted(re.sub(r"[\s─]", "", text)) == sorted(re.sub(r"\s", "", "".join(whole)))
 
 
 def test_metrics_that_options_name_are_judged_as_accuracy_is() -> None:
