@@ -65,15 +65,16 @@ def bad_seeds(variants: Sequence[Variant], results: Results) -> Iterator[str]:
     """A message for each variant of ten seeds or more with seeds far below its median after its
     first or last epoch, the worst first.
 
-    A robust standard deviation is 1.4826 times the median distance from the median: a tail of bad
-    seeds does not widen it.
+    A robust standard deviation is 1.4826 times the median distance from the median, so a tail of
+    bad seeds does not widen it; at least half a step of accuracy, since most may be equal.
     """
+    least = results.step("accuracy", "final") / 2
     for variant in variants:
         for epoch in dict.fromkeys((variant.epochs[0], variant.epochs[-1])):
             by_seed = results.metrics(variant.label, epoch)["val_accuracy"]
             values = np.array([*by_seed.values()])
             distances = values - np.median(values)
-            bound = -FAR * 1.4826 * np.median(np.abs(distances))
+            bound = -FAR * max(1.4826 * np.median(np.abs(distances)), least)
             below = {seed: d for seed, d in zip(by_seed, distances, strict=True) if d < bound}
             if below and len(values) >= 10:
                 seeds = ", ".join(sorted(below, key=below.__getitem__))

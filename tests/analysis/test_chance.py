@@ -64,3 +64,11 @@ def test_a_tail_of_bad_seeds_is_marked() -> None:
     assert line.endswith("after epoch 1.")
     assert "2 of 12 seeds (7, 3)" in printed(runs)
     assert only(runs[8:]).bad_seeds == []
+
+
+@pytest.mark.parametrize(("lower", "num_lines"), [(1 / 25_000, 0), (0.01, 1)])
+def test_a_seed_below_equal_ones_is_marked_only_from_several_texts_on(
+    lower: float, num_lines: int
+) -> None:
+    runs = [result("a", seed, [1.0 - lower * (seed == 3)]) for seed in range(12)]
+    assert len(only(runs).bad_seeds) == num_lines
