@@ -230,14 +230,15 @@ def _plan(pair: Paired, level: float, unit: Unit) -> tuple[int | None, str]:
 
     Planned as if the observed difference and spread were the true ones; with few seeds either may
     be far off, and a difference singled out for being large is probably smaller. Equivalence is
-    planned only for differences observed inside the margin.
+    planned only for differences observed inside the margin whose interval holds 0.
     """
     mean, spread, n = pair.difference.mean, pair.spread, pair.difference.n
-    if spread is None:
+    if spread is None or pair.low is None or pair.high is None:
         return None, ""
     dz = min(abs(mean) / spread, 100.0) if spread else 100.0  # more is as clear
     shown, ruled_out = seeds_needed(dz, alpha=level), None
-    if abs(mean) < pair.margin:  # the 95 % interval has to fit, so at most 0.025 on each side
+    if abs(mean) < pair.margin and pair.low <= 0 <= pair.high:
+        # the 95 % interval has to fit, so at most 0.025 on each side
         ruled_out = seeds_for_equivalence(spread, margin=pair.margin, alpha=min(level, ALPHA / 2))
     if shown is not None and (ruled_out is None or shown <= ruled_out):
         target, what = shown, "settle a difference of this size"

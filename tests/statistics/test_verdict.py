@@ -164,8 +164,11 @@ def test_the_fewest_seeds_of_a_difference_do_not_hold_for_equivalence() -> None:
     assert "more seeds would show equivalence" in found.line
 
 
-def test_equivalence_is_no_plan_for_a_difference_outside_the_margin() -> None:
-    found = judge({name: of(spread(0.012, 0.0001, 5)) for name in "abcd"})["a"]
+@pytest.mark.parametrize(("mean", "sd"), [(0.012, 0.0001), (0.0019, 0.0014)])
+def test_equivalence_is_no_plan_for_a_difference_outside_the_margin_or_other_than_0(
+    mean: float, sd: float
+) -> None:
+    found = judge({name: of(spread(mean, sd, 5)) for name in "abcd"})["a"]
     assert "settle a difference" in found.line
     assert "equivalence" not in found.line
 
