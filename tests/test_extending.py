@@ -80,7 +80,7 @@ from typing import Annotated, Literal, Optional
 from torch import Tensor, nn
 from attnexp.model import seams
 from attnexp.model.rotary import RotaryPosition as Base
-from attnexp.model.seams import Mask, Mixer, Pooling, Score
+from attnexp.model.seams import *
 
 raise ImportError("to compose, nobody imports this")
 
