@@ -176,6 +176,15 @@ def test_a_mixer_may_change_the_width(tmp_path: Path, monkeypatch: pytest.Monkey
         assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
 
 
+def test_a_module_that_exits_when_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_script.py").write_text(f"{TWICE}\nraise SystemExit(0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match="own_script:Twice cannot be imported: SystemExit: 0"):
+        build_model(compose(["model=own_script:Twice"]))
+
+
 BASELINE = """
 import torch
 from torch import Tensor, nn

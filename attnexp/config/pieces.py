@@ -227,5 +227,5 @@ def load(kind: str) -> Any:
     add_folder_of(kind)
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever anyone's module may do when it is imported
+    except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
         raise UserError(f"{kind} cannot be imported: {type(error).__name__}: {error}") from error
