@@ -12,7 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import NotChosen, compose_each, compose_executor, is_executor, is_seed
+from attnexp.config.compose import (
+    EXECUTOR,
+    NotChosen,
+    compose_each,
+    compose_executor,
+    is_executor,
+    is_seed,
+)
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand
@@ -93,6 +100,11 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         found = load_study(study)
         name, variants = _safe(Path(study).stem), found.variants
         levels = found.levels or {label: {name: label} for label in variants}
+        for word in itertools.chain(found.overrides, *variants.values()):
+            if word.partition("=")[0].partition(".")[0] in ("study", "tune", EXECUTOR):
+                raise UserError(
+                    f"study={study}: {word} is no setting of a run. Give it on the command line."
+                )
         varied = {word.partition("=")[0] for own in variants.values() for word in own}
         for word in words:
             if word.partition("=")[0] in varied:
