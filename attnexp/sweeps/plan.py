@@ -106,10 +106,10 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
                     f"study={study}: {word} is no setting of a run. Give it on the command line."
                 )
         varied = {word.partition("=")[0] for own in variants.values() for word in own}
+        words = [*found.overrides, *words]
         for word in words:
             if word.partition("=")[0] in varied:
                 raise UserError(f"{word}: study={study} varies this setting itself. Leave it out.")
-        words = [*found.overrides, *words]
     jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
     crossed = dict[str, dict[str, str]]()
     for label, variant in variants.items():

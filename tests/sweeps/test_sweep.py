@@ -133,6 +133,10 @@ def test_a_name_is_fit_for_a_folder(tmp_path: Path) -> None:
         ("baseline: a\nvariants: {a: [positon=none]}", "Did you mean 'position'"),
         ("baseline: a\nvariants: {a: []}\noverrides: [executor.workers=1]", "on the command line"),
         ("baseline: a\nvariants: {a: [study=blog]}", "study=blog is no setting of a run"),
+        (
+            "baseline: a\nvariants: {a: [position=none]}\noverrides: [position=rotary]",
+            "varies this",
+        ),
         ("baseline: [x]\nvariants: {x: []}", "is not among the variants"),
         ("baseline: x\nvariants: [x]", "got variants: \\['x'\\]"),
         ("baseline: x", "two crossed factors.*got baseline"),
