@@ -1,6 +1,5 @@
 """More than two classes: one softmax and cross-entropy, and the same commands."""
 
-import csv
 import io
 import random
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from samples import Parsed, only, page
+from samples import Parsed, only, page, write_csv
 
 from attnexp.config.compose import compose
 from attnexp.inspect import insight, predict
@@ -34,13 +33,12 @@ def tastes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tastes") / "tastes"
     folder.mkdir()
     for split, n in (("train", 240), ("test", 60)):
-        with (folder / f"{split}.csv").open("w") as file:
-            writer = csv.writer(file)
-            writer.writerow(["text", "label"])
-            for i in range(n):
-                label = list(TASTES)[i % 3]
-                words = [*chance.choices(FILLER, k=6), chance.choice(TASTES[label].split())]
-                writer.writerow([" ".join(chance.sample(words, 7)), label])
+        rows = []
+        for i in range(n):
+            label = list(TASTES)[i % 3]
+            words = [*chance.choices(FILLER, k=6), chance.choice(TASTES[label].split())]
+            rows.append((" ".join(chance.sample(words, 7)), label))
+        write_csv(folder / f"{split}.csv", rows)
     return folder
 
 
@@ -148,12 +146,9 @@ def test_a_language_without_spaces_is_learned_by_its_characters(
     chance = random.Random(0)
     (folder := tmp_path / "texts").mkdir()
     for split in ("train", "test"):
-        with (folder / f"{split}.csv").open("w") as file:
-            writer = csv.writer(file)
-            writer.writerow(["text", "label"])
-            for i in range(60):
-                filler = "".join(chance.sample("这部电影我看了两遍觉得", 11))
-                writer.writerow([f"{filler}{'坏好'[i % 2]}。", i % 2])
+        fillers = ["".join(chance.sample("这部电影我看了两遍觉得", 11)) for _ in range(60)]
+        rows = [(f"{filler}{'坏好'[i % 2]}。", i % 2) for i, filler in enumerate(fillers)]
+        write_csv(folder / f"{split}.csv", rows)
     words = f"model=tfidf data.tokenizer={tokenizer}"
     run = trained(folder, f"{words} data.max_len=80")
     assert run.result.test.accuracy == 1
