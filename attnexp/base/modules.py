@@ -42,6 +42,6 @@ def require(package: str, what: str, extra: str) -> Any:
         return importlib.import_module(package)
     except ImportError as error:
         raise UserError(
-            f"{what} needs {package}, which is not installed. Install it: "
+            f"{what} needs {package}, which cannot be imported ({error}). Install it: "
             f"pip install 'attnexp[{extra}]'."
         ) from error

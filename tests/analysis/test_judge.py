@@ -115,7 +115,9 @@ def test_the_same_answers_are_as_certain_as_their_number(
     right: int, num_texts: int | None, verdict: str
 ) -> None:
     """All right or all wrong alike; without answers their number is unknown."""
-    runs = [{"variant": label, "seed": seed} for label in ("none", "pe") for seed in range(6)]
+    runs: list[dict[str, object]] = [
+        {"variant": label, "seed": seed} for label in ("none", "pe") for seed in range(6)
+    ]
     found = [run | {"accuracy": float(right)} for run in runs]
     if num_texts is not None:
         found = [run | {"example": i, "correct": right} for run in runs for i in range(num_texts)]

@@ -119,7 +119,7 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
     write(path, 1.0)
     store.finalize(store.part_of(path))
     write(path, 2.0)
-    halfway = path.rename(path.with_name("a-b.replaced"))  # what `publish` does first
+    halfway = path.rename(path.with_name("a-b.replaced"))  # what `finalize` does first
     store.recover(path)
     assert store.load(path).wall_seconds == 1.0
     store.finalize(store.part_of(path))
