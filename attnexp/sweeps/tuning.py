@@ -134,10 +134,11 @@ def _read(words: Sequence[str]) -> tuple[str, list[list[tuple[str, str]]]]:
         raise UserError(f"{words[0]} needs what to tune, such as tune=train.lr=3e-4,1e-3,3e-3.")
     axes = expand(grid)
     times = Counter(axis[0][0] for axis in axes)
-    for (key, _), *more in axes:
+    for axis in axes:
+        key = axis[0][0]
         if key.partition(".")[0] in NOT_TUNED or key in ("train", "train.protocol"):
             raise UserError(f"tune={key}: only settings of the model and of training are tuned.")
-        if not more or times[key] > 1:
+        if len({*axis}) < 2 or times[key] > 1:
             raise UserError(f"tune={key} needs all its values in one word, and at least two.")
     return f"seed={seeds}", axes
 

@@ -140,6 +140,7 @@ def test_factors_stay_and_a_variant_without_the_setting_is_not_searched(tmp_path
         (["tune=train.lr=1e-3,1e-2", "train.lr=1e-3"], "train.lr is tuned and also given"),
         (["tune=position=none,rotary"], "study=blog varies this setting itself"),
         (["tune=train.lr=1e-3"], "at least two"),
+        (["tune=train.lr=1e-3,1e-3"], "at least two"),
         (["tune=train.lr=1e-3,1e-2", "tune=train.lr=1,2"], "all its values in one word"),
         (["tune.seeds=range(3)"], r"tune.seeds=range\(3\) needs what to tune"),
         (["tune.seed=3", "tune=train.lr=1,2"], "There is no key 'tune.seed'"),
