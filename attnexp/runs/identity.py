@@ -27,6 +27,7 @@ from attnexp.config.schema import (
     to_dict,
     walk,
 )
+from attnexp.config.words import quoted
 from attnexp.runs.result import SCHEMA
 
 LOOP = "attnexp.training.loop"
@@ -142,7 +143,7 @@ def departures(config: dict[str, Any]) -> list[str]:
     """Keys of the choices that are not the default ones, and of the settings that differ from the
     defaults of what is chosen."""
     data = data_of(config)
-    words = [f"data={data.name}", *([f"data.path={data.path}"] if data.path else [])]
+    words = [f"data={data.name}", *([quoted("data.path", data.path)] if data.path else [])]
     own, default, chosen = settings(config), default_settings(*words), list[str]()
     for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
         if default.get(key, ...) != own[key]:  # a choice brings settings of its own

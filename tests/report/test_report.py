@@ -234,6 +234,7 @@ def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_firs
         ("model.pooling=max train=holdout train.lr=0.1",
          "imdb attention none model.pooling=max train=holdout train.lr=0.1"),
         ("model=lstm", "imdb lstm none"),
+        ('data=files data.path="(1),.csv"', "(1),.csv attention none"),
         ("model=tfidf", "imdb tfidf"),
     ],
 )  # fmt: skip
