@@ -133,7 +133,7 @@ def _forest(comparison: Comparison) -> Drawn:
     baseline, margin = comparison.variants[0].label, comparison.metrics["accuracy"].margin
     if not any(comparison.differences.values()):
         raise UserError(
-            f"There is no difference to draw: no variant shares a seed with {baseline}. "
+            f"There is no difference to draw: no variant is paired with {baseline}. "
             f"--show curves draws what there is."
         )
     return [figures.forest(comparison)], [

@@ -124,9 +124,12 @@ def format_interaction(interaction: Interaction, difference: Difference) -> str:
 
 def without_pairs(comparison: Comparison) -> list[str]:
     """A line for every variant that cannot be compared with the baseline."""
-    base = comparison.variants[0].label
+    base = comparison.variants[0]
+    seeds = {variant.label: variant.seeds for variant in comparison.variants}
+    shared = "are the same runs in every seed that they share"
     return [
-        f"{label} and {base} share no seed, so they are not compared."
+        f"{label} and {base.label} {shared if {*base.seeds} & {*seeds[label]} else 'share no seed'}"
+        f", so they are not compared."
         for label, found in comparison.differences.items()
         if not found
     ]

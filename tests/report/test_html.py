@@ -128,8 +128,11 @@ def test_one_run_has_no_verdict_and_a_reason() -> None:
     text = Parsed(page([made("alone", 0)])).text
     assert "No verdict: there is one variant, alone" in text
     text = Parsed(page([made("a", 0), made("b", 1, "model.heads=4")])).text
-    assert "no variant shares a seed with a" in text
+    assert "no variant is paired with a" in text
     assert "b and a share no seed" in text
+    one = made("a", 0)
+    text = Parsed(page([one, replace(one, label="twin")])).text
+    assert "twin and a are the same runs in every seed that they share" in text
 
 
 def test_the_page_is_written_whole_or_a_message_says_why(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_cannot_be_drawn_is_reported(tmp_path: Path) -> None:
     for name, show, compared, runs, said in [
         ("a.gif", "curves", alone, [], ".svg, .pdf, .png"),
         ("no/such/a.svg", "curves", alone, [], "--figure FILE"),
-        ("a.svg", "forest", alone, [], "no variant shares a seed"),
+        ("a.svg", "forest", alone, [], "no variant is paired with"),
         ("a.svg", "curves", many, [], "a smaller study"),
         ("a.svg", "attention", alone, mean, "--run RUN_DIR"),
     ]:
