@@ -110,6 +110,15 @@ def read_results(
         measured[name] /= 100
     if percent:
         note(f"Read as per cent, since values are above 1: {', '.join(percent)}.")
+    for name in percent:
+        most: dict[str, float] = {}
+        for (variant, _), of in (pair for runs in values.values() for pair in runs.items()):
+            most[variant] = max(of[name], most.get(variant, 0.0))
+        if small := [variant for variant, value in most.items() if 0 < value <= 0.01]:
+            note(
+                f"{name} of {', '.join(small)} is at most 1 %. If it was written as shares, write "
+                f"it in per cent, as the others."
+            )
     return [_results(data, runs, {}) for data, runs in values.items()]
 
 

@@ -256,6 +256,10 @@ def test_accuracies_may_be_written_in_per_cent_and_counts_are_none(
     )
     assert (percent.stdout, shares.stderr) == (shares.stdout, "")
     assert percent.stderr == "Read as per cent, since values are above 1: accuracy.\n"
+    mixed = [row for row in scaled if row["variant"] != "pe"]
+    mixed += [row for row in rows() if row["variant"] == "pe"]
+    said = here("judge", str(write_table(tmp_path / "a.csv", mixed)), "--columns", "accuracy")
+    assert "accuracy of pe is at most 1 %" in said.stderr
     counts = read_results(pd.DataFrame(scaled).rename(columns={"accuracy": "correct"}), ["correct"])
     with pytest.raises(ValueError, match="which direction is better, with --higher correct"):
         judge_one(counts)
