@@ -161,11 +161,11 @@ def data_of(config: dict[str, Any]) -> DataConfig:
 @functools.cache
 def default_settings(*words: str) -> dict[str, Any]:
     """Settings of a run of these words; where they do not compose, as for a class that is not on
-    this machine, those of a run without words."""
+    this machine, those of a run without the last of them."""
     try:
         return settings(to_dict(compose(words)))
     except UserError:
-        return default_settings()
+        return default_settings(*words[:-1])
 
 
 def as_word(key: str, value: Any) -> str:

@@ -233,6 +233,7 @@ def test_runs_of_no_study_are_named_by_the_settings_that_differ_the_default_firs
          "imdb attention sinusoidal model.heads=4 model.score.scale=false"),
         ("model.pooling=max train=holdout train.lr=0.1",
          "imdb attention none model.pooling=max train=holdout train.lr=0.1"),
+        ("data=contrast train.lr=0.1", "contrast attention none train.lr=0.1"),
         ("model=lstm", "imdb lstm none"),
         ('data=files data.path="(1),.csv"', "(1),.csv attention none"),
         ("model=tfidf", "imdb tfidf"),
@@ -248,6 +249,7 @@ def test_a_single_run_is_named_by_all_that_is_not_the_default(words: str, label:
             section = section[name]
         section[last] = "others.pieces:Own"  # of which nothing is known on this machine
         assert default_label(config) != label
+        assert "data." not in default_label(config)
 
 
 def test_runs_of_one_variant_from_different_code_are_kept_apart_and_it_is_said() -> None:
