@@ -38,6 +38,7 @@ def card(run: Run) -> str:
     result, name = run.result, f"attnexp-{run.result.run_id}"
     test, config = result.test, result.config
     foreign = foreign_code(config)
+    words = yaml.safe_load(run.read(store.OVERRIDES))  # none if it was trained from Python
     warning = [
         "",
         f"The model needs {', '.join(foreign)}, code that is neither attnexp's nor in this "
@@ -78,9 +79,11 @@ def card(run: Run) -> str:
         "",
         "## Reproduce",
         "",
-        "```sh",
-        shlex.join(["attnexp", "train", *yaml.safe_load(run.read(store.OVERRIDES))]),
-        "```",
+        *(
+            ["```sh", shlex.join(["attnexp", "train", *words]), "```"]
+            if words
+            else ["All settings are in `config.yaml`."]
+        ),
         "",
         f"attnexp {result.provenance['version']}, commit {result.provenance['commit']}; data "
         f"{result.data['fingerprint']}.",

@@ -76,6 +76,19 @@ def test_doctor_finds_every_bit_and_says_what_to_do(
         assert f"out={runs[0].parent.parent}" in out
 
 
+def test_a_run_of_which_no_words_are_known_gets_no_command_of_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = train_run(compose([*WORDS, f"out={tmp_path}"]))
+    assert exit_code("export", path, "--to", "hub", "--into", tmp_path / "hub") == 0
+    assert "attnexp train" not in (tmp_path / "hub" / path.name / "README.md").read_text()
+    turn_over(path / store.RESULT, 50)
+    assert exit_code("doctor", path) == 1
+    out, _ = printed(capsys)
+    assert f"rm -r {path}  # then train or sweep as before" in out
+    assert "attnexp train" not in out
+
+
 def test_a_damaged_result_is_left_out_of_a_report_and_no_run(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
