@@ -145,11 +145,11 @@ def render(name: str, *, prefix: str = "", **shown: Any) -> str:
 
 
 def _title(comparisons: Sequence[Comparison]) -> str:
-    num_variants = sum(len(comparison.variants) for comparison in comparisons)
     where = ", ".join(dict.fromkeys(comparison.title for comparison in comparisons))
-    baseline, *others = (variant.label for variant in comparisons[0].variants)
-    if len(comparisons) > 1:
-        return f"{num_variants} variants on {where}"
+    labels = dict.fromkeys(each.label for one in comparisons for each in one.variants)
+    baseline, *others = labels
+    if any(comparison.variants[0].label != baseline for comparison in comparisons):
+        return f"{len(labels)} variants on {where}"
     if len(others) > 1:
         return f"{len(others)} variants against {baseline} on {where}"
     return f"{' against '.join([*others, baseline])} on {where}"

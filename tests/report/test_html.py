@@ -124,6 +124,21 @@ def check_downloads(held: dict[str, str], found: list[Run], comparisons: list[Co
     assert {row["variant"] for row in rows} == {v.label for c in comparisons for v in c.variants}
 
 
+@pytest.mark.parametrize(
+    ("labels", "others", "title"),
+    [
+        (["none", "pe"], [], "pe against none on imdb"),
+        (["none", "pe"], ["none", "pe"], "pe against none on imdb, sst2"),
+        (["none", "pe"], ["none", "rotary"], "2 variants against none on imdb, sst2"),
+        (["none", "pe"], ["pe", "none"], "2 variants on imdb, sst2"),
+    ],
+)
+def test_the_title_counts_variants_once(labels: list[str], others: list[str], title: str) -> None:
+    runs = [made(label, 0) for label in labels]
+    runs += [made(label, 0, "data=sst2") for label in others]
+    assert f"<h1>{title}</h1>" in page(runs)
+
+
 def test_one_run_has_no_verdict_and_a_reason() -> None:
     text = Parsed(page([made("alone", 0)])).text
     assert "No verdict: there is one variant, alone" in text
