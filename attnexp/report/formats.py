@@ -78,17 +78,19 @@ def markdown_tables(found: Iterable[Table]) -> str:
 def markdown_table(table: Table) -> str:
     """A table under its title, with its notes."""
     lines = [
-        *(f"**{table.title}**", "", _row(table.columns)),
+        *(f"**{_literal(table.title)}**", "", _row(table.columns)),
         _row(["---", *["---:"] * (len(table.columns) - 1)]),
         *(_row(row) for row in table.rows),
     ]
-    notes = [f"{note}  " for note in table.notes]
+    notes = [f"{_literal(note)}  " for note in table.notes]
     return "\n".join([*lines, "", *notes]).rstrip()
 
 
 def markdown_verdicts(comparison: Comparison) -> str:
     """Verdicts as a list; empty if nothing is compared."""
-    return "\n".join(f"- {where}: **{line}**" for where, _, line in verdicts(comparison))
+    return "\n".join(
+        f"- {_literal(where)}: **{_literal(line)}**" for where, _, line in verdicts(comparison)
+    )
 
 
 def latex(comparisons: Sequence[Comparison]) -> str:
@@ -225,7 +227,12 @@ def _difference_rows(difference: Difference) -> Iterator[dict[str, object]]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(_literal(cell).replace("\n", " ") for cell in cells) + " |"
+
+
+def _literal(text: str) -> str:
+    """The text with what Markdown would read as code, emphasis, math, a tag or a cell escaped."""
+    return re.sub(r"[\\`*$|]|<(?=[\w/!?])", r"\\\g<0>", text)
 
 
 _FORMULA = re.compile(r"[=+\-@](?![\d.]+([eE][+-]?\d+)?$)")

@@ -67,6 +67,7 @@ _MATH = re.compile(
 _ESCAPES = str.maketrans(
     {character: "\\" + character for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"[": "{[}", "*": "{*}"}  # after a line break, these would belong to it
     | {"±": r"$\pm$", "≤": r"$\leq$", "Δ": r"$\Delta$", "×": r"$\times$"}
     | {"−": "$-$", "<": "$<$", ">": "$>$", "–": "--"}
 )

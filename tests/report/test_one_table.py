@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Refused
-from samples import MORE, crossed_runs, exit_code, only
+from samples import MORE, crossed_runs, exit_code, only, result
 
+from attnexp.analysis.comparison import compare
 from attnexp.base.errors import UserError
 from attnexp.report import formats, latex, tables
 
@@ -95,8 +96,25 @@ def test_help_has_every_name(capsys: pytest.CaptureFixture[str]) -> None:
         ("within ±0.25, 95 %", r"within $\pm0.25$, 95 \%"),
         ("(least 3e-05)", r"(least $3 \times 10^{-5}$)"),
         ("pe − none", "pe $-$ none"),
+        ("[CLS] *", "{[}CLS] {*}"),
         ("gpt-2 seed_-1 train.lr=-1e-3 2020-01-01", r"gpt-2 seed\_-1 train.lr=-1e-3 2020-01-01"),
     ],
 )
 def test_numbers_are_math_in_latex_and_names_are_not(text: str, written: str) -> None:
     assert latex.escaped(text) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("<none>_2", r"\<none>_2"),
+        ("a|b `c` *d*", r"a\|b \`c\` \*d\*"),
+        ("$x$ 50 % p < 0.05 [+0.10, +0.20]", r"\$x\$ 50 % p < 0.05 [+0.10, +0.20]"),
+    ],
+)
+def test_names_are_text_in_markdown(name: str, written: str) -> None:
+    (comparison,) = compare([result(label, 0, [0.8]) for label in ("none", name)])
+    text = formats.markdown([comparison])
+    assert f"\n| {written} − none |" in text
+    assert f"\n- {written} against none, final: **" in text
+    assert f"**{written}: 1 run on imdb" in text
