@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from rich.cells import cell_len
+
 from attnexp.report import fonts
 from attnexp.report.plots import shorten
 
@@ -149,7 +151,10 @@ def stand_alone(pictures: Sequence[Picture], kind: str, *, title: Sequence[str])
         for text, weight in [(first, "bold"), *((other, "normal") for other in others)]
         for line in textwrap.wrap(printable(text), width // (8 if weight == "bold" else 7))
     ]
-    heights = [16 * len(lines) + 8, *(p.height + 18 * -(-len(p.key) // 2) for p in pictures)]
+    heights = [16 * len(lines) + 8]
+    heights += [
+        picture.height + 18 * -(-len(picture.key) // _columns(picture)) for picture in pictures
+    ]
 
     def paint(figure: "FigureBase", colours: Colours) -> None:
         strip, *parts = figure.subfigures(
@@ -191,6 +196,11 @@ def _draw(paint: Paint, colours: Colours, kind: str, *, size: tuple[int, int], f
     return file.getvalue()
 
 
+def _columns(picture: Picture) -> int:
+    """Number of columns of the legend of a file: labels of two stand side by side if short."""
+    return 2 if all(cell_len(label) <= 24 for label in picture.key) else 1
+
+
 def _key(figure: "FigureBase", picture: Picture, colours: Colours) -> None:
     """Draw the legend above a picture of a file."""
     from matplotlib.lines import Line2D
@@ -204,10 +214,14 @@ def _key(figure: "FigureBase", picture: Picture, colours: Colours) -> None:
         handles.append(Line2D([], [], color=colours.muted, linewidth=1.2, linestyle=K_DASHES))
         labels.append("K's published run")
     legend = figure.legend(
-        handles, ["-"] * len(labels), loc="outside upper left", ncols=2, frameon=False
+        handles,
+        ["-"] * len(labels),
+        loc="outside upper left",
+        ncols=_columns(picture),
+        frameon=False,
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set(text=printable(shorten(label, 30)), parse_math=False)
+        text.set(text=printable(shorten(label, 50)), parse_math=False)
 
 
 def _inline(svg: str, name: str, alt: str) -> str:

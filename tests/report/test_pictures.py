@@ -86,9 +86,10 @@ def test_colours_are_legible_on_white_and_on_black() -> None:
 
 
 def test_any_name_of_a_variant_stands_in_the_key(tmp_path: Path) -> None:
-    text = drawn(tmp_path / "a.svg", "curves", others=("_under", "a$b$", "<i>&", *"cdef")).decode()
+    others = ("_under", "a$b$", "<i>&", *"cdef", "a name that is too wide for a column")
+    text = drawn(tmp_path / "a.svg", "curves", others=others).decode()
     said = [e.text for e in ElementTree.fromstring(text).iter(f"{SVG}text")]
-    for name in ("_under", "a$b$", "<i>&", *"cdef"):
+    for name in others:
         assert f"{name}, n = 3" in said
 
 
