@@ -301,13 +301,13 @@ def test_five_hundred_runs_take_the_memory_and_files_of_one_hundred(tmp_path: Pa
     words = ["data=contrast", "data.limit_train=32", "data.limit_test=32", "train.epochs=1",
              "model.d_model=8", "data.vocab_size=300", "seed=range(500)"]  # fmt: skip
     process = sweeping(tmp_path, [*SWEEP, *words])
-    taken = dict[int, tuple[float, int]]()
-    while process.poll() is None:
-        time.sleep(0.5)
+    taken, said = dict[int, tuple[float, int]](), None
+    while said is None:
+        with suppress(subprocess.TimeoutExpired):  # its lines are read, or it waits for ever
+            said = process.communicate(timeout=0.5)[1]
         done = len(list(tmp_path.glob(f"runs/*/{store.RESULT}")))
         with suppress(FileNotFoundError, ProcessLookupError):  # one of them has just ended
             taken[done] = of_session(process.pid)
-    said = process.communicate()[1]
     assert process.returncode == 0, said
     megabytes, files = zip(*(taken[done] for done in sorted(taken) if done >= 100), strict=True)
     few, many = len(megabytes) // 4, -len(megabytes) // 4
