@@ -192,7 +192,8 @@ def sweep(
     elif finished:
         show = formats.print_over_data if planned.jobs[0].data else formats.print_comparisons
         show(compared, console())
-        emit(f"\nResults: {planned.directory}\nAgain: attnexp report {planned.directory}")
+        again = shlex.join(["attnexp", "report", str(planned.directory)])
+        emit(f"\nResults: {planned.directory}\nAgain: {again}")
     _stop_if_failed([*searched, *entries])
 
 

@@ -7,6 +7,7 @@ there are no duplicates. Nothing leaves the machine. Trackers are imported only 
 
 import hashlib
 import re
+import shlex
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +56,8 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
         runs = {run.result.run_id: run for run in found}
         for run_id, run in progress.track(runs.items(), total=len(runs), label="exporting"):
             card.write(run, into / run_id)
-        return f"hf upload USER/REPO {into / (run_id if len(runs) == 1 else 'RUN')}"
+        one = into / (run_id if len(runs) == 1 else "RUN")
+        return f"hf upload USER/REPO {shlex.quote(str(one))}"
     records = _records(found)
     open_run, command = TRACKERS[target]
     try:
@@ -77,7 +79,7 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             f"{target} failed to write these runs ({type(error).__name__}: {error}). Try another "
             f"folder, with --into, or another tracker."
         ) from error
-    return command.format(into=into)
+    return command.format(into=shlex.quote(str(into)))
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(
     here: Command, here_json: Json
 ) -> None:
     """As text or, with --json, as all there is on stdout."""
-    words = ["sweep", "study=blog", *SMOKE, "seed=range(2)", "executor.workers=1"]
+    words = ["sweep", "study=blog", *SMOKE, "seed=range(2)", "executor.workers=1", "out=my runs"]
     first = here(*words)
     assert first.returncode == 0, first.stderr
     assert "pe − no_pe" in first.stdout
@@ -72,11 +72,11 @@ def test_a_study_ends_in_the_comparison_and_report_repeats_it(
     assert again.stdout == first.stdout
     assert again.stderr.count("finished before") == 4
     tables, _, results = first.stdout.rpartition("\nResults: ")
-    assert results == "outputs/blog\nAgain: attnexp report outputs/blog\n"
-    assert here("report", "outputs/blog").stdout == tables
+    assert results == "my runs/blog\nAgain: attnexp report 'my runs/blog'\n"
+    assert here("report", "my runs/blog").stdout == tables
     swept = here_json(*words)
-    assert here_json("report", "outputs/blog") == swept
-    (study,), (bare,) = swept["comparisons"], here_json("report", "outputs")["comparisons"]
+    assert here_json("report", "my runs/blog") == swept
+    (study,), (bare,) = swept["comparisons"], here_json("report", "my runs")["comparisons"]
     assert [variant["label"] for variant in study["variants"]] == ["no_pe", "pe"]
     assert [*bare["differences"].values()] == [*study["differences"].values()]
 

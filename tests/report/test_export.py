@@ -143,11 +143,12 @@ READERS: dict[str, Callable[[Path], Found]] = {
 def test_what_is_read_back_is_what_was_measured(
     runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
 ) -> None:
-    into = tmp_path / "outputs" / tracker
+    into = tmp_path / "my outputs" / tracker
     pytest.importorskip(tracker)
     monkeypatch.setenv("WANDB_MODE", "online")
     for _ in range(2):  # which gives no doubles
-        export.export(runs, tracker, into)
+        command = export.export(runs, tracker, into)
+    assert str(into) in shlex.split(command)[-1]
     found, wanted = READERS[tracker](into), expected(runs)
     assert found.keys() == wanted.keys()
     for place, metrics in wanted.items():
@@ -201,11 +202,9 @@ def test_a_folder_for_the_hub_predicts_as_the_run_and_has_a_card(
     store.save(store.run_dir(out, "none-0"), none)
     manifest.record(out / "mine", planned(("none", 0, "none-0"), ("sinusoidal", 0, path.name)))
 
-    done = here("export", str(path), "--to", "hub")
-    folder = tmp_path / "outputs/hub" / path.name
-    assert (
-        done.stdout == f"1 run in outputs/hub. Next: hf upload USER/REPO outputs/hub/{path.name}\n"
-    )
+    done = here("export", str(path), "--to", "hub", "--into", "my hub")
+    folder = tmp_path / "my hub" / path.name
+    assert done.stdout == f"1 run in my hub. Next: hf upload USER/REPO 'my hub/{path.name}'\n"
     assert not {"predictions.safetensors", "run.log"} & {file.name for file in folder.iterdir()}
     one, other = (next(predict.readings(each, ["the plot"])) for each in (path, folder))
     assert one.probabilities == other.probabilities
