@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnexp.base import progress
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 
 SCHEMA = 2
@@ -49,7 +49,7 @@ def save(folder: Path, results: Results) -> None:
         id: result | {key: _bits(result[key], result["n"]) for key in TEXTS if key in result}
         for id, result in results.items()
     }
-    with writing(folder), atomic_write(folder / FILE) as file:
+    with atomic_write(folder / FILE) as file:
         file.write(store.seal({"schema": SCHEMA, "results": packed}, indent=None))
 
 

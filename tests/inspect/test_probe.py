@@ -274,6 +274,19 @@ def test_tables_come_in_every_format_and_on_the_page(
     assert "What the models use" in Path("page.html").read_text()
 
 
+def test_a_full_disk_is_named_and_no_setting_that_probe_lacks(
+    probe: Probe, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, out, err = probe("uniform")
+    assert (code, out) == (2, "")
+    assert f"/{FILE}" in err
+    assert "out=" not in err
+
+
 def test_what_cannot_be_done_is_told_and_the_others_are_done(
     probe: Probe, runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
