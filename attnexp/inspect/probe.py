@@ -108,14 +108,19 @@ def _choose(words: Sequence[str], run: Run, reasons: dict[str, int]) -> list[str
     """The interventions that words ask for; of a wrong word the reason is added."""
     model, names = run.result.config["model"], list[str]()
     for word in words:
-        name, equals, _ = word.partition("=")
+        name, equals, number = word.partition("=")
         function = interventions.INTERVENTIONS.get(name)
         try:
             if equals and (
                 name == ATTENTION or (function and len(signature(function).parameters) < 3)
             ):
                 raise UserError(f"{word}: {name} takes no number. Give --do {name}.")
-            names += interventions.choose(word, model.get("heads", 0) * model.get("layers", 1))
+            chosen = interventions.choose(word, model.get("heads", 0) * model.get("layers", 1))
+            if name == "unknown" and number and float(number) > 1:
+                raise UserError(f"{word}: a probability is 1 at most.")
+            if name == "last" and number and float(number) < 1:
+                raise UserError(f"{word}: a text keeps 1 token or more.")
+            names += chosen
         except UserError as error:
             reasons[str(error)] = 2
     return names

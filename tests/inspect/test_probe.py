@@ -295,6 +295,7 @@ def test_what_cannot_be_done_is_told_and_the_others_are_done(
         "samples:missing": "samples:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
         "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
         "reverse=3": "reverse takes no number", "attention=2": "attention takes no number",
+        "unknown=2": "a probability is 1 at most", "last=0": "keeps 1 token or more",
     }.items():  # fmt: skip
         code, out, err = probe(word)
         assert (code, out) == (2, "")
