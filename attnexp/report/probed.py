@@ -12,11 +12,19 @@ SCHEMA = 1
 
 def tables(found: Sequence[Probed]) -> list[Table]:
     """For each variant what interventions change, and what is measured of its attention."""
-    return [table for one in found for table in (_effects(one), _measures(one)) if table.rows]
+    return [
+        table
+        for one in found
+        for table, is_known in (
+            (_effects(one), one.effects or one.impossible),
+            (_measures(one), one.measures),
+        )
+        if is_known
+    ]
 
 
 def _effects(one: Probed) -> Table:
-    texts = sorted({f"{effect.num_texts:,}" for effect in one.effects.values()})
+    texts = sorted({f"{effect.num_texts:,} " for effect in one.effects.values()})
     rows = [
         [
             name,
@@ -31,7 +39,7 @@ def _effects(one: Probed) -> Table:
         for name, effect in one.effects.items()
     ]
     return Table(
-        title=f"{one.variant} under interventions, {' or '.join(texts)} texts of {one.data}",
+        title=f"{one.variant} under interventions, {'or '.join(texts)}texts of {one.data}",
         columns=["intervention", "n", "points", "95 %, seeds", "seeds and texts", "flips, %"],
         rows=rows,
         notes=[

@@ -268,6 +268,8 @@ def test_tables_come_in_every_format_and_on_the_page(
         assert code == 0
         assert message in out
         assert format != "table" or max(map(len, out.splitlines())) <= 80
+    # also below the table of a variant on which nothing else was done
+    assert "no_positions cannot be done" in probe("no_positions")[1]
     assert probe(do, "--figure", "probe.svg")[0] == 0
     assert ">shuffle<" in Path("probe.svg").read_text()
     assert exit_code("report", runs[0], "--html", "page.html") == 0
