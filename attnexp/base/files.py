@@ -1,11 +1,12 @@
 """Atomic writes, and messages for writes that fail."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 
 
@@ -31,10 +32,17 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def find_files(root: Path, *names: str) -> list[Path]:
+def find_files(
+    root: Path, *names: str, left_out: Callable[[str], object] = progress.note
+) -> list[Path]:
     """Files of these names in and under a folder, sorted. A folder that is renamed or removed
-    meanwhile is passed over."""
-    tree = os.walk(root)
+    meanwhile is passed over. left_out: told why, of each folder that cannot be read."""
+
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            left_out(f"{error.filename} cannot be read: {error.strerror}.")
+
+    tree = os.walk(root, onerror=failed)
     return sorted(Path(folder, name) for folder, _, held in tree for name in names if name in held)
 
 

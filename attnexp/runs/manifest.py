@@ -191,8 +191,8 @@ def load_runs(
     """The finished runs of studies, under their variants' names, and of bare folders, without. A
     run that is in both is found once, under the name of its variant.
 
-    left_out: told why, of each run and study that cannot be read. Raises `UserError` for a folder
-    without any finished run, and where none can be read.
+    left_out: told why, of each run, study and folder that cannot be read. Raises `UserError` for a
+    folder without any finished run, and where none can be read.
     """
     unique: dict[tuple[str, str], Run] = {}
     reasons: list[str] = []
@@ -203,9 +203,9 @@ def load_runs(
         except UserError as error:
             reasons.append(str(error))
             continue
-        finished = _finished(folder, study)
+        finished = _finished(folder, study, reasons.append)
         if not finished:
-            raise UserError(f"There is no finished run in {folder}.")
+            raise UserError("\n".join([f"There is no finished run in {folder}.", *reasons]))
         for path, label in finished:
             try:
                 run = Run(path=path, result=store.load(path), label=label)
@@ -234,10 +234,12 @@ def label_beside(run_dir: Path) -> str:
     return ""
 
 
-def _finished(folder: Path, study: Manifest | None) -> list[tuple[Path, str]]:
+def _finished(
+    folder: Path, study: Manifest | None, left_out: Callable[[str], object]
+) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in find_files(folder, store.RESULT)]
+        return [(file.parent, "") for file in find_files(folder, store.RESULT, left_out=left_out)]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):

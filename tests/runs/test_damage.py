@@ -1,6 +1,7 @@
 """What is not as it was written is named and left out; nothing of it is believed."""
 
 import json
+import os
 import shlex
 import shutil
 from dataclasses import replace
@@ -98,6 +99,22 @@ def test_a_damaged_result_is_left_out_of_a_report_and_no_run(
     assert "train.epochs=1: 1 run on contrast" in " ".join(out.split())
     assert f"{runs[1] / store.RESULT} is damaged" in err
     assert exit_code("evaluate", runs[1]) == 2
+
+
+def test_a_folder_that_may_not_be_read_is_named(
+    runs: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = os.scandir
+
+    def forbid(path: str) -> Any:
+        if str(path) == str(runs[1]):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", forbid)
+    for command, code in {"report": 1, "runs": 0, "doctor": 0}.items():
+        assert exit_code(command, runs[0].parent) == code
+        assert f"{runs[1]} cannot be read: Permission denied." in printed(capsys)[1]
 
 
 def test_damaged_predictions_cost_their_test_alone(
