@@ -174,7 +174,7 @@ class Parsed(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag not in ("strong", "span", "b"):
+        if tag not in ("strong", "span", "b", "bdi"):
             self.parts.append(" ")
         self.attributes += [(tag, name, value or "") for name, value in attrs]
 

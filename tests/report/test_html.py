@@ -315,6 +315,14 @@ def test_words_that_a_model_does_not_know_are_marked(tmp_path: Path) -> None:
     assert "(was, superb)" in Parsed(page([run])).text
 
 
+def test_a_word_that_turns_the_direction_of_writing_turns_no_other(
+    with_weights: list[Run],
+) -> None:
+    source = page(with_weights, with_weights[1], sentence="the \u202eplot")
+    around = re.findall(r"<(\w+)[^<>]*>[^<>]*\u202e", source)
+    assert {*around} == {"bdi"}
+
+
 def test_without_words_there_is_the_table_and_a_reason(tmp_path: Path) -> None:
     run = stored(tmp_path, "position=learned", "position.scale=0.5", words_of_it=[])
     text = Parsed(page([run])).text
