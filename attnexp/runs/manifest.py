@@ -5,6 +5,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -137,12 +138,20 @@ def record(folder: Path, planned: Manifest) -> None:
             order = list(variants := {**planned.variants, **old.variants, **planned.variants})
             both = Manifest(
                 variants=variants,
-                commands=list(dict.fromkeys([*old.commands, *planned.commands])),
+                commands=[
+                    *{_runs_of(one): one for one in [*old.commands, *planned.commands]}.values()
+                ],
                 runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
                 declaration=old.declaration or planned.declaration,
             )
             with atomic_write(folder / FILE) as file:
                 file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
+
+
+def _runs_of(command: str) -> tuple[str, ...]:
+    """Words of a command that decide which runs it makes: all but those of the executor."""
+    words = shlex.split(command)
+    return tuple(word for word in words if not word.startswith(("executor=", "executor.")))
 
 
 def load(folder: Path) -> Manifest | None:

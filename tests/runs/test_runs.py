@@ -138,10 +138,10 @@ def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
     later = [("b", 0, "2-y"), ("b", 1, "3-y"), ("c", 0, "4-y")]
     manifest.record(tmp_path, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
     manifest.record(tmp_path, planned(*later, command="second"))
-    manifest.record(tmp_path, planned(later[0], command="second"))
+    manifest.record(tmp_path, planned(later[0], command="second executor.workers=1"))
     found = manifest.load(tmp_path)
     assert found is not None
-    assert found.commands == ["first", "second"]
+    assert found.commands == ["first", "second executor.workers=1"]
     assert [*found.variants] == ["b", "c", "a"]
     assert [(run.variant, run.run_id) for run in found.runs] == [
         *(("b", "2-y"), ("b", "3-y")),
