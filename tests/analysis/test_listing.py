@@ -75,6 +75,7 @@ def test_every_run_is_listed_in_its_state_and_its_words_make_it(
     assert [*by_folder(tmp_path / "study")] == [str(folders["finished"])]
     monkeypatch.chdir(tmp_path / "study")
     assert exit_code("report", ".", "--table", "accuracy") == 0
+    capsys.readouterr()
     assert exit_code("runs", ".") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "1 finished."
