@@ -112,8 +112,9 @@ def read_results(
         note(f"Read as per cent, since values are above 1: {', '.join(percent)}.")
     for name in percent:
         most: dict[str, float] = {}
-        for (variant, _), of in (pair for runs in values.values() for pair in runs.items()):
-            most[variant] = max(of[name], most.get(variant, 0.0))
+        for runs in values.values():
+            for (variant, _), measured in runs.items():
+                most[variant] = max(measured[name], most.get(variant, 0.0))
         if small := [variant for variant, value in most.items() if 0 < value <= 0.01]:
             note(
                 f"{name} of {', '.join(small)} is at most 1 %. If it was written as shares, write "

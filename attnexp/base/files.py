@@ -36,7 +36,10 @@ def find_files(
     root: Path, *names: str, left_out: Callable[[str], object] = progress.note
 ) -> list[Path]:
     """Files of these names in and under a folder, sorted. A folder that is renamed or removed
-    meanwhile is passed over. left_out: told why, of each folder that cannot be read."""
+    meanwhile is passed over.
+
+    left_out: called with a message for each folder that cannot be read.
+    """
 
     def failed(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):

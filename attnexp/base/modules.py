@@ -34,7 +34,7 @@ def find(name: str) -> ModuleSpec | None:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """Import a package that only `what` needs. Raises `UserError` if it is not installed.
+    """Import a package that only `what` needs. Raises `UserError` if that fails.
 
     extra: name of the extra of attnexp that installs it.
     """

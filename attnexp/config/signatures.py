@@ -129,13 +129,12 @@ def find(module: str, node: ast.expr) -> tuple[str, ast.AST | None]:
                         return module, one
                     case ast.Assign(targets=[ast.Name(id=defined)]) if defined == name:
                         return module, one.value
-                    case ast.ImportFrom(module=str(origin), names=[ast.alias(name="*")]):
-                        if origin == SEAMS and (seam := find(origin, node))[1] is not None:
-                            return seam
                     case ast.Import(names=names) | ast.ImportFrom(names=names):
                         for alias in names:
                             if (alias.asname or alias.name) == name:
                                 return _imported(module, one, alias.name)
+                            if alias.name == "*" and (star := _imported(module, one, name))[1]:
+                                return star
     return "", None
 
 

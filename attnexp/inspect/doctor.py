@@ -152,9 +152,8 @@ def _trouble(folder: Path, what: str, *, again: bool) -> dict[str, str]:
 
     try:
         words = yaml.safe_load((folder / store.OVERRIDES).read_bytes())
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ValueError
-        if not words:  # a run that was trained from Python has none
+        is_text = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if not (words and is_text):  # a run that was trained from Python has none
             raise ValueError
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         command = f"rm -r {shlex.quote(str(folder))}  # then train or sweep as before"

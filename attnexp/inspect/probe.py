@@ -105,7 +105,10 @@ def probe(
 
 
 def _choose(words: Sequence[str], run: Run, reasons: dict[str, int]) -> list[str]:
-    """The interventions that words ask for; of a wrong word the reason is added."""
+    """The interventions that words ask for; the reason of each wrong word is added to `reasons`.
+
+    Numbers are checked here: ids of stored results change with the code of `interventions`.
+    """
     model, names = run.result.config["model"], list[str]()
     for word in words:
         name, equals, number = word.partition("=")

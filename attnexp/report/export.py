@@ -120,18 +120,18 @@ def _records(found: Sequence[Run]) -> list[Record]:
     ]
 
 
-def _places(groups: Sequence[Sequence[Run]]) -> list[list[str]]:
-    """Data set of each group, with as much of its protocol, size and content as tells all apart."""
-    places: list[list[str]] = [[] for _ in groups]
-    facts = [
-        [data["name"], protocol, f"{data['n_test']} test texts", data["fingerprint"][:8]]
-        for data, protocol in (
-            (g[0].result.data, g[0].result.config["train"]["protocol"]) for g in groups
-        )
-    ]
-    for fact in zip(*facts, strict=True):
-        if len({*map(tuple, places)}) < len(groups):
-            places = [[*place, own] for place, own in zip(places, fact, strict=True)]
+def _places(groups: Sequence[Sequence[Run]]) -> list[tuple[str, ...]]:
+    """What tells groups apart: nothing if there is one; the data set; if names are equal, the
+    protocol too; then the number of test texts; then the data's fingerprint."""
+    facts = list[tuple[str, ...]]()
+    for run, *_ in groups:
+        data, protocol = run.result.data, run.result.config["train"]["protocol"]
+        size, fingerprint = f"{data['n_test']} test texts", data["fingerprint"][:8]
+        facts.append((data["name"], protocol, size, fingerprint))
+    for num in range(5):
+        places = [fact[:num] for fact in facts]
+        if len({*places}) == len(groups):
+            break
     return places
 
 

@@ -12,15 +12,11 @@ SCHEMA = 1
 
 def tables(found: Sequence[Probed]) -> list[Table]:
     """For each variant what interventions change, and what is measured of its attention."""
-    return [
-        table
-        for one in found
-        for table, is_known in (
-            (_effects(one), one.effects or one.impossible),
-            (_measures(one), one.measures),
-        )
-        if is_known
-    ]
+    made = list[Table]()
+    for one in found:
+        made += [_effects(one)] if one.effects or one.impossible else []
+        made += [_measures(one)] if one.measures else []
+    return made
 
 
 def _effects(one: Probed) -> Table:

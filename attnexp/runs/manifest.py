@@ -16,6 +16,7 @@ from filelock import FileLock
 from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name
 from attnexp.base.files import atomic_write, find_files, writing
+from attnexp.config.compose import is_executor
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
 from attnexp.runs.points import best_epoch, metrics_at
@@ -150,8 +151,7 @@ def record(folder: Path, planned: Manifest) -> None:
 
 def _runs_of(command: str) -> tuple[str, ...]:
     """Words of a command that decide which runs it makes: all but those of the executor."""
-    words = shlex.split(command)
-    return tuple(word for word in words if not word.startswith(("executor=", "executor.")))
+    return tuple(w for w in shlex.split(command) if not is_executor(w.partition("=")[0]))
 
 
 def load(folder: Path) -> Manifest | None:
@@ -200,8 +200,8 @@ def load_runs(
     """The finished runs of studies, under their variants' names, and of bare folders, without. A
     run that is in both is found once, under the name of its variant.
 
-    left_out: told why, of each run, study and folder that cannot be read. Raises `UserError` for a
-    folder without any finished run, and where none can be read.
+    left_out: called with a message for each run, study and folder that cannot be read. Raises
+    `UserError` for a folder without any finished run, and where none can be read.
     """
     unique: dict[tuple[str, str], Run] = {}
     reasons: list[str] = []

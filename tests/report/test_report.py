@@ -168,9 +168,9 @@ def test_tables_fit_80_columns_and_lose_nothing() -> None:
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_narrow_terminal_folds_cells_and_loses_no_character(width: int) -> None:
     for table in tables.tables(only(blog())):
-        console = Console(file=io.StringIO(), width=width)
-        formats.print_tables([table], console)
-        text = console.file.getvalue()  # type: ignore[attr-defined]
+        file = io.StringIO()
+        formats.print_tables([table], Console(file=file, width=width))
+        text = file.getvalue()
         assert max(map(len, text.splitlines())) <= width
         whole = [table.title, *table.columns, *table.notes, *(c for row in table.rows for c in row)]
         assert sorted(re.sub(r"[\s─]", "", text)) == sorted(re.sub(r"\s", "", "".join(whole)))
