@@ -1,15 +1,15 @@
 """attnexp: which piece of an attention model matters, and how sure are we?
 
-From Python: `from attnexp import compose, train_run, load_runs, compare, judge`.
+From Python: `from attnexp import compose, train_run, results, compare, judge`.
 """
 
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["compare", "compose", "judge", "load_runs", "train_run"]
+__all__ = ["compare", "compose", "judge", "results", "train_run"]
 
 if TYPE_CHECKING:
-    from attnexp.cli.notebook import compare, compose, judge, load_runs, train_run
+    from attnexp.api import compare, compose, judge, results, train_run
 else:
 
     def __dir__() -> list[str]:
@@ -21,4 +21,4 @@ else:
             raise AttributeError(f"module 'attnexp' has no attribute {name!r}")
         from importlib import import_module
 
-        return getattr(import_module("attnexp.cli.notebook"), name)
+        return getattr(import_module("attnexp.api"), name)

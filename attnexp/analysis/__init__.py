@@ -1,1 +1,1 @@
-"""The results table of finished runs or of other trainers, and the comparison of its variants."""
+"""Results as data frames, from wherever they lie, and the contrasts between their variants."""

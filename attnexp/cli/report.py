@@ -1,63 +1,53 @@
-"""Commands on stored runs and results: `report`, `runs`, `judge`, `export`."""
+"""Commands on results: `report`, `judge`, `runs`, `export`."""
 
-import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Html, TrustCode, app, console, emit, stop
+from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
 
-Higher = Annotated[
-    list[str] | None,
-    typer.Option(metavar="METRIC", help="Metric that is judged and better when higher."),
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from attnexp.analysis.frames import Group
+    from attnexp.statistics.verdict import Metric
+
+TableName = Annotated[
+    Literal["differences", "epochs", "metrics", "seeds", "within", "across", "published"] | None,
+    typer.Option("--table", help="Print one table instead of the answer."),
 ]
-Lower = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="METRIC", help="Metric that is judged and better when lower (losses are known)."
-    ),
+Format = Annotated[
+    Literal["table", "csv", "markdown", "latex", "json"], typer.Option(help="Output format.")
 ]
-Margins = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[METRIC=]NUMBER",
-        help="Smallest difference that matters (default for accuracies: 0.25 points).",
-    ),
+At = Annotated[
+    str | None, typer.Option(metavar="POINT", help="Endpoint of the LaTeX table, such as final.")
+]
+Metrics = Annotated[
+    list[str] | None, typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
 ]
 
 
 @app.command()
 def report(
-    folders: Folders,
-    format: Annotated[
-        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
-    ] = "table",
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Print one table: differences (a line for each), accuracy, epochs, "
-            "probabilities, statistics, within, interactions, variance or published.",
-        ),
-    ] = None,
+    paths: Folders,
+    table: TableName = None,
+    format: Format = "table",
+    at: At = None,
+    margin: Margin = 0.25,
     html: Html = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png.")
     ] = None,
     show: Annotated[
-        Literal["curves", "forest", "attention", "positions"] | None,
-        typer.Option(help="Content of --figure (default: curves, a metric by epoch)."),
-    ] = None,
-    metric: Annotated[
-        Literal["accuracy", "loss", "train_loss"] | None,
-        typer.Option(help="Metric of --show curves (default: accuracy, on validation as loss is)."),
-    ] = None,
-    across: Annotated[
-        Literal["data"] | None,
-        typer.Option(help="Combine studies on several data sets: mean and prediction interval."),
+        Literal["curves", "loss", "forest", "attention", "positions"],
+        typer.Option(help="Content of --figure."),
+    ] = "curves",
+    size: Annotated[
+        str | None, typer.Option(metavar="W,H", help="Width and height of --figure, in inches.")
     ] = None,
     run: Annotated[
         list[Path] | None,
@@ -67,183 +57,100 @@ def report(
             autocompletion=completion.runs,
         ),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="Text whose attention is shown on the page or figure.")
-    ] = None,
-    layer: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Layer whose attention is drawn (default: the first)."),
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head whose attention is drawn (default: mean of heads)."),
-    ] = None,
+    text: Annotated[str | None, typer.Option(help="Text whose attention is shown.")] = None,
     trust_code: TrustCode = False,
-    higher: Higher = None,
-    lower: Lower = None,
-    margin: Margins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the tables and verdicts of finished runs.
+    """Print the answer of finished runs: accuracy, a curve, and a verdict for each difference.
 
-    Example: attnexp report outputs/blog --format markdown
+    DIR is a study, another folder with runs, or a published file.
 
-    Example: attnexp report outputs/blog --table differences --format latex
+    Example: attnexp report outputs/blog
 
-    Example: attnexp report outputs/blog --margin 0.5 --margin loss=0.01
+    Example: attnexp report outputs/blog --table differences --format markdown
 
-    Example: attnexp report outputs/blog --html blog.html
+    Example: attnexp report outputs/blog --format latex --at final
 
-    Example: attnexp report outputs/blog --figure loss.svg --show curves --metric loss
+    Example: attnexp report outputs/blog --html blog.html --text "not bad, but not good either"
 
     Example: attnexp report outputs/blog --figure forest.svg --show forest
 
-    Example: attnexp report outputs/blog --figure attention.png --show attention --head 3
-
-    Example: attnexp report outputs/blog --html a.html --text "not bad, but not good either"
-
-    Example: attnexp report outputs/imdb outputs/sst2 outputs/subj --across data
+    Example: attnexp report outputs/trec outputs/subj --table across
     """
-    from dataclasses import asdict
+    from attnexp.analysis.frames import load
+    from attnexp.statistics.verdict import Metric
 
-    from attnexp.analysis.across import SCHEMA, across_data
-    from attnexp.analysis.comparison import compare
-    from attnexp.analysis.metrics import OF_RUNS, choose_metrics
-    from attnexp.base.progress import note
-    from attnexp.inspect import insight, predict
-    from attnexp.report import formats, pictures, tables, verdicts
-    from attnexp.runs.manifest import load_runs
-    from attnexp.runs.store import load
+    unread: list[str] = []
+    groups, metrics = load(paths, unread), [Metric(margin=margin)]
+    if html is not None or figure is not None:
+        from attnexp.base.progress import note
+        from attnexp.report import files
 
-    runs = run or []
-    drawn = "--figure FILE with --show"
-    needs = (
-        ("--run", runs, html or show in ("attention", "positions"),
-         f"--html FILE, or {drawn} attention or positions"),
-        ("--text", text, html or show == "attention", f"--html FILE, or {drawn} attention"),
-        ("--metric", metric, figure and show in (None, "curves"), f"{drawn} curves"),
-        ("--layer", layer, show == "attention", f"{drawn} attention"),
-        ("--head", head, show == "attention", f"{drawn} attention"),
-        ("--show", show, figure, "--figure FILE"),
-    )  # fmt: skip
-    for option, value, has_it, needed in needs:
-        if value not in (None, []) and not has_it:
-            raise UserError(f"{option} needs {needed}.")
-    if len(runs) > (1 if figure else 2):
-        raise UserError(f"A page shows at most two runs, a figure one; got {len(runs)} with --run.")
-    sentence = (
-        insight.SENTENCE if text is None else next(predict.lines(text, None, sys.stdin.buffer))
-    )
-    if across and (html is not None or format == "csv" or show not in (None, "forest")):
-        raise UserError(
-            "--across data prints a table, or draws a forest plot with --figure FILE. It knows no "
-            "--html, --format csv or other --show."
-        )
-    others = {"--html": html, "--figure": figure, "--across": across}
-    if table is not None and (given := [name for name, value in others.items() if value]):
-        raise UserError(f"--table {table} prints a table. Leave out {', '.join(given)}.")
-    if figure is not None:
-        pictures.kind_of(figure)  # before anything is read
-    metrics = choose_metrics(OF_RUNS, higher=higher or [], lower=lower or [], margins=margin or [])
-    left_out: list[str] = []
-    found = load_runs(folders, left_out.append)
-    compared = compare(found, metrics)
-    left_out += [reason for comparison in compared for reason in comparison.damaged]
-    as_text = "json" if as_json else format
-    combined = across_data(compared) if across is not None else []
-    if combined and figure is not None:
-        pictures.write_across(figure, combined)
-        note(f"Figure: {figure}")
-    elif html is not None or figure is not None:
-        from attnexp.report.html import write
-        from attnexp.runs.result import Run
-
-        chosen = [Run(path=path, result=load(path)) for path in runs]
-        shown: dict[str, Any] = {"chosen": chosen, "sentence": sentence, "trust_code": trust_code}
+        shown = files.Shown(runs=run or [], text=text, trust_code=trust_code)
         if html is not None:
-            write(html, found, compared, **shown)
+            files.write_page(html, groups, metrics, shown)
             note(f"Page: {html}")
         if figure is not None:
-            pictures.write(
-                figure,
-                show or "curves",
-                found,
-                compared[0],
-                layer=1 if layer is None else layer,
-                head=head,
-                metric=metric or "accuracy",
-                **shown,
-            )
+            files.write_figure(figure, show, groups, metrics, shown, table=table, size=size)
             note(f"Figure: {figure}")
-    chosen_tables = [*map(tables.across_table, combined)]
-    if table is not None:
-        chosen_tables = tables.tables_named(table, compared)
-    if as_text == "table" and (html is not None or figure is not None):
-        pass  # the file shows it
-    elif as_text == "table" and chosen_tables:
-        formats.print_tables(chosen_tables, console())
-    elif as_text == "table":
-        formats.print_comparisons(compared, console())
-    elif as_text == "json" and combined:
-        emit({"schema": SCHEMA, "across": [asdict(one) for one in combined]})
     else:
-        text = formats.TABLE_TEXTS[as_text](chosen_tables) if chosen_tables else ""
-        emit((text or formats.TEXTS[as_text](compared)).rstrip("\n"))
-    lines = ["Some results could not be read and were left out:", *left_out] if left_out else []
-    lines += [line for comparison in compared for line in verdicts.missing_seeds(comparison)]
-    if lines:
-        stop("\n".join(lines), code=1)
+        show_answer(groups, metrics, table=table, format="json" if as_json else format, at=at)
+    missing = {name: seeds for group in groups for name, seeds in group.missing().items()}
+    if missing or unread:
+        lines = [
+            f"{len(seeds)} planned seeds of {name} are missing" for name, seeds in missing.items()
+        ]
+        stop("; ".join([*unread, *lines]) + ". attnexp runs lists all runs.", code=1)
 
 
-@app.command()
-def runs(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Folder that contains runs, or a study.",
-            autocompletion=completion.studies,
-        ),
-    ] = Path("outputs"),
-    as_json: AsJson = False,
-) -> None:
-    """List runs, finished, running, stopped or broken: settings, data, seed, accuracies and age.
+def show_answer(
+    groups: "Sequence[Group]", metrics: "Sequence[Metric]", *, table: str | None = None,
+    format: str = "table", at: str | None = None,
+) -> "list[DataFrame]":  # fmt: skip
+    """Print an answer or one of its tables in a format; returns the differences of each group."""
+    from attnexp.analysis.contrasts import differences
+    from attnexp.report import formats, tables, terminal
 
-    Settings are those that differ from the defaults; accuracies are in %. best is each run's own
-    best epoch; compare variants with attnexp report.
-
-    Example: attnexp runs
-
-    Example: attnexp runs outputs/blog
-    """
-    from attnexp.analysis.listing import list_runs
-    from attnexp.report.listing import print_list
-
-    found = list_runs(folder)
-    emit(found) if as_json else print_list(found, console())
-    if broken := sum(run["state"] == "broken" for run in found["runs"]):
-        stop(f"{broken} broken: `attnexp doctor {folder}` says how to make them again.", code=1)
+    if table is None and format == "table":
+        return terminal.print_answer(groups, metrics, console())
+    found = [differences(group, metrics) for group in groups]
+    if format == "json":
+        emit(formats.document(groups, found))
+        return found
+    if table is None and format == "csv":
+        emit(formats.csv(groups).rstrip("\n"))
+        return found
+    if table is not None:
+        shown = [tables.TABLES[table](groups, metrics)]
+    elif format == "latex":
+        points = {at or group.points[0] for group in groups}
+        if unknown := [p for p in points for group in groups if p not in group.points]:
+            raise UserError(f"--at {unknown[0]}: there are {', '.join(groups[0].points)}.")
+        shown = [tables.paper(g, m, at or g.points[0]) for g in groups for m in metrics]
+    else:
+        shown = [tables.accuracy(groups, metrics), tables.verdicts(groups, found)]
+    for place, (title, frame) in enumerate(shown):
+        if format == "table":
+            terminal.print_table((title, frame), console())
+        elif format == "csv":
+            emit(frame.to_csv(index=False).rstrip("\n"))
+        elif format == "markdown":
+            emit(formats.markdown((title, frame)) + "\n")
+        else:
+            emit(formats.latex((title, frame), f"{table or groups[place].data}-{at or 'all'}"))
+    return found
 
 
 @app.command()
 def judge(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE", help="csv, tsv, json, jsonl or parquet; or a folder of samples."
-        ),
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
     baseline: Annotated[
         str | None,
-        typer.Option(
-            metavar="VARIANT", help="Variant that others are compared with (default: the first)."
-        ),
+        typer.Option(metavar="VARIANT", help="What others are compared with (default: the first)."),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--columns", "--metric", metavar="NAME,...", help="Metrics to compare (default: all)."
-        ),
+        typer.Option(metavar="NAME,...", help="Columns of the metrics (default: all numbers)."),
     ] = None,
     variant_column: Annotated[
         str, typer.Option(metavar="NAME", help="Column with the variants.")
@@ -251,98 +158,125 @@ def judge(
     seed_column: Annotated[
         str, typer.Option(metavar="NAME", help="Column with the seeds.")
     ] = "seed",
-    higher: Higher = None,
-    lower: Lower = None,
-    margin: Margins = None,
+    higher: Metrics = None,
+    lower: Metrics = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[METRIC=]NUMBER",
+            help="Smallest difference that matters (default for accuracies: 0.25 points).",
+        ),
+    ] = None,
     until: Annotated[
         Literal["decided"] | None,
-        typer.Option(help="Exit with 0 if the metric is decided, else with 1; say what to run."),
+        typer.Option(help="For seeds added because of results: exit with 0 if all is decided."),
     ] = None,
+    table: TableName = None,
+    format: Format = "table",
+    at: At = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare results of any trainer, with variants paired by seed.
 
-    Each row holds a run: variant, seed and its metrics.
-
-    Or each row holds an answer: variant, seed, example, and either correct or prediction and label.
-
-    A column dataset gives a comparison for each data set, and the mean difference over them.
-
-    Logs are read as they are: samples of lm-evaluation-harness (files or their folder), samples_df
-    of Inspect as csv, runs of MLflow or Weights & Biases as csv.
+    Each row holds a run: variant, seed and its metrics. Or each row holds an answer: variant, seed,
+    example, and either correct or prediction and label. A column dataset makes a comparison for each
+    data set.
 
     Example: attnexp judge results.csv
 
-    Example: attnexp judge results.csv --baseline none --margin loss=0.01
+    Example: attnexp judge runs.csv --variant-column model --seed-column run --columns acc
 
-    Example: attnexp judge runs.csv --variant-column model --seed-column run --columns acc,loss
+    Example: attnexp judge results.csv --lower loss --margin loss=0.01
 
-    Example: attnexp judge results.csv --metric accuracy --until decided
-
-    Example: attnexp judge harness_output --columns acc_norm
+    Example: attnexp judge results.csv --columns accuracy --until decided
     """
-    from attnexp.analysis.other_results import judge_results, next_run, read_results
+    from attnexp.analysis.judge import metrics_of, read_results
     from attnexp.base.progress import note
-    from attnexp.report import formats
 
-    compared = judge_results(
-        read_results(
-            files,
-            [name for words in columns or [] for name in words.split(",")],
-            variant_column=variant_column,
-            seed_column=seed_column,
-        ),
+    groups = read_results(
+        files,
+        split(columns),
+        variant_column=variant_column,
+        seed_column=seed_column,
         baseline=baseline,
-        higher=higher or [],
-        lower=lower or [],
-        margins=margin or [],
         sequential=until is not None,
     )
-    metric, *others = compared[0].judged
-    if until is not None and others:
-        raise UserError(
-            f"--until decided is about one metric. Choose it before the first run: --metric "
-            f"{metric}."
-        )
+    metrics = [*metrics_of(groups, split(higher), split(lower), margin or [])]
     if html is not None:
-        from attnexp.report.html import write
+        from attnexp.report import files as written
 
-        write(html, [], compared)
+        written.write_page(html, groups, metrics, written.Shown())
         note(f"Page: {html}")
+        return
+    found = show_answer(groups, metrics, table=table, format="json" if as_json else format, at=at)
+    open_ = [row for frame in found for row in undecided(frame)]
+    if until is not None and open_:
+        stop(
+            f"not decided: {', '.join(open_)}. Add a seed to each variant and judge again.", code=1
+        )
+
+
+def undecided(found: "DataFrame") -> list[str]:
+    """Differences without a verdict yet, as `pe − none`."""
+    from attnexp.statistics.verdict import TOO_FEW, UNDECIDED
+
+    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW]) | found["verdict"].isna()]
+    return [*dict.fromkeys(f"{row['variant']} − {row['baseline']}" for _, row in rows.iterrows())]
+
+
+def split(words: Iterable[str] | None) -> list[str]:
+    """`a,b` and `c` as a, b, c."""
+    return [name for word in words or () for name in word.split(",") if name]
+
+
+@app.command()
+def runs(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder that contains runs.", autocompletion=completion.studies
+        ),
+    ] = Path("outputs"),
+    as_json: AsJson = False,
+) -> None:
+    """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
+
+    Settings are those that differ from the defaults; accuracy is that of the last epoch, or of the
+    chosen epoch where held-out data chose it. Broken runs come with the command that repeats them.
+
+    Example: attnexp runs outputs
+    """
+    from attnexp.report import listing
+    from attnexp.report.formats import records
+    from attnexp.report.terminal import print_table
+
+    found = listing.list_runs(folder)
     if as_json:
-        emit(formats.as_json(compared))
-    elif html is None:
-        formats.print_over_data(compared, console())
-    if until is not None:
-        waiting = {comparison.data: next_run(comparison) for comparison in compared}
-        for data, then in waiting.items():
-            if then is not None:
-                note(f"Next: {then}{f' on {data}' if len(compared) > 1 else ''}.")
-        if any(waiting.values()):
-            raise typer.Exit(1)
+        emit({"schema": listing.SCHEMA, "runs": records(found)})
+    else:
+        print_table(listing.as_table(found), console())
+    broken = found[found["state"] == "broken"]
+    if len(broken):
+        lines = [f"{row['folder']}: {row['reason']} {row['again']}" for _, row in broken.iterrows()]
+        stop("\n".join(["Some runs cannot be read.", *lines]), code=1)
 
 
 @app.command()
 def export(
     folders: Folders,
     to: Annotated[
-        Literal["tensorboard", "mlflow", "wandb", "hub"],
-        typer.Option(help="An installed tracker, or the Hugging Face hub."),
+        Literal["tensorboard", "mlflow", "wandb"], typer.Option(help="An installed tracker.")
     ],
     into: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Output folder (default: outputs/TARGET).")
     ] = None,
 ) -> None:
-    """Write finished runs into a tracker's folder, or as folders to upload to the hub.
+    """Write finished runs into a tracker's folder: settings, metrics by epoch, test metrics.
 
-    A tracker gets settings, metrics by epoch and test metrics; a folder for the hub gets the
-    model and its card. Nothing leaves the machine; the command that shows or uploads is printed.
-    A run exported before is replaced.
+    Nothing leaves the machine. A run exported before is replaced.
 
     Example: attnexp export outputs/blog --to tensorboard
-
-    Example: attnexp export outputs/runs/RUN --to hub
     """
     from attnexp.report import export
     from attnexp.runs.manifest import load_runs

@@ -50,8 +50,9 @@ def train(
         found = {"schema": 1, "path": path, "difference": difference}
         emit(found if as_json else f"{path} path: differs by at most {difference:.1e}")
         return
-    from attnexp.analysis.comparison import compare
-    from attnexp.report import formats
+    from attnexp.analysis.frames import groups_of
+    from attnexp.analysis.stored import rows_of
+    from attnexp.report import tables, terminal
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
@@ -59,7 +60,8 @@ def train(
     if as_json:
         emit({**result.to_json(), "folder": str(run_dir)})
     else:
-        formats.print_comparisons(compare([Run(path=run_dir, result=result)]), console())
+        groups = groups_of([*rows_of(Run(path=run_dir, result=result))], {})
+        terminal.print_table(tables.epochs(groups, []), console())
         emit("\n".join([f"\nResults: {run_dir}", "Next:", *_next_commands(run_dir, words, config)]))
 
 
@@ -159,11 +161,14 @@ def sweep(
 
     from contextlib import closing
 
-    from attnexp.analysis.comparison import compare
-    from attnexp.analysis.metrics import metrics_of_runs
+    from attnexp.analysis.frames import groups_of
+    from attnexp.analysis.stored import rows_of
     from attnexp.base import progress
-    from attnexp.report import formats
+    from attnexp.cli.report import show_answer
+    from attnexp.report.tables import verdict_line
+    from attnexp.runs import manifest
     from attnexp.runs.result import Run
+    from attnexp.statistics.verdict import Metric
     from attnexp.sweeps.schedule import Entry, run_sweep
     from attnexp.sweeps.sequential import run_until_decided
     from attnexp.sweeps.watch import Watch, print_trials
@@ -182,18 +187,27 @@ def sweep(
             entries = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
         else:
             entries = run_until_decided(
-                planned, stop_on_error=stop_on_error, observe=watch, tell=watch.look
+                planned, stop_on_error=stop_on_error, observe=watch,
+                tell=lambda found: [progress.note(verdict_line(row)) for _, row in found.iterrows()],
             )
     finished = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
-    compared = compare(finished, metrics_of_runs(margin))
-    if as_json:
-        emit(formats.as_json(compared))
-    elif finished:
-        show = formats.print_over_data if planned.jobs[0].data else formats.print_comparisons
-        show(compared, console())
+    if finished:
+        name = planned.directory.name
+        study = manifest.Manifest(
+            variants=planned.variants,
+            runs=[
+                manifest.Entry(variant=entry.job.label, seed=entry.job.seed, run_id="")
+                for entry in entries
+            ],
+            declaration=planned.declaration,
+        )
+        rows = [row for run in finished for row in rows_of(run, name)]
+        groups = groups_of(rows, {name: study})
+        show_answer(groups, [Metric(margin=margin)], format="json" if as_json else "table")
+    if finished and not as_json:
         again = shlex.join(["attnexp", "report", str(planned.directory)])
-        emit(f"\nResults: {planned.directory}\nAgain: {again}")
+        emit(f"Results: {planned.directory}\nMore: {again} --table differences, or --html page.html")
     _stop_if_failed([*searched, *entries])
 
 

@@ -1,57 +1,76 @@
-"""The table of `attnexp runs`."""
+"""The runs of a folder, finished or not, as a frame."""
 
-import json
-import os
+import shlex
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import pandas as pd
+import yaml
 
-from attnexp.base.progress import duration
+from attnexp.base.errors import UserError
+from attnexp.base.files import find_files
+from attnexp.runs import manifest, store
+from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
 
-DAY = 24 * 3600
-
-
-def print_list(found: dict[str, Any], console: Console) -> None:
-    """Print what `attnexp.analysis.listing.list_runs` returns: a table for the runs of the same
-    data and settings."""
-    now = datetime.now(UTC)
-
-    def group(run: dict[str, Any]) -> str:
-        return json.dumps([run["data"], run["settings"]])
-
-    home = os.path.commonpath([os.path.dirname(run["folder"]) for run in found["runs"]])
-    console.print(Text(f"In {home}:"), soft_wrap=True)
-    order = {group(run): place for place, run in enumerate(found["runs"])}
-    ordered = sorted(found["runs"], key=lambda run: order[group(run)])
-    for key, runs in groupby(ordered, key=group):
-        data, words = json.loads(key)
-        console.print(Text(f"{data or 'unknown'}: {' '.join(words) or 'defaults'}", style="bold"))
-        view = Table(box=None, show_header=False, pad_edge=False)
-        for column in ("folder", "seed", "state", "age"):
-            view.add_column(overflow="fold", justify="right" if column == "age" else "left")
-        for run in runs:
-            age = (now - datetime.fromisoformat(run["changed"])).total_seconds()
-            old = f"{age / DAY:.0f} days" if age > 2 * DAY else duration(max(age, 0))
-            seed = "" if run["seed"] is None else f"seed {run['seed']}"
-            where = f"  {os.path.relpath(run['folder'], home)}"
-            view.add_row(*map(Text, (where, seed, _state(run), f"{old} ago")))
-        console.print(view)
-    counts = [
-        f"{count} {state}"
-        for state in ("finished", "running", "stopped", "broken")
-        if (count := sum(run["state"] == state for run in found["runs"]))
-    ]
-    console.print(Text(f"{', '.join(counts)}."))
+SCHEMA = 2
 
 
-def _state(run: dict[str, Any]) -> str:
-    match run["state"]:
-        case "finished":
-            return ", ".join(f"{at} {100 * value:.2f}" for at, value in run["accuracies"].items())
-        case "broken":
-            return f"broken: {run['reason']}"
-    return f"{run['state']} after epoch {run['epochs']}"
+def list_runs(root: Path) -> pd.DataFrame:
+    """The runs in or under a folder, oldest first: state, data, seed, settings, epochs, accuracy (of
+    the chosen epoch, else of the last), changed, folder, and for a broken run reason and again, the
+    command that repeats it. Raises `UserError` if there are none."""
+    root = manifest.check_folder(root)
+    study = manifest.load(root)
+    if study is None:
+        folders = {file.parent for file in find_files(root, store.RESULT, store.CONFIG)}
+    else:
+        paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
+        folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
+    if not folders:
+        raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
+    return pd.DataFrame(sorted(map(_describe, folders), key=lambda run: str(run["changed"])))
+
+
+def _describe(folder: Path) -> dict[str, Any]:
+    changed = max(file.stat().st_mtime for file in [folder, *folder.iterdir()])
+    found: dict[str, Any] = dict.fromkeys(
+        ["state", "data", "seed", "settings", "epochs", "accuracy"]
+    )
+    found |= {"changed": datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")}
+    found |= {"folder": str(folder), "reason": None, "again": None}
+    try:
+        if folder.suffix == ".part":
+            at_work = store.is_locked(folder.with_suffix(""))
+            rows = (folder / store.METRICS).read_text() if (folder / store.METRICS).exists() else ""
+            config = yaml.safe_load((folder / store.CONFIG).read_text())
+            measured = {"state": "running" if at_work else "stopped", "epochs": rows.count("\n")}
+        else:
+            result = store.load(folder)
+            config = result.config
+            is_holdout = config["train"]["protocol"] == "holdout"
+            accuracy = result.test.accuracy if is_holdout else result.final.val_accuracy
+            measured = {"state": "finished", "epochs": len(result.epochs), "accuracy": accuracy}
+        words = [as_word(key, settings(config)[key]) for key in departures(config)]
+        about = {"data": data_of(config).title, "seed": replicate(config), "settings": words}
+        return found | measured | about
+    except (UserError, OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
+        with suppress(OSError, yaml.YAMLError, TypeError):
+            words = yaml.safe_load((folder / store.OVERRIDES).read_text())
+            found["again"] = shlex.join(["attnexp", "train", *map(str, words), "--again"])
+        return found | {"state": "broken", "reason": str(error)}
+
+
+def as_table(found: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """The frame as texts."""
+    shown = pd.DataFrame({
+        "run": found["folder"].map(lambda folder: Path(folder).name),
+        "state": found["state"],
+        "data": found["data"].fillna(""),
+        "seed": found["seed"].fillna(""),
+        "acc": found["accuracy"].map(lambda x: "" if pd.isna(x) else f"{100 * x:.2f}"),
+        "settings": found["settings"].map(lambda words: " ".join(words or [])),
+    })  # fmt: skip
+    counts = ", ".join(f"{n} {state}" for state, n in found["state"].value_counts().items())
+    return f"Runs: {counts}", shown

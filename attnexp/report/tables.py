@@ -1,347 +1,303 @@
-"""Comparisons as tables of text, before any format: `formats.py` prints them."""
+"""Tables of an answer, each a title and a data frame of texts: for the terminal, the page and files."""
 
+import math
 from collections.abc import Callable, Sequence
 
-from attnexp.analysis import published
-from attnexp.analysis.across import Across
-from attnexp.analysis.comparison import Comparison
-from attnexp.analysis.results import EPOCH_METRICS
-from attnexp.analysis.summary import Variant
-from attnexp.base.errors import UserError
-from attnexp.report.cells import Table, format_loss, format_mean, format_spread, metric_heading
-from attnexp.report.differences import (
-    anytime_valid,
-    differences,
-    interactions,
-    minus,
-    not_adjusted,
-    statistics,
-    within,
+import pandas as pd
+
+from attnexp.analysis import contrasts
+from attnexp.analysis.frames import Group
+from attnexp.analysis.published import k_counts
+from attnexp.statistics.verdict import HELPS, HURTS, UNDECIDED, Metric, is_beyond
+
+Table = tuple[str, pd.DataFrame]
+
+SHARES = (
+    "accuracy",
+    "train_accuracy",
+    "train_accuracy_after",
+    "val_accuracy",
+    "ece",
+    "gap",
+    "val_ece",
 )
-from attnexp.report.verdicts import (
-    SPLITS,
-    endpoints,
-    heading,
-    missing_seeds,
-    where_measured,
-    without_pairs,
-)
-from attnexp.statistics.verdict import POINTS
+"""Metrics of runs that are shown in %."""
 
-SIZE_TOLERANCE = 0.01
-"""Relative difference in size above which the summary shows sizes."""
-
-
-def tables(comparison: Comparison) -> list[Table]:
-    """Every table that is printed, in this order; `differences` only by its name."""
-    names = [name for name in TABLES if name != "differences"]
-    return [table for name in names for table in TABLES[name](comparison)]
-
-
-def tables_named(name: str, comparisons: Sequence[Comparison]) -> list[Table]:
-    """The tables of one name. Raises `UserError` if these results have none."""
-    found = {
-        each: [table for comparison in comparisons for table in make(comparison)]
-        for each, make in TABLES.items()
-    }
-    if not found.get(name):
-        there = ", ".join(each for each, made in found.items() if made)
-        raise UserError(f"--table {name}: these runs have no table of this name. Take {there}.")
-    return found[name]
-
-
-def epochs(comparison: Comparison) -> list[Table]:
-    """A table of every epoch for each variant that has epochs."""
-    return [_epochs(one, comparison) for one in comparison.variants if one.epochs]
-
-
-def _epochs(variant: Variant, comparison: Comparison) -> Table:
-    names = [name for name in EPOCH_METRICS if name in variant.means[1]]
-    rows, published_rows = list[list[str]](), list[int]()
-    for epoch in variant.epochs:
-        means = variant.means[epoch]
-        rows.append(
-            [str(epoch), *(format_mean(means[name], _epoch_format(name)) for name in names)]
-        )
-        if epoch in variant.published:
-            published_rows.append(len(rows))
-            rows.append(["K", *(_published(name, epoch, variant) for name in names)])
-    notes = []
-    if "train_accuracy_after" in names:
-        notes.append("acc: running mean over the epoch; acc after: measured on train when it ends")
-    if published_rows:
-        notes.append(_published_note(variant))
-    num_runs = "1 run" if len(variant.seeds) == 1 else f"{len(variant.seeds)} runs"
-    return Table(
-        title=f"{variant.label}: {num_runs} on {where_measured(comparison)}",
-        columns=["epoch", *(metric_heading(name) for name in names)],
-        rows=rows,
-        notes=notes,
-        published=published_rows,
-    )
-
-
-def _epoch_format(metric: str) -> Callable[[float], str]:
-    return format_loss if metric.endswith("loss") else POINTS.plain
-
-
-def _published(metric: str, epoch: int, variant: Variant) -> str:
-    """K's value, with its distance from our mean if it lies outside the prediction interval."""
-    if metric not in variant.published[epoch]:
-        return ""
-    cell = _epoch_format(metric)(variant.published[epoch][metric])
-    found = variant.agreement.get(epoch, {}).get(metric)
-    if found is None or found.inside:
-        return cell
-    digits = "+.1f" if abs(found.distance) < 100 else "+.0f"  # a column is 13 wide
-    return f"{cell} ({found.distance:{digits}})"
-
-
-def _published_note(variant: Variant) -> str:
-    note = "K: the published run, one seed"
-    if variant.unlike_published:
-        note += f" with {' '.join(published.format_settings(published.SETTINGS))}"
-    inside = [found.inside for row in variant.agreement.values() for found in row.values()]
-    if inside:
-        note += (
-            f"; {sum(inside)} of {len(inside)} figures inside the 95 % prediction interval of one "
-            f"more seed"
-        )
-    if not all(inside):
-        note += ", the others with their distance from our mean in sd"
-    return note
-
-
-def agreement(comparison: Comparison) -> list[Table]:
-    """How much of K's published run could be one more of our seeds: one table, or none."""
-    if not comparison.agreement:
-        return []
-    rows = []
-    for found in comparison.agreement:
-        _, epoch, name = found.furthest_value
-        rows.append(
-            [
-                found.variants[0] if len(found.variants) == 1 else "both",
-                str(found.n),
-                f"{found.inside} of {found.num_values}",
-                f"{min(found.own.values())} to {max(found.own.values())}" if found.own else "–",
-                f"{found.furthest:+.1f} sd, {metric_heading(name)}, epoch {epoch}",
-            ]
-        )
-    notes = [
-        "inside: K's figures within the 95 % prediction interval of one more seed, mean ± "
-        "t sd sqrt(1 + 1/n).",
-        "our seeds: the same count for each of our own runs, compared with the others; minimum to "
-        "maximum.",
-    ]
-    unlike = [variant.label for variant in comparison.variants if variant.unlike_published]
-    if unlike:
-        settings = " ".join(published.format_settings(published.SETTINGS))
-        notes.append(f"K's run had {settings}; others here: {', '.join(unlike)}.")
-    return [
-        Table(
-            title=f"K's published run as one more seed, {where_measured(comparison)}",
-            columns=["variant", "n", "inside", "our seeds", "furthest from our mean"],
-            rows=rows,
-            notes=notes,
-        )
-    ]
-
-
-def summary(comparison: Comparison, metric: str = "accuracy") -> Table:
-    """A judged metric of every variant, and its difference from the baseline's."""
-    unit, points = comparison.metrics[metric].unit, list(comparison.points)
-    title = "Accuracy" if metric == "accuracy" else metric
-    unequal = _unequal_sizes(comparison)
-    rows, published_rows = list[list[str]](), list[int]()
-    for variant in comparison.variants:
-        values = [format_mean(variant.means[point][metric], unit.plain) for point in points]
-        lacking = len(comparison.missing.get(variant.label, ()))
-        n = str(len(variant.seeds))
-        n += f" of {len(variant.seeds) + lacking}" if lacking else ""
-        rows.append([variant.label, n, *values])
-        if unequal:
-            assert variant.parameters is not None
-            assert variant.flops_per_example is not None
-            rows[-1] += [f"{variant.parameters:,}", f"{variant.flops_per_example / 1e6:.1f} M"]
-        if all(metric in variant.published.get(point, {}) for point in points):
-            published_rows.append(len(rows))
-            values = [unit.plain(variant.published[point][metric]) for point in points]
-            rows.append(["K", "1", *values])
-    for label, found in comparison.differences.items():
-        if found:
-            pairs = [found[point].metrics[metric] for point in points]
-            cells = [format_spread(pair, unit) for pair in pairs]
-            rows.append([minus(label, comparison), str(pairs[0].difference.n), *cells])
-    notes = [*comparison.mixed, *without_pairs(comparison)]
-    notes += [*missing_seeds(comparison), *comparison.diverged, *comparison.damaged]
-    notes += comparison.bad_seeds
-    num_judged = sum(map(bool, comparison.differences.values()))
-    added = [
-        label
-        for label, found in comparison.differences.items()
-        if any(difference.sequential for difference in found.values())
-    ]
-    notes += [not_adjusted(num_judged, added)] if num_judged > 1 else []
-    notes += anytime_valid(added)
-    if metric == "accuracy":
-        notes += [
-            f"{heading(comparison, metric, point)}: no variant is above chance level, "
-            f"{100 * chance:.1f} % (always guessing the largest class)."
-            for point, chance in comparison.at_chance.items()
-        ]
-    in_units = " in %, differences in points" if unit.scale == 100 else " and differences"
-    notes.append(f"{title}{in_units}, mean ± standard deviation over seeds.")
-    if comparison.protocol:
-        notes += [f"{line}." for line in endpoints(comparison)]
-    if metric != "accuracy" or not comparison.protocol:
-        notes.append(f"For this metric, {'less' if unit.less_is_better else 'more'} is better.")
-    notes += unequal
-    if comparison.order_blind_ceiling is not None:
-        ceiling = f"{100 * comparison.order_blind_ceiling:.2f}"
-        notes.append(
-            f"Synthetic reviews: a model blind to word order reaches {ceiling} % at most on the "
-            f"whole test set."
-        )
-    headings = [heading(comparison, metric, point) for point in points]
-    columns = ["variant", "n", *headings, *(["parameters", "FLOPs"] if unequal else [])]
-    return Table(
-        title=f"{title} on {where_measured(comparison)}",
-        columns=columns,
-        rows=[row + [""] * (len(columns) - len(row)) for row in rows],
-        notes=notes,
-        published=published_rows,
-    )
-
-
-def _unequal_sizes(comparison: Comparison) -> list[str]:
-    """A line if variants differ from the baseline in size, which may be what is measured."""
-    baseline, *others = comparison.variants
-
-    def largest(name: str) -> float:
-        base = getattr(baseline, name)
-        sizes = [getattr(variant, name) for variant in others]
-        return max((abs(size - base) / base for size in sizes if base), default=0.0)
-
-    parameters, flops = largest("parameters"), largest("flops_per_example")
-    if max(parameters, flops) <= SIZE_TOLERANCE:
-        return []
-    return [
-        f"Sizes differ from {baseline.label}'s by up to {100 * parameters:.1f} % of its parameters "
-        f"and {100 * flops:.1f} % of its FLOPs a text: a difference may be one of size."
-    ]
-
-
-def other_metrics(comparison: Comparison) -> list[Table]:
-    """The metrics of every variant that are not judged: one table, or none."""
-    names = {
-        name: metric.unit.plain if metric.unit.scale == 100 else format_loss
-        for name, metric in comparison.metrics.items()
-        if not metric.judged
-    }
-    if not names:
-        return []
-    splits = SPLITS.get(comparison.protocol, {}).values()  # too long for a column of six
-    rows = [
-        [
-            variant.label,
-            point,
-            *(format_mean(means[n], write) if n in means else "–" for n, write in names.items()),
-        ]
-        for point in comparison.points
-        for variant in comparison.variants
-        for means in [variant.means[point]]
-    ]
-    return [
-        Table(
-            title=f"Probabilities and over-fitting on {where_measured(comparison)}",
-            columns=["variant", "at", *(metric_heading(name) for name in names)],
-            rows=rows,
-            notes=[
-                "NLL: negative log-likelihood in nats. Brier: mean squared error of the "
-                "probability, of more than two classes their sum.",
-                "ECE: expected calibration error, 15 bins, in points. gap: accuracy on train, "
-                "measured after the epoch, minus accuracy, in points.",
-                *([f"at: {', '.join(splits)}."] if splits else []),
-            ],
-        )
-    ]
-
-
-def variance(comparison: Comparison) -> list[Table]:
-    """Spread of accuracy by each source of chance: one table, or none."""
-    names = [heading(comparison, "accuracy", point) for point in comparison.points]
-    rows = [
-        [
-            source.variant,
-            f"seeds.{source.name}",
-            f"{source.num_points} × {source.num_values}",
-            *(
-                f"{POINTS.plain(found.sd)} [{POINTS.plain(found.low)}, {POINTS.plain(found.high)}]"
-                for found in source.spreads.values()
-            ),
-        ]
-        for source in comparison.sources
-    ]
-    table = Table(
-        title=f"Spread of accuracy by one source of chance on {where_measured(comparison)}",
-        columns=["variant", "source", "points × values", *names],
-        rows=rows,
-        notes=[
-            "Standard deviation in points with its 95 % interval, all other sources fixed. points: "
-            "what they were fixed at, each crossed with all values of the source.",
-        ],
-    )
-    return [table] if rows else []
-
-
-def across_table(found: Across) -> Table:
-    """Each data set's difference with both intervals, the mean over them, and the next one's."""
-    unit, rows = found.unit, []
-    for data, difference in found.differences.items():
-        pair = difference.metrics[found.metric]
-        texts = difference.texts if found.metric == "accuracy" else None
-        wide = unit.interval(texts.low, texts.high) if texts else "–"
-        seeds = [str(pair.difference.n), unit.signed(pair.difference.mean)]
-        own = unit.interval(*difference.interval(found.metric))
-        rows.append([data, *seeds, own.strip() or "–", wide.strip()])
-    over, column = found.mean, -1 if found.with_texts else -2
-    for name, cells, interval in (
-        ("mean", [unit.signed(over.mean)], unit.interval(over.low, over.high)),
-        ("next data set", [""], unit.interval(over.predicted_low, over.predicted_high) or "–"),
-    ):
-        row = [name, "", *cells, "", ""]
-        row[column] = interval.strip()
-        rows.append(row)
-    return Table(
-        title=f"{found.variant} − {found.baseline}, "
-        f"{heading(found, found.metric, found.point)}, over {over.num_data} data sets",
-        columns=[
-            "data",
-            "n",
-            unit.name.strip() or "difference",
-            "95 %, other seeds",
-            "95 %, seeds and texts",
-        ],
-        rows=rows,
-        notes=[
-            "mean: of random effects, with the 95 % interval of Hartung, Knapp, Sidik and Jonkman.",
-            "next data set: 95 % prediction interval of its true difference.",
-            f"I² = {100 * over.share:.0f} % of the spread is between data sets, whose true "
-            f"differences have a standard deviation of {unit.plain(over.tau)}{unit.name}.",
-        ],
-    )
-
-
-TABLES: dict[str, Callable[[Comparison], list[Table]]] = {
-    "epochs": epochs,
-    "published": agreement,
-    "accuracy": lambda comparison: [summary(comparison, metric) for metric in comparison.judged],
-    "probabilities": other_metrics,
-    "differences": differences,
-    "statistics": statistics,
-    "within": within,
-    "interactions": interactions,
-    "variance": variance,
+ON_TEST = {
+    "blog": ", validated on test",
+    "holdout": ", epoch chosen on held-out train data",
+    "": "",
 }
-"""Functions that make the tables of each name, in the order in which they are printed."""
+"""What a title says of the protocol."""
+
+
+def number(value: float, is_share: bool, sign: str = "") -> str:
+    """`81.58` of a share, in %; of another metric four decimals, or four digits of a large one."""
+    if math.isnan(value):
+        return "–"
+    if is_share:
+        return f"{100 * value:{sign}.2f}"
+    return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}.4g}"
+
+
+def mean_and_sd(values: "pd.Series[float]", is_share: bool) -> str:
+    """`81.58 ± 0.62`; the mean alone of one seed."""
+    sd = "" if len(values) < 2 else f" ± {number(values.std(), is_share)}"
+    return number(values.mean(), is_share) + sd
+
+
+def interval(low: float, high: float, is_share: bool) -> str:
+    """`[+2.32, +2.73]`, or a dash where there is none."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "–"
+    return f"[{number(low, is_share, '+')}, {number(high, is_share, '+')}]"
+
+
+def margin(row: "pd.Series") -> str:
+    """The margin in the unit of the tables: `0.25`."""
+    return f"{row['margin'] * (100 if row['is_share'] else 1):.4g}"
+
+
+def verdict_words(row: "pd.Series") -> str:
+    """`helps by at least 0.25`, `undecided, ~46 seeds`, or why there is no verdict."""
+    if row["verdict"] in (HELPS, HURTS) and is_beyond(row["low"], row["high"], row["margin"]):
+        return f"{row['verdict']} by at least {margin(row)}"
+    if row["verdict"] == UNDECIDED and row["seeds_wanted"] > row["n"]:
+        return f"{UNDECIDED}, ~{row['seeds_wanted']:,.0f} seeds"
+    return str(row["verdict"] or row["reason"])
+
+
+def verdict_line(row: "pd.Series") -> str:
+    """One sentence: `pe − no_pe, final: helps by at least 0.25 points: +2.53 [+2.32, +2.73]; for
+    other texts too [+2.18, +2.87]`."""
+    words = verdict_words(row) + (
+        " points" if "least" in verdict_words(row) and row["is_share"] else ""
+    )
+    size = f"{number(row['mean'], row['is_share'], '+')} {_bounds(row)}"
+    texts = _bounds(row, "texts_")
+    within = f" within {row['within']}" if row["within"] else ""
+    where = f"{row['variant']} − {row['baseline']}{within}, {row['point']}"
+    return f"{where}: {words}: {size}{'' if texts == '–' else f'; for other texts too {texts}'}"
+
+
+def _bounds(row: "pd.Series", prefix: str = "") -> str:
+    return interval(row[f"{prefix}low"], row[f"{prefix}high"], row["is_share"])
+
+
+def title_of(group: Group) -> str:
+    """Name of the data set; generated data are called synthetic."""
+    is_generated = any("order_fraction" in config["data"] for config in group.configs.values())
+    return f"{group.data} (synthetic)" if is_generated else group.data
+
+
+def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """Means of every variant at every endpoint, with K's figures where they belong.
+
+    groups: of one protocol. Several have a column for the data set.
+    """
+    rows = pd.concat([group.endpoints for group in groups])
+    seeds = rows.groupby(["data", "variant"])["seed"].nunique()
+    tables = []
+    for group in groups:
+        cells = {
+            (f"{point} " if len(group.points) > 1 else "") + metric.name: group.values(point, metric.name)
+            .apply(lambda of, share=metric.is_share: mean_and_sd(of.dropna(), share))
+            for point in group.points for metric in metrics
+        }  # fmt: skip
+        if len(metrics) == 1 and group.protocol:
+            cells = dict(zip(group.points, cells.values(), strict=True))
+        table = pd.DataFrame(cells, index=group.variants)
+        if len(group.published) and "final" in cells:
+            k = group.published.groupby("variant")["val_accuracy"]
+            for name, values in (("K final", k.last()), ("K best", k.max())):
+                table[name] = values.map(lambda value: number(value, True))
+        table.insert(0, "n", [str(seeds[group.data, name]) for name in group.variants])
+        tables.append(table.rename_axis("variant").reset_index().assign(data=group.data))
+    table = pd.concat(tables).fillna("")
+    table.insert(0, "data", table.pop("data"))
+    over = f"{seeds.iloc[0]} seeds" if seeds.nunique() == 1 else "n seeds"
+    what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
+    on = f" on {title_of(groups[0])}" if len(groups) == 1 else ""
+    percent = ", %" if all(metric.is_share for metric in metrics) else ""
+    title = f"{what}{on}{percent}, mean ± sd over {over}{ON_TEST[groups[0].protocol]}"
+    return title, _without_constant(table, ["data", "n"])
+
+
+def verdicts(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> Table:
+    """Every difference with its intervals and its verdict."""
+    rows, first = [], pd.concat(found).iloc[0]
+    baselines = {group.variants[0] for group in groups}
+    for (data, point, metric), own in pd.concat(found).groupby(
+        ["data", "point", "metric"], sort=False
+    ):
+        named = [data] * (len(groups) > 1) + [point] * (point != "result")
+        heading = ", ".join([*named, *[metric] * (metric != "accuracy")])
+        if heading and len(own) > 1:
+            rows.append({"difference": heading})
+        opening = "  " if len(own) > 1 and heading else f"{heading}, " * bool(heading)
+        rows += [
+            {
+                "difference": opening + row["variant"],
+                "mean": number(row["mean"], row["is_share"], "+"),
+                "other seeds": _bounds(row),
+                "other texts too": _bounds(row, "texts_"),
+                "verdict": verdict_words(row),
+            }
+            for _, row in own.iterrows()
+        ]
+    minus = f" from {baselines.pop()}" if len(baselines) == 1 else ""
+    valid = f"{'anytime-valid ' if first['anytime'] else ''}95 % intervals"
+    together = f", all {first['m']} together" if first["m"] > 1 else ""
+    title = f"Difference{minus}{' in points' if first['is_share'] else ''}, {valid}{together}"
+    return title, pd.DataFrame(rows).fillna("")
+
+
+def differences(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """Every number of a difference, a row each: what a paper quotes."""
+    table = _records([contrasts.differences(group, metrics) for group in groups])
+    bases = {group.variants[0] for group in groups}
+    if len(bases) == 1:
+        table["difference"] = table["difference"].str.removesuffix(f" − {min(bases)}")
+    return f"Differences from {' and '.join(bases)}", table
+
+
+def within(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """One factor at each level of another, and their interactions."""
+    found = [contrasts.within(group, metrics) for group in groups]
+    return "Differences within the levels of another factor", _records(found)
+
+
+def _records(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    rows = [
+        {
+            "data": row["data"],
+            "difference": f"{row['variant']} − {row['baseline']}",
+            "within": row["within"] or "",
+            "at": row["point"],
+            "metric": row["metric"],
+            "n": str(row["n"]),
+            "mean": number(row["mean"], row["is_share"], "+"),
+            "sd": number(row["sd"], row["is_share"]),
+            "other seeds": _bounds(row),
+            "other texts too": _bounds(row, "texts_"),
+            "p": "<0.001" if row["p"] < 0.001 else number(row["p"], False)[:-1],
+            "verdict": verdict_words(row),
+        }
+        for _, row in pd.concat(found).iterrows()
+    ]
+    return _without_constant(pd.DataFrame(rows), ["data", "metric", "within"])
+
+
+def _without_constant(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """The table without those of the columns that say the same in every row."""
+    return table.drop(columns=[c for c in columns if c in table and table[c].nunique() == 1])
+
+
+def across(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """Mean differences over data sets, and where the next data set's would lie."""
+    rows = [
+        {
+            "difference": f"{row['variant']} − {row['baseline']}",
+            "at": row["point"],
+            "metric": row["metric"],
+            "data sets": str(row["n"]),
+            "mean": number(row["mean"], row["is_share"], "+"),
+            "95 %": _bounds(row),
+            "next data set": _bounds(row, "next_"),
+        }
+        for _, row in contrasts.across(groups, metrics).iterrows()
+    ]
+    title = "Mean difference over data sets (random effects), and that of the next one"
+    return title, _without_constant(pd.DataFrame(rows), ["metric"])
+
+
+def epochs(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
+    names = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+    tables = [_means(group.epochs, ["data", "variant", "epoch"])[names] for group in groups]
+    for group in groups:
+        if len(k := group.published):
+            k = k.assign(
+                data=group.data, variant=k["variant"] + ", K", epoch=k["epoch"].astype(str)
+            )
+            texts = {
+                name: k[name].map(lambda v, name=name: number(v, name in SHARES)) for name in names
+            }
+            tables.append(k.assign(**texts).set_index(["data", "variant", "epoch"])[names])
+    title = "Metrics by epoch: of training a running mean, of validation after the epoch"
+    return title, _without_constant(pd.concat(tables).reset_index(), ["data"])
+
+
+def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
+    """Probabilities and over-fitting at every endpoint."""
+    tables = [_means(group.endpoints, ["data", "variant", "point"]) for group in groups]
+    title = (
+        "Metrics at the endpoints. loss: negative log-likelihood, nats. brier: mean squared error of "
+        "the probability. ece: calibration error, points. gap: accuracy on train minus accuracy"
+    )
+    return title, _without_constant(pd.concat(tables).reset_index().fillna("–"), ["data"])
+
+
+def _means(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """mean ± sd over seeds as texts: a row for each combination of keys, a column for each metric."""
+    cells = rows.astype(dict.fromkeys(keys, str)).groupby([*keys, "metric"], sort=False)["value"]
+    texts = {place: mean_and_sd(values, place[-1] in SHARES) for place, values in cells}
+    return pd.Series(texts).rename_axis([*keys, "metric"]).unstack(sort=False)
+
+
+def seeds(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+    """The values of every seed."""
+    tables = [
+        group.values(point, metric.name)
+        .map(lambda value, share=metric.is_share: number(value, share))
+        .assign(data=group.data, at=point, metric=metric.name)
+        for group in groups for point in group.points for metric in metrics
+    ]  # fmt: skip
+    table = pd.concat(tables).reset_index().fillna("–")
+    keys = ["data", "at", "metric", "seed"]
+    return "Values by seed", _without_constant(table[[*keys, *table.columns.drop(keys)]], keys[:3])
+
+
+def published(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
+    """How many of K's values one more of our seeds could have given."""
+    rows = [
+        {
+            "variants": ", ".join(count["variants"]),
+            "n": str(count["n"]),
+            "inside": f"{count['inside']} of {count['values']}",
+            "our seeds": f"{min(count['own'], default=0)} to {max(count['own'], default=0)}",
+            "unlike K": " ".join(count["unlike"]),
+        }
+        for group in groups
+        for count in k_counts(group)
+    ]
+    title = "K's run: values inside the 95 % prediction interval of one more of our seeds"
+    return title, pd.DataFrame(rows)
+
+
+def paper(group: Group, metric: Metric, point: str) -> Table:
+    """What a paper shows of one endpoint: a grid of means for two crossed factors, else a row for
+    each variant with its difference from the baseline."""
+    wide = group.values(point, metric.name)
+    cells = wide.apply(lambda of: mean_and_sd(of.dropna(), metric.is_share))
+    percent = " in %" if metric.is_share else ""
+    title = f"{metric.name.capitalize()}{percent} on {title_of(group)}, mean ± sd ({point})"
+    if group.levels:
+        grid = pd.DataFrame(group.levels).T.assign(cell=cells)
+        one, other = grid.columns[:2]
+        return title, grid.pivot(index=one, columns=other, values="cell").reset_index()
+    table = pd.DataFrame({"n": wide.count().astype(str), metric.name: cells}).rename_axis("variant")
+    found = contrasts.differences(group, [metric])
+    if len(found):
+        own = found[found["point"] == point].set_index("variant")
+        base = f"minus {group.variants[0]}"
+        table[base] = own.apply(lambda row: number(row["mean"], row["is_share"], "+"), axis=1)
+        table["95 % interval"] = own.apply(_bounds, axis=1)
+    return title, table.fillna("–").reset_index()
+
+
+TABLES: dict[str, Callable[[Sequence[Group], Sequence[Metric]], Table]] = {
+    table.__name__: table
+    for table in (differences, epochs, metrics, seeds, within, across, published)
+}
+"""Tables by the name that `--table` takes."""

@@ -18,12 +18,7 @@ from attnexp.base.errors import UserError, check_name
 from attnexp.base.files import atomic_write, find_files, writing
 from attnexp.config.compose import is_executor
 from attnexp.runs import store
-from attnexp.runs.identity import replicate
-from attnexp.runs.points import best_epoch, metrics_at
-from attnexp.runs.result import Run, RunResult
-from attnexp.statistics import anytime
-from attnexp.statistics.paired import MARGIN, paired
-from attnexp.statistics.verdict import ALPHA
+from attnexp.runs.result import Run
 
 FILE = "study.json"
 SCHEMA = 1
@@ -50,34 +45,9 @@ class Declaration:
 
     metric: str
     """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
-    margin: float = MARGIN
-    alpha: float = ALPHA
-    g: float = anytime.G
-
-    def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
-        """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
-        seed with it has none."""
-        results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
-        for run in runs:  # newest first, so that runs of older code do not replace newer ones
-            results[run.label].setdefault(replicate(run.result.config), run.result)
-        found = {label: self._accuracies(by_seed) for label, by_seed in results.items()}
-        base, *others = variants
-        num_texts = [result.data["n_test"] for by in results.values() for result in by.values()]
-        step = 1 / min(num_texts, default=1)
-        pairs = {
-            label: paired(found[label], found[base], margin=self.margin, step=step)
-            for label in others
-        }
-        shared = {label: pair for label, pair in pairs.items() if pair is not None}
-        return anytime.decide(shared, alpha=self.alpha, g=self.g)
-
-    def _accuracies(self, by_seed: Mapping[str, RunResult]) -> dict[str, float]:
-        """Accuracy of each seed of a variant at the declared endpoint."""
-        best = best_epoch([*by_seed.values()]) if by_seed else 0
-        return {
-            seed: metrics_at(result, self.metric, best)["accuracy"]
-            for seed, result in by_seed.items()
-        }
+    margin: float = 0.0025
+    alpha: float = 0.05
+    g: float = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,15 +202,15 @@ def load_runs(
     return [run for (run_id, label), run in unique.items() if label or run_id not in named]
 
 
-def label_beside(run_dir: Path) -> str:
-    """Name of a run's variant in the first study of its output folder that has it, or empty."""
-    for file in sorted(run_dir.absolute().parent.parent.glob(f"*/{FILE}")):
+def labels_beside(folder: Path) -> dict[str, str]:
+    """Names of variants by run id, from the studies in the folders above these runs' folders."""
+    found: dict[str, str] = {}
+    outs = [folder, folder.absolute().parent, folder.absolute().parent.parent]
+    for file in sorted(file for out in outs for file in out.glob(f"*/{FILE}")):
         with suppress(UserError):  # a study that cannot be read names nothing
             study = load(file.parent)
-            for entry in study.runs if study else []:
-                if entry.run_id == run_dir.name:
-                    return entry.variant
-    return ""
+            found |= {entry.run_id: entry.variant for entry in study.runs} if study else {}
+    return found
 
 
 def _finished(
@@ -248,7 +218,9 @@ def _finished(
 ) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in find_files(folder, store.RESULT, left_out=left_out)]
+        labels = labels_beside(folder)
+        files = find_files(folder, store.RESULT, left_out=left_out)
+        return [(file.parent, labels.get(file.parent.name, "")) for file in files]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):

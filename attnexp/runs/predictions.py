@@ -45,3 +45,20 @@ def unpack(packed: NDArray[np.uint8], n: int) -> NDArray[np.bool_]:
 def load(run: Run) -> dict[str, NDArray[Any]]:
     """Predictions of a finished run. Raises `UserError` if they are missing or damaged."""
     return arrays.load(run.path / FILE, run.read(FILE))
+
+
+def right_by_epoch(run: Run) -> dict[int, bytes]:
+    """Which texts of the test set a run had right, as bits (`numpy.packbits`), by epoch; of a
+    holdout run after the chosen epoch alone. Empty where a run has no predictions."""
+    stored = load(run) if (run.path / FILE).exists() else {}
+    if run.result.config["train"]["protocol"] == "holdout":
+        if TEST not in stored:
+            return {}
+        logits, labels = stored[TEST], stored[TEST_LABELS]
+        right = (logits > 0 if logits.ndim == 1 else logits.argmax(1)) == labels
+        return {run.result.best.epoch: np.packbits(right).tobytes()}
+    return {
+        int(name.removeprefix(CORRECT)): np.packbits(unpack(packed, run.result.data["n_val"])).tobytes()
+        for name, packed in stored.items()
+        if name.startswith(CORRECT)
+    }

@@ -1,1 +1,1 @@
-"""Numbers in, numbers out: paired differences and the verdicts they allow."""
+"""Numbers in, numbers out: intervals of paired differences, and the verdict that follows."""

@@ -10,35 +10,30 @@ and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import stdtrit
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """The difference over data sets."""
 
     mean: float
     low: float
     high: float
     """The 95 % interval of the mean over data sets like these."""
-    predicted_low: float | None
-    predicted_high: float | None
-    """The 95 % prediction interval of the next data set's true difference; None below three."""
+    next_low: float
+    next_high: float
+    """The 95 % prediction interval of the next data set's true difference; NaN below three."""
     tau: float
     """Standard deviation of the true differences between data sets."""
-    share: float
-    """I²: the share of the spread of the measured differences that is between data sets."""
-    num_data: int
 
 
-def meta(differences: ArrayLike, errors: ArrayLike) -> Meta:
+def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     """Combine the difference of each data set with its standard error; two data sets or more."""
-    from scipy.optimize import brentq
-    from scipy.special import stdtrit
-
     y, variances = np.asarray(differences, dtype=float), np.asarray(errors, dtype=float) ** 2
     k = len(y)
     variances = np.maximum(variances, 1e-18)  # of equal differences, whose error is 0
@@ -48,22 +43,12 @@ def meta(differences: ArrayLike, errors: ArrayLike) -> Meta:
         w = 1 / (variances + tau2)
         return float((w * (y - (w * y).sum() / w.sum()) ** 2).sum())
 
-    q = spread(0.0)
     tau2 = 0.0
-    if q > k - 1:
+    if spread(0.0) > k - 1:
         tau2 = float(brentq(lambda t: spread(t) - (k - 1), 0.0, k * float(np.ptp(y)) ** 2))
     w = 1 / (variances + tau2)
     mean = float((w * y).sum() / w.sum())
     se = 1 / math.sqrt(w.sum())
     half = float(stdtrit(k - 1, 0.975)) * se
-    ahead = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2) if k > 2 else None
-    return Meta(
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-        predicted_low=None if ahead is None else mean - ahead,
-        predicted_high=None if ahead is None else mean + ahead,
-        tau=math.sqrt(tau2),
-        share=max(0.0, 1 - (k - 1) / q) if q else 0.0,
-        num_data=k,
-    )
+    ahead = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2) if k > 2 else math.nan
+    return Meta(mean, mean - half, mean + half, mean - ahead, mean + ahead, math.sqrt(tau2))

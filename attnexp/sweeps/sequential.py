@@ -5,18 +5,25 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pandas as pd
+
+from attnexp.analysis.contrasts import differences
+from attnexp.analysis.frames import groups_of
+from attnexp.analysis.stored import rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.schema import to_dict
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.points import POINTS
 from attnexp.runs.result import Run
-from attnexp.statistics import anytime
-from attnexp.statistics.anytime import Decision
-from attnexp.statistics.verdict import ALPHA
+from attnexp.statistics.intervals import anytime_factor
+from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, Metric
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry, Observer, run_sweep, slots
 
 MAX_SEEDS = 64
+
+OPEN = (UNDECIDED, TOO_FEW, None)
+"""Verdicts after which a variant gets more seeds."""
 
 
 def plan_until_decided(
@@ -61,7 +68,7 @@ def _check(sweep: Sweep) -> None:
         raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
     if max(Counter((job.label, job.config.seed) for job in sweep.jobs).values()) > 1:
         raise UserError("--until decided counts by seed= alone; give seeds.* one value each.")
-    num_seeds, fewest = len(_seeds(sweep)), anytime.fewest_seeds(ALPHA / num_variants)
+    num_seeds, fewest = len(_seeds(sweep)), fewest_seeds(num_variants)
     if num_seeds < fewest:
         raise UserError(
             f"With {num_seeds} seeds nothing can be decided of {num_variants} variants: "
@@ -85,7 +92,7 @@ def run_until_decided(
     *,
     stop_on_error: bool = False,
     observe: Observer = lambda entries, executor: None,
-    tell: Callable[[dict[str, Decision]], None] = lambda decisions: None,
+    tell: Callable[[pd.DataFrame], None] = lambda decisions: None,
 ) -> list[Entry]:
     """Run what `plan_until_decided` planned until all variants are decided or no seed is left;
     return these entries.
@@ -97,7 +104,7 @@ def run_until_decided(
     assert sweep.declaration is not None
     baseline, *others = sweep.variants
     seeds, taken, going = _seeds(sweep), list[Entry](), others
-    done, n = 0, anytime.fewest_seeds(ALPHA / len(others))
+    done, n = 0, fewest_seeds(len(others))
     while True:
         jobs = [
             job
@@ -107,15 +114,28 @@ def run_until_decided(
         taken += run_sweep(replace(sweep, jobs=jobs), stop_on_error=stop_on_error, observe=observe)
         missing = {e.job.label for e in taken if not isinstance(e.outcome, Run)}
         runs = [entry.outcome for entry in taken if isinstance(entry.outcome, Run)]
-        decisions = sweep.declaration.decide(runs, list(sweep.variants))
+        decisions = decide(sweep, runs)
         tell(decisions)
-        going = [
-            label
-            for label in going
-            if label not in missing and label in decisions and decisions[label].verdict is None
-        ]
+        undecided = {*decisions.loc[decisions["verdict"].isin(OPEN), "variant"]}
+        going = [label for label in going if label not in missing and label in undecided]
         stopping = baseline in missing or (missing and stop_on_error)
         if not going or stopping or n >= len(seeds):
             return taken
         at_a_time = (slots(sweep, taken) or 0) // (1 + len(going))
         done, n = n, n + max(1, n // 10, at_a_time)
+
+
+def fewest_seeds(m: int) -> int:
+    """Fewest seeds with a finite anytime-valid interval, of m comparisons."""
+    return next(n for n in range(2, 1000) if anytime_factor(n, m) < float("inf"))
+
+
+def decide(sweep: Sweep, runs: Sequence[Run]) -> pd.DataFrame:
+    """Anytime-valid differences of finished runs from the baseline, at the declared endpoint."""
+    assert sweep.declaration is not None
+    rows = [row for run in runs for row in rows_of(run)]
+    rows.sort(key=lambda row: [*sweep.variants].index(row["label"]))
+    (group,) = groups_of(rows, {})
+    group = replace(group, sequential=frozenset(group.variants))
+    found = differences(group, [Metric(margin=sweep.declaration.margin)])
+    return found[found["point"] == sweep.declaration.metric]

@@ -17,7 +17,6 @@ from rich.text import Text
 from attnexp.base import progress
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.statistics.anytime import Decision
 from attnexp.sweeps.executors.local import InThisProcess
 from attnexp.sweeps.executors.task import Executor, Failure
 from attnexp.sweeps.schedule import Entry, Status
@@ -31,7 +30,6 @@ class Watch:
         self.live = Live(
             console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
         )
-        self.decisions: dict[str, Decision] = {}
         self.told: set[int] = set()
         self.began: dict[int, float] = {}
 
@@ -51,25 +49,14 @@ class Watch:
             self.live.start()
             self.live.update(self.table(entries), refresh=True)
 
-    def look(self, decisions: dict[str, Decision]) -> None:
-        """Print a line for each variant with more seeds than before."""
-        for label, decision in decisions.items():
-            if decision != self.decisions.get(label):
-                progress.note(f"{label}: {decision.line}")
-        self.decisions = decisions
-
     def table(self, entries: list[Entry]) -> Table:
-        """Totals, best run, undecided variants, then the running ones; a low terminal cuts off the
-        end."""
+        """Totals, best run, then the running ones; a low terminal cuts off the end."""
         view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
         view.add_column(no_wrap=True, ratio=1)
         view.add_column(justify="right", no_wrap=True)
         view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
         if best := best_so_far(entries):
             view.add_row(Text(best, style="dim"), "")
-        for label, decision in self.decisions.items():
-            if decision.verdict is None:
-                view.add_row(Text(f"{label}: {decision.line}"), "")
         for entry in entries:
             if entry.status is Status.running:
                 view.add_row(Text(f"  {entry.job}"), _progress_of(entry))

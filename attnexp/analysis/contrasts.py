@@ -1,0 +1,160 @@
+"""Comparisons of variants, each a weight vector: seed by seed, values @ weights is one number.
+
+A difference weighs its variants +1 and -1, an interaction +1, -1, -1, +1. One function computes all
+of them; the verdict is read off the interval.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attnexp.analysis.frames import Group
+from attnexp.base.errors import UserError
+from attnexp.statistics import intervals
+from attnexp.statistics.crossed import Crossed, crossed
+from attnexp.statistics.meta import random_effects
+from attnexp.statistics.verdict import Metric, is_at_chance, verdict
+
+ACCURACY = Metric()
+
+Pairs = Sequence[tuple[dict[str, float], dict[str, str]]]
+"""Weights of each contrast, by variant, and what its record says besides."""
+
+
+def contrast(
+    group: Group, weights: Mapping[str, float], point: str, metric: Metric = ACCURACY, *, m: int = 1
+) -> dict[str, Any]:
+    """A weighted sum of variants, one number for each seed that they share; empty where none is.
+
+    weights: by variant; the first is weighed against the last. m: comparisons judged together.
+    `low` and `high` are the interval for other seeds, anytime-valid where seeds were added because
+    of results; `texts_low` and `texts_high` that for other seeds and texts, never narrower.
+    """
+    wide, names = group.values(point, metric.name), [*weights]
+    if not weights.keys() <= {*wide.columns}:
+        return {}
+    w = np.array([*weights.values()])
+    d = (wide[names] @ w).dropna().round(12)  # so that equal differences are equal
+    if d.empty:
+        return {}
+    step, anytime = group.step(point, metric.name), not group.sequential.isdisjoint(names)
+    found = (intervals.anytime_interval if anytime else intervals.t_interval)(d, m=m, step=step)
+    texts = None if anytime else _for_other_texts(group, [*d.index], weights, point, metric, m)
+    wider = texts and (min(texts.low, found.low), max(texts.high, found.high))
+    said = verdict(found.n, found.low, found.high, metric, wider)
+    reason = _why_no_verdict(group, names, wide, point, metric, found.n)
+    spread = max(found.sd, step / 2)
+    return {
+        "data": group.data,
+        "protocol": group.protocol,
+        "variant": names[0],
+        "baseline": names[-1],
+        "within": None,
+        "point": point,
+        "metric": metric.name,
+        **found._asdict(),
+        "texts_low": wider[0] if wider else math.nan,
+        "texts_high": wider[1] if wider else math.nan,
+        "p": intervals.p_value(d, m=m, step=step),
+        "verdict": None if reason else said,
+        "reason": reason,
+        "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),
+        "se": texts.se if texts else spread / math.sqrt(found.n),
+        "margin": metric.margin,
+        "is_share": metric.is_share,
+        "m": m,
+        "anytime": anytime,
+        "by_seed": d.to_dict(),
+    }
+
+
+def differences(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
+    """Every variant minus the baseline, at every endpoint; a row each."""
+    base, *others = group.variants
+    return _judged(group, metrics, [({name: 1.0, base: -1.0}, {}) for name in others])
+
+
+def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
+    """Of two crossed factors: every level of the first against the baseline's, at each level of the
+    second (in the column `within`); then the interactions, what a level adds beyond that."""
+    labels = {tuple(levels.values()): name for name, levels in group.levels.items()}
+    base, other_base = next(iter(labels), ("", ""))
+    pairs, corners = [], []
+    for (one, other), name in labels.items():
+        second, third = labels.get((base, other)), labels.get((one, other_base))
+        if one != base and second:
+            pairs.append(({name: 1.0, second: -1.0}, {"within": other}))
+            if other != other_base and third:
+                fourth = labels[base, other_base]
+                about = {"variant": f"{name} − {second}", "baseline": f"{third} − {fourth}"}
+                corners.append(({name: 1.0, second: -1.0, third: -1.0, fourth: 1.0}, about))
+    found = [_judged(group, metrics, of) for of in (pairs, corners)]
+    return pd.concat([one for one in found if len(one)] or found[:1], ignore_index=True)
+
+
+def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
+    """Differences over data sets: `n` of them, their mean with `low` and `high`, and the interval of
+    the next data set's true difference, `next_low` and `next_high`.
+
+    Raises `UserError` unless a variant and its baseline have the same names on two data sets.
+    """
+    each = [make(group, metrics) for make in (differences, within) for group in groups]
+    rows = pd.concat([one for one in each if len(one)] or [pd.DataFrame({"n": []})])
+    names = ["protocol", "variant", "baseline", "point", "metric"]
+    found = []
+    for keys, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
+        own = of.drop_duplicates("data")
+        if len(own) > 1:
+            mean = random_effects(own["mean"], own["se"])._asdict()
+            same = own.iloc[0][["within", "is_share", "margin"]].to_dict()
+            at = {"data": f"mean over {len(own)}", **dict(zip(names, keys, strict=True))}
+            found.append({**at, **same, "n": len(own), **mean})
+    if not found:
+        seen = "; ".join(f"{group.data}: {', '.join(group.variants)}" for group in groups)
+        raise UserError(
+            f"--across data combines differences of variants that have the same names, the "
+            f"baseline's too, and two seeds or more, on two data sets or more. Here are {seen}."
+        )
+    return pd.DataFrame(found)
+
+
+def _judged(group: Group, metrics: Sequence[Metric], pairs: Pairs) -> pd.DataFrame:
+    """Contrasts that are judged together at each endpoint, one metric at a time."""
+    found = []
+    for point in group.points:
+        for metric in metrics:
+            there = {*group.values(point, metric.name).columns}
+            own = [pair for pair in pairs if pair[0].keys() <= there]
+            rows = [(contrast(group, w, point, metric, m=len(own)), about) for w, about in own]
+            found += [row | about for row, about in rows if row]
+    return pd.DataFrame(found)
+
+
+def _for_other_texts(
+    group: Group, seeds: Sequence[str], weights: Mapping[str, float], point: str, metric: Metric,
+    m: int,
+) -> Crossed | None:  # fmt: skip
+    """Interval for other seeds and texts, where it is known which texts all have right."""
+    places = [[(name, seed, point) for name in weights] for seed in seeds]
+    if metric.name != "accuracy" or any(p not in group.right for of in places for p in of):
+        return None
+    w = [*weights.values()]
+    return crossed(np.array([np.dot(w, [group.right[p] for p in of]) for of in places]), m=m)
+
+
+def _why_no_verdict(
+    group: Group, names: Sequence[str], wide: pd.DataFrame, point: str, metric: Metric, n: int
+) -> str:
+    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is above
+    always guessing the largest class. Empty where there may be one."""
+    planned = [set(group.planned.get(name, ())) for name in names]
+    if 2 * n < (num_planned := len(set.intersection(*planned))):
+        return f"{n} of {num_planned} seeds finished"
+    if metric.name == "accuracy" and group.chance is not None:
+        columns = [wide[name].dropna() for name in wide]
+        if all(is_at_chance(of, group.chance, group.num_texts[point]) for of in columns):
+            return "no variant is above chance"
+    return ""

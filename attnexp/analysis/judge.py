@@ -1,0 +1,160 @@
+"""Results of any trainer as groups: a row for each run, or for each answer to an example."""
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+from attnexp.analysis.frames import Group
+from attnexp.base.errors import UserError
+from attnexp.config.schema import did_you_mean
+from attnexp.data.tables import read_rows
+from attnexp.statistics.verdict import Metric
+
+KEYS = ["data", "variant", "seed"]
+NO_METRICS = {*KEYS, "example", "correct", "prediction", "label", "epoch", "step", ""}
+RIGHT = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
+
+
+def read_results(
+    given: "Sequence[str | PathLike[str]] | pd.DataFrame",
+    columns: Sequence[str] = (),
+    *,
+    variant_column: str = "variant",
+    seed_column: str = "seed",
+    baseline: str | None = None,
+    sequential: bool = False,
+) -> list[Group]:
+    """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame: one for each value of a
+    column `dataset`. The others are compared with `baseline`, the first variant if None.
+
+    A row has variant, seed and the metrics of a run; or variant, seed, example and either correct
+    or prediction and label, of which accuracy is the share of right answers. columns: metrics to
+    read; all numbers if empty. sequential: whether seeds were added because of results. Raises
+    `UserError`.
+    """
+    name = "results"
+    if not isinstance(given, pd.DataFrame):
+        name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
+        given = pd.concat([pd.DataFrame(read_rows(Path(file))) for file in given])
+    cells = given.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
+    _check([variant_column, seed_column], cells, "Name them with --variant-column, --seed-column.")
+    keys = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
+    cells = pd.DataFrame({"data": name, **cells.rename(columns=keys)})
+    cells["seed"] = cells["seed"].str.replace(r"\.0*$", "", regex=True)  # pandas' 1.0 is 1
+    answers = cells.iloc[:0]
+    if "example" in cells and not columns:
+        answers = cells.assign(right=_is_right(cells)).sort_values("example")
+        cells = answers.groupby(KEYS, sort=False)["right"].mean().rename("accuracy").reset_index()
+    numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
+    found = [name for name in numbers if numbers[name].notna().any() and name not in NO_METRICS]
+    metrics = [*columns] or [name for name in found if not name.startswith("Unnamed:")]
+    _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
+    empty = cells[metrics].astype("string").eq("").any(axis=1)
+    for i in cells.index[~empty & numbers[metrics].isna().any(axis=1)][:1]:
+        raise UserError(f"{_run(cells.loc[i])}: {', '.join(cells.loc[i, metrics])} is no number.")
+    rows = cells[KEYS].join(numbers[metrics])[~empty]
+    for i in rows.index[rows.duplicated(KEYS)][:1]:
+        raise UserError(
+            f"{_run(cells.loc[i])} has more than one result. Seeds pair the variants, so each has one "
+            f"row, of the epoch that you declared. (Answers by example need a column example.)"
+        )
+    groups = [
+        _group(of, answers, metrics, baseline, sequential)
+        for _, of in rows.groupby("data", sort=False)
+    ]
+    groups[0].notes.extend([f"Left out: {empty.sum():,} rows with an empty cell."] * empty.any())
+    return groups
+
+
+def _group(
+    rows: pd.DataFrame, answers: pd.DataFrame, metrics: Sequence[str], baseline: str | None,
+    sequential: bool,
+) -> Group:  # fmt: skip
+    data, variants = str(rows["data"].iloc[0]), [*rows["variant"].unique()]
+    first = baseline or variants[0]
+    if first not in variants or len(variants) < 2:
+        raise UserError(
+            f"{data}: {first} has nothing to be compared with.{did_you_mean(first, variants)} There "
+            f"is {', '.join(variants)}."
+        )
+    by_run = [*answers[answers["data"] == data].groupby(["variant", "seed"])]
+    same = len({tuple(of["example"]) for _, of in by_run}) == 1
+    num_texts = {"result": min(len(of) for _, of in by_run)} if by_run else {}
+    long = rows.melt(KEYS, metrics, var_name="metric")
+    long = long.assign(protocol="", point="result", epoch=None)
+    return Group(
+        data=data,
+        protocol="",
+        variants=sorted(variants, key=lambda name: name != first),
+        points=["result"],
+        endpoints=long,
+        epochs=long.iloc[:0],
+        right={(*run, "result"): of["right"].to_numpy(bool) for run, of in by_run if same},
+        num_texts=num_texts,
+        sequential=frozenset(variants if sequential else ()),
+    )
+
+
+def metrics_of(
+    groups: Sequence[Group], higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
+) -> Iterator[Metric]:
+    """The metrics that are judged: accuracies, and those that an option names.
+
+    higher, lower: metrics of which more, or less, is better. margins: METRIC=NUMBER, or a number for
+    all, in the unit of the tables. What a verdict means is the user's to say: raises `UserError`
+    where a direction or margin is wrong, or missing.
+    """
+    rows = pd.concat([group.endpoints for group in groups])
+    values = dict(iter(rows.groupby("metric", sort=False)["value"]))
+    pairs = [word.rpartition("=")[::2] for word in margins]
+    given = {name: pd.to_numeric(number, errors="coerce") for names, number in pairs
+             for name in ([names] if names else values)}  # fmt: skip
+    _check([*higher, *lower, *given], values, "Choose with --columns.")
+    known = {name for name in values if name.lower().endswith(("acc", "accuracy"))}
+    for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
+        of, margin = values[name], given.get(name, 0.25 if name in known else 0)
+        if name not in {*known, *higher, *lower} or not margin > 0:
+            less = any(word in name.lower() for word in ("loss", "error", "perplexity", "brier"))
+            raise UserError(
+                f"Say which direction of {name} is better and the smallest difference that matters, "
+                f"above 0. For example: --{'lower' if less else 'higher'} {name} --margin {name}=0.01"
+            )
+        shares = of.between(0, 1)
+        if (
+            name in known
+            and not shares.all()
+            and (mixed := of.between(0, 1, inclusive="right")).any()
+        ):
+            raise UserError(
+                f"{_run(rows.loc[rows['metric'] == name][mixed].iloc[0])}: {name} is {of[mixed].iloc[0]:g} "
+                f"beside {of.max():g}. Write all as shares, or all in per cent."
+            )
+        is_share = name in known and bool(shares.all())
+        margin, better = margin / (100 if is_share else 1), name not in lower
+        yield Metric(name=name, is_share=is_share, higher_is_better=better, margin=float(margin))
+
+
+def _run(row: pd.Series) -> str:
+    return f"{row['variant']}, seed {row['seed']} on {row['data']}"
+
+
+def _check(names: Sequence[str], there: "pd.DataFrame | dict[str, pd.Series]", cure: str) -> None:
+    for name in names:
+        if name not in there:
+            hint = did_you_mean(name, there)
+            raise UserError(
+                f"There is no column {name}.{hint} There are {', '.join(there)}. {cure}"
+            )
+
+
+def _is_right(cells: pd.DataFrame) -> "pd.Series[float]":
+    """1 or 0 for each answer, from correct, or from prediction and label."""
+    if "correct" not in cells:
+        _check(["prediction", "label"], cells, "Or give a column correct, 1 or 0.")
+        return (cells["prediction"] == cells["label"]).astype(float)
+    right = cells["correct"].str.lower().map(RIGHT)
+    for i in cells.index[right.isna()][:1]:
+        raise UserError(f"{_run(cells.loc[i])}: correct is {cells['correct'][i]!r}; write 1 or 0.")
+    return right
