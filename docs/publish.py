@@ -1,98 +1,67 @@
-"""Copy what stands behind a study's tables to `outputs/published/`, which git keeps.
+"""Write a study's runs as one table that git keeps and anyone reads with pandas.
 
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
-The second is published under another name. Of every run its `result.json` and, a bit a text, which
-texts it had right: 5 kB a run on IMDB, from which `attnexp report` makes the same tables. What
-`attnexp probe` stored is copied too, except how much each token counted. Its figures are those of
-the run, and the checksums beside them of what is published. Absolute paths are cut to their last
-name. A study that was published before is replaced, and runs that no study names any more are
-removed.
+The second is published under another name. `outputs/published/NAME.parquet` has a row for each run
+and epoch: metrics, the test metrics of the chosen epoch, and at each endpoint which texts were
+right, as bits (`numpy.packbits`). What the runs of a variant share is in the schema's metadata under
+`attnexp`: settings, facts of the data, digests of code, versions. Absolute paths are cut to their
+last name.
 """
 
 import json
 import re
-import shutil
 import sys
-from dataclasses import replace
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
-from attnexp.analysis.results import correct
-from attnexp.analysis.variants import by_variant, comparison_groups
-from attnexp.base.errors import UserError
-from attnexp.runs import manifest, predictions, probed, store
-from attnexp.runs.points import best_epoch
-from attnexp.runs.result import Run, RunResult
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attnexp.analysis.frames import groups_of
+from attnexp.analysis.stored import SHARED, rows_of
+from attnexp.runs import manifest
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
-
-
-def main(folders: list[str]) -> int:
-    """Publish studies, each with the runs that have finished."""
-    try:
-        for folder, _, name in (given.partition("=") for given in folders):
-            print(publish(Path(folder), name or Path(folder).name))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    studies = filter(None, map(manifest.load, PUBLISHED.iterdir()))
-    runs = {store.run_dir(PUBLISHED, entry.run_id) for study in studies for entry in study.runs}
-    kept = runs | {store.shared_file(run) for run in runs}
-    for path in set((PUBLISHED / store.RUNS).iterdir()) - kept:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return 0
+NOT_METRICS = ["label", "study", "facts", *SHARED, "folder", "seconds", "examples_per_second"]
+VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "products", "path")
 
 
 def publish(folder: Path, name: str) -> str:
-    """Publish one study under a name; returns how many of its runs. Raises `UserError` for a folder
-    without a study."""
-    study = manifest.load(folder)
-    if study is None:
-        raise UserError(f"{folder} holds no study.")
-    done, runs = [], []
-    for entry in study.runs:
-        path = store.run_dir(folder.parent, entry.run_id)
-        if store.has_finished(path):
-            done.append(entry)
-            runs.append(Run(path=path, result=store.load(path), label=entry.variant))
-    for group in comparison_groups(runs):
-        for variant in by_variant(group).values():
-            best = best_epoch([run.result for run in variant])
-            for run in variant:
-                copy(run, best, store.run_dir(PUBLISHED, run.result.run_id))
-    shutil.rmtree(PUBLISHED / name, ignore_errors=True)
-    commands = [without_folders(command) for command in study.commands]
-    manifest.record(PUBLISHED / name, replace(study, runs=done, commands=commands))
-    return f"{folder}: {len(done)} of {len(study.runs)} runs"
-
-
-def copy(run: Run, best: int, target: Path) -> None:
-    """Write what is published of a run, with the epochs that another study has published of it.
-
-    best: the `best_epoch` of its variant.
-    """
-    names = {"best": str(best), "final": str(run.result.final.epoch)}  # by the number of the epoch
-    packed = {
-        predictions.CORRECT + names.get(point, point): predictions.pack(bits)
-        for point, bits in correct(run, best).items()
+    """Write `NAME.parquet` from the folder of a study; returns a line about it."""
+    study, runs = manifest.load(folder), manifest.load_runs([folder])
+    assert study is not None, f"{folder} holds no study"
+    rows = [row for run in runs for row in rows_of(run, name)]
+    ends = pd.concat(
+        group.endpoints.merge(group.runs, on=["variant", "seed"]) for group in groups_of(rows, {})
+    )
+    at_endpoints = {*zip(ends["run_id"], ends["epoch"], strict=True)}
+    shared, tables = {}, []
+    for row in rows:
+        place = (row["facts"]["name"], row["config"]["train"]["protocol"], row["label"])
+        own = {"variant": row["label"], "data": row["facts"], **{key: row[key] for key in SHARED}}
+        shared.setdefault(place, own)
+        bits = row["correct"] if (row["run_id"], row["epoch"]) in at_endpoints else None
+        where = dict(zip(("data", "protocol", "variant"), place, strict=True))
+        tables.append({**where, **row, "correct": bits})
+    table = pd.DataFrame(tables).drop(columns=NOT_METRICS).dropna(axis=1, how="all")
+    made_by = Counter(json.dumps({k: r.result.provenance.get(k) for k in VERSIONS}) for r in runs)
+    about = {key: value for key, value in asdict(study).items() if key != "runs"} | {
+        "study": name,
+        "planned": [[entry.variant, entry.seed] for entry in study.runs],
+        "shared": [*shared.values()],
+        "made_by": [json.loads(versions) | {"runs": n} for versions, n in made_by.items()],
     }
-    if store.has_finished(target):
-        packed = predictions.load(Run(path=target, result=store.load(target))) | packed
-    found = probed.load(target) | probed.load(run.path)
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    predictions.save(target, packed)
-    result = RunResult.from_json(json.loads(without_folders(json.dumps(run.result.to_json()))))
-    store.save(target, replace(result, files=store.digests(target)), brief=True)
-    if found:
-        probed.save(target, {id: one | {"counts": {}} for id, one in found.items()})
-
-
-def without_folders(text: str) -> str:
-    """Text whose absolute paths are cut to their last name: `data.path=/home/me/imdb` becomes
-    `data.path=imdb`."""
-    return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])", "", text)
+    text = re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])", "", json.dumps(about))
+    found = pa.Table.from_pandas(table, preserve_index=False)
+    found = found.replace_schema_metadata({**found.schema.metadata, "attnexp": text})
+    pq.write_table(found, PUBLISHED / f"{name}.parquet", compression="zstd", compression_level=19)
+    return f"{name}.parquet: {len(runs)} runs"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for given in sys.argv[1:]:
+        source, _, called = given.partition("=")
+        print(publish(Path(source), called or Path(source).name))

@@ -25,7 +25,7 @@ _server = get_context("forkserver")
 # Nothing that reads the environment when it is imported, as the libraries of the hub do.
 _server.set_forkserver_preload(
     """forked attnexp.sweeps.schedule attnexp.training.evaluate attnexp.training.run
-    attnexp.report.plots plotext scipy.stats torch._dynamo pyarrow.dataset pandas httpx
+    attnexp.report.terminal plotext scipy.stats torch._dynamo pyarrow.dataset pandas httpx
     warm""".split()
 )
 

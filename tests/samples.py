@@ -16,36 +16,27 @@ import tarfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeVar
 
 import forked
-import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from numpy.typing import NDArray
 from pyarrow import parquet
-from rich.console import Console
 from torch import Tensor, nn
 
-from attnexp.analysis import published
-from attnexp.analysis.comparison import Comparison, compare
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import DataConfig, DataName, RunConfig, to_dict
 from attnexp.data import contrast
-from attnexp.inspect import insight
 from attnexp.model.classifier import build_model
 from attnexp.model.init import named_seed
-from attnexp.report import formats, html
 from attnexp.runs import manifest, store
 from attnexp.runs.arrays import save_weights
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
-from attnexp.statistics.paired import MARGIN, Paired, paired
 from attnexp.sweeps import schedule
 from attnexp.sweeps.executors import local
 from attnexp.sweeps.executors.task import Failure, Outcome
@@ -114,17 +105,7 @@ def but(run: Run, **figures: Any) -> Run:
     return replace(run, result=replace(run.result, **figures))
 
 
-def only(runs: list[Run]) -> Comparison:
-    """The one comparison that they make."""
-    (comparison,) = compare(runs)
-    return comparison
-
-
-def printed(runs: list[Run]) -> str:
-    """What a terminal of 80 columns is shown."""
-    console = Console(file=io.StringIO(), width=80)
-    formats.print_comparisons(compare(runs), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+CONTRAST_WORDS = ["the", "was", "but", "and", *contrast.ASPECTS, *contrast.PRAISE, *contrast.BLAME]
 
 
 def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.84) -> Run:
@@ -143,57 +124,6 @@ def made(label: str, seed: int, *words: str, epochs: int = 3, level: float = 0.8
     return but(run, epochs=rows)
 
 
-def blog(*words: str, others: tuple[str, ...] = ("pe",), seeds: int = 3) -> list[Run]:
-    """K's comparison where nothing else is asked for."""
-    runs = []
-    for seed in range(seeds):
-        runs.append(made("no_pe", seed, *words))
-        for order, label in enumerate(others, start=1):
-            level = 0.84 + 0.004 * order
-            runs.append(made(label, seed, "position=sinusoidal", *words, level=level))
-    return runs
-
-
-def renamed(runs: list[Run], label: str) -> list[Run]:
-    return [replace(run, label=label.format(run.label)) for run in runs]
-
-
-CONTRAST_WORDS = ["the", "was", "but", "and", *contrast.ASPECTS, *contrast.PRAISE, *contrast.BLAME]
-
-
-class Parsed(HTMLParser):
-    """Attributes and text of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.tags: list[str] = []
-        self.parts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in ("strong", "span", "b", "bdi"):
-            self.parts.append(" ")
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1] != "style":
-            self.parts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.parts).split())
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, key, value in self.attributes if key == name]
-
-
-def page(found: list[Run], *chosen: Run, sentence: str = insight.SENTENCE) -> str:
-    return html.page(found, compare(found), chosen=chosen, sentence=sentence)
-
-
 def stored(folder: Path, *words: str, words_of_it: list[str] = CONTRAST_WORDS) -> Run:
     """A run with a folder: weights as they are at the start, and the words of the corpus."""
     config = compose(["data=contrast", "model.d_model=16", "model.d_head=4", *words])
@@ -210,45 +140,10 @@ def stored(folder: Path, *words: str, words_of_it: list[str] = CONTRAST_WORDS) -
     return replace(run, path=folder, result=result)
 
 
-def contrast_ratio(one: str, other: str) -> float:
-    """WCAG 2.1."""
-    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
-
-
 K = ("model.score.scale=false", "train.eps=1e-8")
 
 
 SD = 0.002
-
-
-def like_k(label: str, seed: int, *words: str, moved: float = 0.0, epochs: int = 5) -> Run:
-    """A run whose figures are K's but for chance; its train losses may be moved."""
-    run = result(label, seed, [0.8] * epochs, *words)
-    k = published.epochs_for(run.result)
-    assert k is not None
-    chance = random.Random(f"{label}{seed}")
-    rows = []
-    for row, figures in zip(run.result.epochs, k, strict=False):
-        ours = {name: value + chance.gauss(0, SD) for name, value in figures.items()}
-        ours["train_loss"] += moved
-        rows.append(replace(row, **ours))  # type: ignore[arg-type]  # none of them is the epoch
-    return but(run, epochs=rows)
-
-
-def blog_like_k(num_seeds: int, *words: str, moved: float = 0.0) -> list[Run]:
-    variants = (("no_pe", words), ("pe", ("position=sinusoidal", *words)))
-    return [
-        like_k(label, seed, *own, moved=moved)
-        for seed in range(num_seeds)
-        for label, own in variants
-    ]
 
 
 BLOCK = "model.layers=2 model.residual=true model.norm=pre model.feed_forward=8"
@@ -465,44 +360,6 @@ MORE = [0.014, 0.016, 0.013, 0.015, 0.012, 0.018]
 """What PE gives more without scaling, by seed."""
 
 
-def crossed_runs(folder: Path, *, more: list[float], without: str = "") -> list[Run]:
-    """A study's runs: PE gives 0.010 with scaling, and so much more without, from 0.80 and 0.79."""
-    levels = {label: dict(zip(("position", "scale"), label.split("_"), strict=True))
-              for label in CROSSED}  # fmt: skip
-    found = []
-    for seed, extra in enumerate(more):
-        chance = 0.001 * seed
-        accuracy = {"none_scaled": 0.80 + chance, "pe_scaled": 0.81 + chance,
-                    "none_unscaled": 0.79, "pe_unscaled": 0.80 + extra}  # fmt: skip
-        for label in CROSSED:
-            words = ["position=sinusoidal"] * ("pe" in label) + ["model.score.scale=false"] * (
-                "_un" in label
-            )
-            run = result(label, seed, [0.7, accuracy[label]], "data=contrast", *words)
-            if label != without:
-                found.append(replace(run, studies=(folder,)))
-    manifest.record(folder, planned(*found, levels=levels))
-    return found
-
-
-def write_table(path: Path, found: list[dict[str, Any]]) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0])
-        writer.writeheader()
-        writer.writerows(found)
-    return path
-
-
-def answers() -> list[dict[str, Any]]:
-    """A row for each of 10 examples: `pe` has one more right than `none` in every seed but one."""
-    return [
-        {"variant": label, "seed": seed, "example": f"e{i}", "correct": int(i < num_right)}
-        for label, by_seed in {"none": [4] * 7, "pe": [5] * 6 + [10]}.items()
-        for seed, num_right in enumerate(by_seed)
-        for i in range(10)
-    ]
-
-
 def outcomes(folder: Path) -> dict[str, object]:
     """Figures by run."""
     found = dict[str, object]()
@@ -612,11 +469,3 @@ def interrupted(
     process.join(60)
     assert process.exitcode is not None
     return process.exitcode, files[1].read_text()
-
-
-def of(d: list[float] | NDArray[np.float64], margin: float = MARGIN, step: float = 0.0) -> Paired:
-    """The comparison with these differences."""
-    variant = {str(seed): float(value) for seed, value in enumerate(d)}
-    pair = paired(variant, dict.fromkeys(variant, 0.0), margin=margin, step=step)
-    assert pair is not None
-    return pair

@@ -12,7 +12,6 @@ import pytest
 from samples import exit_code, pretend
 
 from attnexp.base import progress
-from attnexp.report.canvas import Picture
 
 if TYPE_CHECKING:
     from conftest import Command, Json
@@ -54,9 +53,3 @@ def here_json(here: "Command") -> "Json":
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
     return pretend(monkeypatch)
-
-
-@pytest.fixture
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages with empty pictures, which otherwise take most of their time."""
-    monkeypatch.setattr(Picture, "inline", lambda self, *, name, alt: "<svg></svg>")

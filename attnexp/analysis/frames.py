@@ -113,7 +113,9 @@ def results(*paths: str | PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
         for name, config in group.configs.items()
     )
     varying = [
-        name for name in table if name not in place and table[name].astype(str).nunique() > 1
+        name
+        for name in table
+        if name not in place and table[name].astype(str).nunique(dropna=False) > 1
     ]
     both = ([group.endpoints for group in groups], [group.epochs for group in groups])
     endpoints, epochs = (pd.concat(of).merge(table[[*place, *varying]], on=place) for of in both)

@@ -221,7 +221,7 @@ def undecided(found: "DataFrame") -> list[str]:
     """Differences without a verdict yet, as `pe − none`."""
     from attnexp.statistics.verdict import TOO_FEW, UNDECIDED
 
-    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW]) | found["verdict"].isna()]
+    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW, ""])]
     return [*dict.fromkeys(f"{row['variant']} − {row['baseline']}" for _, row in rows.iterrows())]
 
 

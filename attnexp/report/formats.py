@@ -50,9 +50,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
-    return None if value is pd.NA else value
+    return None if value is pd.NA or value == "" else value
 
 
 def csv(groups: Sequence[Group]) -> str:

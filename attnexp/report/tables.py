@@ -172,7 +172,7 @@ def _records(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
         {
             "data": row["data"],
             "difference": f"{row['variant']} − {row['baseline']}",
-            "within": row["within"] or "",
+            "within": row["within"],
             "at": row["point"],
             "metric": row["metric"],
             "n": str(row["n"]),

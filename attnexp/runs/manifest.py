@@ -220,6 +220,8 @@ def _finished(
     if study is None:
         labels = labels_beside(folder)
         files = find_files(folder, store.RESULT, left_out=left_out)
+        order = {run_id: place for place, run_id in enumerate(labels)}
+        files.sort(key=lambda file: order.get(file.parent.name, len(order)))
         return [(file.parent, labels.get(file.parent.name, "")) for file in files]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]

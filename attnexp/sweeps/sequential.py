@@ -22,7 +22,7 @@ from attnexp.sweeps.schedule import Entry, Observer, run_sweep, slots
 
 MAX_SEEDS = 64
 
-OPEN = (UNDECIDED, TOO_FEW, None)
+OPEN = (UNDECIDED, TOO_FEW, "")
 """Verdicts after which a variant gets more seeds."""
 
 

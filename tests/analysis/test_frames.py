@@ -1,0 +1,210 @@
+"""From runs to frames: endpoints, variants and their names, groups, plans, published files."""
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import but, result
+
+import attnexp
+from attnexp.analysis.frames import Group, groups_of, load, results
+from attnexp.analysis.stored import rows_of
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.runs.manifest import Declaration, Entry, Manifest, record
+from attnexp.runs.result import Run
+from attnexp.training.run import train_run
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "outputs" / "published"
+
+
+def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
+    """Groups of made-up runs of one study."""
+    return groups_of(
+        [r for run in runs for r in rows_of(run, study)], {study: plan} if plan else {}
+    )
+
+
+def one(*runs: Run, **more: Any) -> Group:
+    (group,) = groups(*runs, **more)
+    return group
+
+
+def test_best_is_one_epoch_for_all_seeds_of_a_variant() -> None:
+    """The best on average, the first of equals; each seed's own best epoch counts for nothing."""
+    group = one(result("a", 0, [0.6, 0.9, 0.7]), result("a", 1, [0.9, 0.5, 0.7]))
+    assert group.points == ["final", "best"]
+    assert group.epochs_of("best") == {"a": 1}
+    assert group.values("best", "accuracy")["a"].to_dict() == {"0": 0.6, "1": 0.9}
+    assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7, "1": 0.7}
+    equal = one(result("a", 0, [0.8, 0.8, 0.7]))
+    assert equal.epochs_of("best") == {"a": 1}
+
+
+def test_a_best_epoch_that_is_the_last_is_no_endpoint_of_its_own() -> None:
+    assert one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.6, 0.8])).points == ["final"]
+    assert one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.9, 0.8])).points == ["final", "best"]
+
+
+def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
+    group = one(result("a", 0, [0.6, 0.7, 0.9], "train.epochs=3"), result("a", 1, [0.7, 0.8, 0.6]))
+    assert group.epochs_of("best") == {"a": 2}
+
+
+def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
+    run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
+    group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
+    assert (group.protocol, group.points) == ("holdout", ["chosen", "final"])
+    assert group.values("chosen", "accuracy")["a"].to_dict() == {"0": 0.55}
+    assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7}
+
+
+def test_the_gap_is_accuracy_on_train_minus_accuracy() -> None:
+    group = one(result("a", 0, [0.8, 0.7]))
+    assert group.values("final", "gap")["a"].to_dict() == pytest.approx({"0": 0.2})
+
+
+def test_variants_keep_the_names_and_order_of_their_study() -> None:
+    group = one(result("pe", 0, [0.8], "position=sinusoidal"), result("no_pe", 0, [0.8]))
+    assert group.variants == ["pe", "no_pe"]
+
+
+def test_runs_without_a_study_are_named_by_what_differs_the_plainest_first() -> None:
+    runs = [result("", 0, [0.8], *words) for words in (["position=rotary", "model.heads=4"], [])]
+    group = one(*runs, study="")
+    assert group.variants == ["model.heads=8 position=none", "model.heads=4 position=rotary"]
+    assert one(result("", 0, [0.8])).variants == ["imdb attention none train.epochs=1"]
+
+
+def test_a_bare_run_like_those_of_a_study_is_one_more_seed_of_theirs() -> None:
+    named, bare = result("no_pe", 0, [0.8]), result("", 1, [0.9])
+    group = groups_of([*rows_of(named, "s"), *rows_of(bare)], {})[0]
+    assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8, "1": 0.9}
+
+
+def test_one_name_for_two_variants_is_told_by_the_setting_or_the_code() -> None:
+    both = one(result("pe", 0, [0.8]), result("pe", 0, [0.8], "model.heads=4"))
+    assert both.variants == ["pe model.heads=8", "pe model.heads=4"]
+    other = but(result("pe", 0, [0.8]), code={"a.py": "1"}, run_id="x-12345678")
+    assert one(result("pe", 0, [0.8]), other).variants == ["pe", "pe (code 12345678)"]
+
+
+def test_a_run_that_is_given_twice_counts_once() -> None:
+    run = result("a", 0, [0.8])
+    assert len(one(run, run).values("final", "accuracy")) == 1
+
+
+def test_other_data_and_protocols_are_groups_of_their_own() -> None:
+    found = groups(
+        result("a", 0, [0.8]),
+        result("a", 0, [0.8], "data=contrast"),
+        result("a", 0, [0.8], "train=holdout"),
+        but(result("b", 0, [0.8]), data={**result("b", 0, [0.8]).result.data, "fingerprint": "x"}),
+    )
+    assert [(group.data, group.protocol) for group in found] == [
+        ("imdb", "blog"), ("contrast", "blog"), ("imdb", "holdout"), ("imdb #2", "blog")
+    ]  # fmt: skip
+
+
+def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
+    few = result("a", 0, [0.8], "data.limit_train=100")
+    few = but(few, data={**few.result.data, "n_train": 100})
+    assert one(few).data == "imdb (100 + 25,000 texts)"
+    assert one(few, result("b", 0, [0.8])).data == "imdb"
+
+
+def test_planned_seeds_that_are_not_there_are_missing() -> None:
+    entries = [Entry(variant=v, seed=s, run_id="") for v in ("a", "b", "c") for s in ("0", "1")]
+    plan = Manifest(variants={"a": {}, "b": {}, "c": {}}, runs=entries)
+    group = one(
+        result("a", 0, [0.8]),
+        result("a", 1, [0.8]),
+        result("b", 1, [0.8], "model.heads=4"),
+        plan=plan,
+    )
+    assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
+
+
+def test_a_declared_study_is_sequential() -> None:
+    plan = Manifest(variants={"a": {}}, declaration=Declaration(metric="final"))
+    assert one(result("a", 0, [0.8]), plan=plan).sequential == {"a"}
+
+
+def small(folder: Path, position: str, seed: int, *words: str) -> Run:
+    """A real run of a second."""
+    config = compose(
+        [f"position={position}", f"seed={seed}", f"out={folder}", "data=contrast",
+         "data.limit_train=64", "data.limit_test=40", "model.d_model=8", "model.heads=2",
+         "model.d_head=4", "train.epochs=2", "train.threads=1", *words]
+    )  # fmt: skip
+    path, found = train_run(config)
+    return Run(path=path, result=found, label=position)
+
+
+@pytest.mark.parametrize("protocol", ["blog", "holdout"])
+def test_a_published_study_says_what_its_folder_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    runs = [
+        small(tmp_path, position, seed, f"train={protocol}")
+        for seed in (0, 1)
+        for position in ("none", "sinusoidal")
+    ]
+    entries = [
+        Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
+        for run in runs
+    ]
+    record(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
+    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
+    monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
+    publish["publish"](tmp_path / "s", "p")
+    (folder,), (file,) = load([tmp_path / "s"]), load([tmp_path / "p"])
+    assert (folder.variants, folder.planned) == (file.variants, file.planned)
+    for name in ("endpoints", "epochs"):
+        frames = [
+            getattr(group, name).sort_values([*getattr(group, name)], ignore_index=True)
+            for group in (folder, file)
+        ]
+        pd.testing.assert_frame_equal(*frames, check_dtype=False)
+    assert folder.right.keys() == file.right.keys()
+    assert all(np.array_equal(bits, file.right[place]) for place, bits in folder.right.items())
+    for (variant, seed, point), bits in folder.right.items():
+        assert bits.mean() == folder.values(point, "accuracy").loc[seed, variant]
+    assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
+    (bare,) = load([tmp_path / "runs"])
+    assert bare.variants == ["none", "sinusoidal"]  # the names of the study beside it
+
+
+def test_results_have_a_column_for_every_setting_that_varies() -> None:
+    endpoints, epochs = attnexp.results(PUBLISHED / "position_x_scale.parquet")
+    varying = ["model.score.scale", "position.kind"]
+    assert {*varying} < {*endpoints} & {*epochs}
+    assert "train.lr" not in endpoints
+    assert endpoints.groupby("variant")["model.score.scale"].nunique().eq(1).all()
+    accuracies = endpoints[endpoints["metric"] == "accuracy"]
+    assert len(accuracies) == 4 * 20 * 2
+    assert results is attnexp.results
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder"):
+        load([tmp_path / "nowhere"])
+    with pytest.raises(UserError, match="no finished run"):
+        load([tmp_path])
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="attnexp judge"):
+        load([tmp_path / "a.parquet"])
+
+
+@pytest.mark.parametrize(
+    "file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda file: file.stem
+)
+def test_every_published_study_can_be_read_and_is_complete(file: Path) -> None:
+    for group in load([file.with_suffix("")]):
+        assert not group.missing()
+        assert len(group.variants) > 1

@@ -1,0 +1,159 @@
+"""Intervals, p-values and numbers of seeds, against scipy, brute force and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from attnexp.statistics.intervals import (
+    ALPHA,
+    G,
+    anytime_factor,
+    anytime_interval,
+    inside_by_the_others,
+    p_value,
+    prediction_interval,
+    seeds_wanted,
+    smallest_step,
+    t_interval,
+)
+
+differences = st.lists(
+    st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=12
+).filter(lambda d: np.std(d) > 0)
+
+
+@given(differences, st.integers(1, 9))
+def test_the_t_interval_is_scipys_at_the_level_of_m_comparisons(d: list[float], m: int) -> None:
+    found = t_interval(d, m=m)
+    expected = stats.ttest_1samp(d, 0).confidence_interval(1 - ALPHA / m)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (found.n, found.mean, found.sd) == pytest.approx((len(d), np.mean(d), np.std(d, ddof=1)))
+
+
+@given(differences, st.integers(1, 9))
+def test_p_is_below_alpha_where_the_interval_leaves_out_zero(d: list[float], m: int) -> None:
+    found, p = t_interval(d, m=m), p_value(d, m=m)
+    assert p == pytest.approx(min(1, m * stats.ttest_1samp(d, 0).pvalue))
+    assume(abs(p - ALPHA) > 1e-9)
+    assert (p < ALPHA) is not (found.low <= 0 <= found.high)
+
+
+@given(differences, st.permutations(range(12)))
+def test_the_order_of_the_seeds_changes_nothing(d: list[float], order: list[int]) -> None:
+    shuffled = [d[i] for i in order if i < len(d)]
+    assert t_interval(shuffled) == t_interval(d)
+    assert anytime_interval(shuffled) == anytime_interval(d)
+
+
+def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
+    """On 100 texts three seeds that all gain one point may differ by less than a step."""
+    found = t_interval([0.01] * 3, step=0.01)
+    half = stats.t.ppf(0.975, 2) * 0.005 / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((0.01 - half, 0.01 + half))
+    assert p_value([0.01] * 3, step=0.01) == pytest.approx(2 * stats.t.sf(0.01 / 0.005 * 3**0.5, 2))
+    wide = t_interval([0.0, 0.1, 0.2], step=0.01)
+    assert wide == t_interval([0.0, 0.1, 0.2])
+
+
+def test_one_seed_has_no_interval_and_no_p() -> None:
+    found = t_interval([0.3])
+    assert (found.n, found.mean, found.low, found.high) == (1, 0.3, -math.inf, math.inf)
+    assert math.isnan(found.sd)
+    assert math.isnan(p_value([0.3]))
+
+
+@given(differences, st.integers(1, 5))
+def test_the_anytime_interval_is_that_of_its_formula(d: list[float], m: int) -> None:
+    n, big_g = len(d), 1 + len(d) * G
+    k = (big_g / (ALPHA / m) ** 2) ** (1 / n)
+    found = anytime_interval(d, m=m)
+    if k >= big_g:
+        assert (found.low, found.high) == (-math.inf, math.inf)
+    else:
+        half = np.std(d, ddof=1) / n**0.5 * math.sqrt((n - 1) * (k - 1) / (1 - k / big_g))
+        assert (found.low, found.high) == pytest.approx((np.mean(d) - half, np.mean(d) + half))
+        assert found.high > t_interval(d, m=m).high
+
+
+def test_the_anytime_interval_needs_seven_seeds() -> None:
+    finite = [n for n in range(1, 20) if math.isfinite(anytime_factor(n))]
+    assert finite[0] == 7
+    assert finite == [*range(7, 20)]
+
+
+def test_the_anytime_interval_holds_at_all_looks_together() -> None:
+    """Looking after every seed up to forty: 95 % of studies hold throughout, the t interval's do not."""
+    rng = np.random.default_rng(0)
+    missed = {anytime_interval: 0, t_interval: 0}
+    for d in rng.normal(size=(300, 40)):
+        for make in missed:
+            bounds = (make(d[:n]) for n in range(7, 41))
+            missed[make] += any(not low <= 0 <= high for _, _, _, low, high in bounds)
+    assert missed[anytime_interval] <= 0.05 * 300
+    assert missed[t_interval] > 0.15 * 300
+
+
+def test_intervals_of_several_variants_hold_together() -> None:
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(1_000):
+        baseline = rng.normal(size=6)
+        d = rng.normal(size=(5, 6)) - baseline
+        found = [t_interval(row, m=5) for row in d]
+        missed += any(not one.low <= 0 <= one.high for one in found)
+    assert 20 <= missed <= 65
+
+
+@given(
+    st.floats(1e-4, 0.1), st.floats(1e-3, 0.1), st.integers(1, 9), st.booleans()
+)  # fmt: skip
+def test_seeds_wanted_is_the_first_number_that_is_enough(
+    sd: float, margin: float, m: int, anytime: bool
+) -> None:
+    found = seeds_wanted(sd, margin, m, anytime=anytime)
+    make = anytime_interval if anytime else t_interval
+
+    def half(n: int) -> float:
+        d = np.resize([1.0, -1.0], n)
+        found = make(d / d.std(ddof=1) * sd, m=m)
+        return (found.high - found.low) / 2
+
+    assume(found is not None and found <= 2_000)
+    assert found is not None
+    assert half(found) <= margin * (1 + 1e-9)
+    assert found == 3 or half(found - 1) > margin * (1 - 1e-9)
+
+
+def test_seeds_wanted_gives_up_above_ten_thousand() -> None:
+    assert seeds_wanted(1.0, 0.001) is None
+
+
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=9))
+def test_the_prediction_interval_is_wider_than_that_of_the_mean(values: list[float]) -> None:
+    low, high = prediction_interval(values)
+    n, mean, sd = len(values), np.mean(values), np.std(values, ddof=1)
+    half = stats.t.ppf(0.975, n - 1) * sd * math.sqrt(1 + 1 / n)
+    assert (low, high) == pytest.approx((mean - half, mean + half))
+
+
+def test_one_more_seed_lies_in_the_prediction_interval() -> None:
+    rng = np.random.default_rng(0)
+    found = [(prediction_interval(x[:5]), x[5]) for x in rng.normal(size=(4_000, 6))]
+    inside = sum(low <= new <= high for (low, high), new in found)
+    assert inside / 4_000 == pytest.approx(0.95, abs=0.01)
+    assert all(map(math.isnan, prediction_interval([1.0, 2.0])))
+
+
+def test_own_seeds_are_counted_each_by_the_others() -> None:
+    runs = np.array([[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.1, 9.0]])
+    assert inside_by_the_others(runs) == [2, 2, 2, 1]
+
+
+def test_the_smallest_step() -> None:
+    assert smallest_step([0.8, 0.85, 0.81]) == pytest.approx(0.01)
+    assert smallest_step([0.7, 0.7]) == 0.7
+    assert smallest_step([0.0]) == 1.0
