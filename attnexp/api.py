@@ -7,16 +7,37 @@ from pathlib import Path
 import pandas as pd
 
 from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import load, results
+from attnexp.analysis.frames import load
 from attnexp.analysis.judge import metrics_of, read_results
 from attnexp.config.compose import compose
 from attnexp.report.formats import FIELDS
+from attnexp.runs.identity import settings
 from attnexp.statistics.verdict import Metric
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "results", "train_run"]
 
 File = str | PathLike[str]
+
+
+def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
+    varies between their variants. Raises `UserError` for a path without any finished run."""
+    groups = load([Path(path) for path in paths])
+    place = ["data", "protocol", "variant"]
+    table = pd.DataFrame(
+        {"data": group.data, "protocol": group.protocol, "variant": name, **settings(config)}
+        for group in groups
+        for name, config in group.configs.items()
+    )
+    varying = [
+        name
+        for name in table
+        if name not in place and table[name].astype(str).nunique(dropna=False) > 1
+    ]
+    both = ([group.endpoints for group in groups], [group.epochs for group in groups])
+    endpoints, epochs = (pd.concat(of).merge(table[[*place, *varying]], on=place) for of in both)
+    return endpoints, epochs
 
 
 def compare(*paths: File, margin: float = 0.25) -> pd.DataFrame:

@@ -91,32 +91,29 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
                 fourth = labels[base, other_base]
                 about = {"variant": f"{name} − {second}", "baseline": f"{third} − {fourth}"}
                 corners.append(({name: 1.0, second: -1.0, third: -1.0, fourth: 1.0}, about))
-    found = [_judged(group, metrics, of) for of in (pairs, corners)]
-    return pd.concat([one for one in found if len(one)] or found[:1], ignore_index=True)
+    both = (_judged(group, metrics, of) for of in (pairs, corners))
+    return pd.concat(both, ignore_index=True)
 
 
 def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Differences over data sets: `n` of them, their mean with `low` and `high`, and the interval of
-    the next data set's true difference, `next_low` and `next_high`.
+    """Differences over data sets: `n` of them, their mean with `low` and `high`, and the interval
+    of the next data set's true difference, `next_low` and `next_high`.
 
     Raises `UserError` unless a variant and its baseline have the same names on two data sets.
     """
-    each = [make(group, metrics) for make in (differences, within) for group in groups]
-    rows = pd.concat([one for one in each if len(one)] or [pd.DataFrame({"n": []})])
-    names = ["protocol", "variant", "baseline", "point", "metric"]
-    found = []
-    for keys, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
+    rows = pd.concat([make(group, metrics) for make in (differences, within) for group in groups])
+    names, found = ["protocol", "variant", "baseline", "point", "metric"], []
+    for _, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
         own = of.drop_duplicates("data")
         if len(own) > 1:
+            same = own.iloc[0][[*names, "within", "is_share", "margin"]].to_dict()
             mean = random_effects(own["mean"], own["se"])._asdict()
-            same = own.iloc[0][["within", "is_share", "margin"]].to_dict()
-            at = {"data": f"mean over {len(own)}", **dict(zip(names, keys, strict=True))}
-            found.append({**at, **same, "n": len(own), **mean})
+            found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
     if not found:
         seen = "; ".join(f"{group.data}: {', '.join(group.variants)}" for group in groups)
         raise UserError(
-            f"--across data combines differences of variants that have the same names, the "
-            f"baseline's too, and two seeds or more, on two data sets or more. Here are {seen}."
+            f"A mean over data sets needs a difference of two seeds or more on two data sets or "
+            f"more, of variants that have the same names. Here are {seen}."
         )
     return pd.DataFrame(found)
 
@@ -148,8 +145,8 @@ def _for_other_texts(
 def _why_no_verdict(
     group: Group, names: Sequence[str], wide: pd.DataFrame, point: str, metric: Metric, n: int
 ) -> str:
-    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is above
-    always guessing the largest class. Empty where there may be one."""
+    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
+    above always guessing the largest class. Empty where there may be one."""
     planned = [set(group.planned.get(name, ())) for name in names]
     if 2 * n < (num_planned := len(set.intersection(*planned))):
         return f"{n} of {num_planned} seeds finished"

@@ -8,7 +8,6 @@ tables, pictures and the page read nothing else.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,12 @@ class Group:
 
     data: str
     protocol: str
-    """`blog`, `holdout`, or empty for results of other trainers, as all that has a default may be."""
+    """`blog`, `holdout`, or empty for results of other trainers; so is then what has a default."""
     variants: list[str]
     points: list[str]
     """Endpoints; the one that decides comes first."""
     endpoints: pd.DataFrame
-    """Columns data, protocol, variant, seed, point, epoch, metric, value. An accuracy is a share."""
+    """Columns data, protocol, variant, seed, point, epoch, metric, value (accuracies are shares)."""
     epochs: pd.DataFrame
     """Columns data, protocol, variant, seed, epoch, metric, value."""
     published: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -100,26 +99,6 @@ def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group
     """Groups of run folders, study folders and published files. Raises `UserError` for a path
     without any finished run. left_out: gets a message for each run that cannot be read."""
     return groups_of(*read(paths, [] if left_out is None else left_out))
-
-
-def results(*paths: str | PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
-    varies between their variants. Raises `UserError` for a path without any finished run."""
-    groups = load([Path(path) for path in paths])
-    place = ["data", "protocol", "variant"]
-    table = pd.DataFrame(
-        {"data": group.data, "protocol": group.protocol, "variant": name, **settings(config)}
-        for group in groups
-        for name, config in group.configs.items()
-    )
-    varying = [
-        name
-        for name in table
-        if name not in place and table[name].astype(str).nunique(dropna=False) > 1
-    ]
-    both = ([group.endpoints for group in groups], [group.epochs for group in groups])
-    endpoints, epochs = (pd.concat(of).merge(table[[*place, *varying]], on=place) for of in both)
-    return endpoints, epochs
 
 
 def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Group]:
@@ -258,8 +237,8 @@ def _long(table: pd.DataFrame, keys: Sequence[str], metrics: Sequence[str]) -> p
 
 
 def _bits(at_points: pd.DataFrame, n: int) -> dict[tuple[str, str, str], Bits]:
-    """Which of n texts are right, where all runs answer the same ones: not where each seed draws its
-    own test set, nor on the texts that each seed holds out."""
+    """Which of n texts are right, where all runs answer the same ones: not where each seed draws
+    its own test set, nor on the texts that each seed holds out."""
     rows = at_points[at_points["correct"].notna()]
     if len({config["seeds"].get("resample") for config in rows["config"]}) > 1:
         return {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +15,7 @@ from attnexp.statistics.verdict import Metric
 
 KEYS = ["data", "variant", "seed"]
 NO_METRICS = {*KEYS, "example", "correct", "prediction", "label", "epoch", "step", ""}
-RIGHT = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
+TRUTH = {"true": "1", "false": "0"}
 
 
 def read_results(
@@ -43,56 +44,56 @@ def read_results(
     keys = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
     cells = pd.DataFrame({"data": name, **cells.rename(columns=keys)})
     cells["seed"] = cells["seed"].str.replace(r"\.0*$", "", regex=True)  # pandas' 1.0 is 1
-    answers = cells.iloc[:0]
-    if "example" in cells and not columns:
-        answers = cells.assign(right=_is_right(cells)).sort_values("example")
-        cells = answers.groupby(KEYS, sort=False)["right"].mean().rename("accuracy").reset_index()
+    if by_example := "example" in cells and not columns:
+        if "correct" not in cells:
+            _check(["prediction", "label"], cells, "Or give a column correct, 1 or 0.")
+            cells["correct"] = (cells["prediction"] == cells["label"]).astype(str)
+        cells["accuracy"] = cells["correct"].str.lower().replace(TRUTH)
+        columns = ["accuracy"]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
     found = [name for name in numbers if numbers[name].notna().any() and name not in NO_METRICS]
     metrics = [*columns] or [name for name in found if not name.startswith("Unnamed:")]
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
-    empty = cells[metrics].astype("string").eq("").any(axis=1)
+    empty = cells[metrics].eq("").any(axis=1)
     for i in cells.index[~empty & numbers[metrics].isna().any(axis=1)][:1]:
         raise UserError(f"{_run(cells.loc[i])}: {', '.join(cells.loc[i, metrics])} is no number.")
-    rows = cells[KEYS].join(numbers[metrics])[~empty]
-    for i in rows.index[rows.duplicated(KEYS)][:1]:
+    rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
+    for i in rows.index[rows.duplicated([*KEYS, *["example"] * by_example])][:1]:
         raise UserError(
-            f"{_run(cells.loc[i])} has more than one result. Seeds pair the variants, so each has one "
-            f"row, of the epoch that you declared. (Answers by example need a column example.)"
+            f"{_run(cells.loc[i])} has more than one result. Seeds pair the variants, so each has "
+            f"one row, of the epoch that you declared. Answers by example have a column example."
         )
     groups = [
-        _group(of, answers, metrics, baseline, sequential)
-        for _, of in rows.groupby("data", sort=False)
+        _group(data, of, metrics, baseline, sequential, by_example)
+        for data, of in rows.groupby("data", sort=False)
     ]
-    groups[0].notes.extend([f"Left out: {empty.sum():,} rows with an empty cell."] * empty.any())
+    if empty.any():
+        groups[0].notes.append(f"Left out: {empty.sum():,} rows with an empty cell.")
     return groups
 
 
 def _group(
-    rows: pd.DataFrame, answers: pd.DataFrame, metrics: Sequence[str], baseline: str | None,
-    sequential: bool,
+    data: Any, rows: pd.DataFrame, metrics: Sequence[str], baseline: str | None, sequential: bool,
+    by_example: bool,
 ) -> Group:  # fmt: skip
-    data, variants = str(rows["data"].iloc[0]), [*rows["variant"].unique()]
+    variants = [*rows["variant"].unique()]
     first = baseline or variants[0]
     if first not in variants or len(variants) < 2:
-        raise UserError(
-            f"{data}: {first} has nothing to be compared with.{did_you_mean(first, variants)} There "
-            f"is {', '.join(variants)}."
-        )
-    by_run = [*answers[answers["data"] == data].groupby(["variant", "seed"])]
-    same = len({tuple(of["example"]) for _, of in by_run}) == 1
-    num_texts = {"result": min(len(of) for _, of in by_run)} if by_run else {}
-    long = rows.melt(KEYS, metrics, var_name="metric")
-    long = long.assign(protocol="", point="result", epoch=None)
+        hint = f"{did_you_mean(first, variants)} There is {', '.join(variants)}."
+        raise UserError(f"{data}: {first} has nothing to be compared with.{hint}")
+    runs = [*rows.sort_values("example").groupby(["variant", "seed"])] if by_example else []
+    same = len({tuple(of["example"]) for _, of in runs}) == 1
+    means = rows.groupby(KEYS, sort=False)[[*metrics]].mean().reset_index()
+    long = means.melt(KEYS, metrics, var_name="metric")
     return Group(
-        data=data,
+        data=str(data),
         protocol="",
         variants=sorted(variants, key=lambda name: name != first),
         points=["result"],
-        endpoints=long,
+        endpoints=long.assign(protocol="", point="result", epoch=None),
         epochs=long.iloc[:0],
-        right={(*run, "result"): of["right"].to_numpy(bool) for run, of in by_run if same},
-        num_texts=num_texts,
+        right={(*run, "result"): of["accuracy"].to_numpy(bool) for run, of in runs if same},
+        num_texts={"result": min(len(of) for _, of in runs)} if by_example else {},
         sequential=frozenset(variants if sequential else ()),
     )
 
@@ -102,15 +103,15 @@ def metrics_of(
 ) -> Iterator[Metric]:
     """The metrics that are judged: accuracies, and those that an option names.
 
-    higher, lower: metrics of which more, or less, is better. margins: METRIC=NUMBER, or a number for
-    all, in the unit of the tables. What a verdict means is the user's to say: raises `UserError`
-    where a direction or margin is wrong, or missing.
+    higher, lower: metrics of which more, or less, is better. margins: METRIC=NUMBER, or a number
+    for all, in the unit of the tables. What a verdict means is the user's to say: raises
+    `UserError` where a direction or margin is wrong, or missing.
     """
     rows = pd.concat([group.endpoints for group in groups])
     values = dict(iter(rows.groupby("metric", sort=False)["value"]))
-    pairs = [word.rpartition("=")[::2] for word in margins]
-    given = {name: pd.to_numeric(number, errors="coerce") for names, number in pairs
-             for name in ([names] if names else values)}  # fmt: skip
+    given = dict[str, float]()
+    for name, _, number in (word.rpartition("=") for word in margins):
+        given |= dict.fromkeys([name] if name else values, pd.to_numeric(number, errors="coerce"))
     _check([*higher, *lower, *given], values, "Choose with --columns.")
     known = {name for name in values if name.lower().endswith(("acc", "accuracy"))}
     for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
@@ -118,43 +119,29 @@ def metrics_of(
         if name not in {*known, *higher, *lower} or not margin > 0:
             less = any(word in name.lower() for word in ("loss", "error", "perplexity", "brier"))
             raise UserError(
-                f"Say which direction of {name} is better and the smallest difference that matters, "
-                f"above 0. For example: --{'lower' if less else 'higher'} {name} --margin {name}=0.01"
+                f"Say which direction of {name} is better and the smallest difference that "
+                f"matters: --{'lower' if less else 'higher'} {name} --margin {name}=0.01, for one."
             )
-        shares = of.between(0, 1)
-        if (
-            name in known
-            and not shares.all()
-            and (mixed := of.between(0, 1, inclusive="right")).any()
-        ):
+        is_share = name in known and bool(of.between(0, 1).all())
+        mixed = of.between(0, 1, inclusive="right")
+        if name in known and not is_share and mixed.any():
+            place = _run(rows[rows["metric"] == name][mixed].iloc[0])
             raise UserError(
-                f"{_run(rows.loc[rows['metric'] == name][mixed].iloc[0])}: {name} is {of[mixed].iloc[0]:g} "
-                f"beside {of.max():g}. Write all as shares, or all in per cent."
+                f"{place}: {name} is {of[mixed].iloc[0]:g} beside {of.max():g}. Write all as shares, "
+                f"or all in per cent."
             )
-        is_share = name in known and bool(shares.all())
-        margin, better = margin / (100 if is_share else 1), name not in lower
-        yield Metric(name=name, is_share=is_share, higher_is_better=better, margin=float(margin))
+        better, margin = name not in lower, float(margin) / (100 if is_share else 1)
+        yield Metric(name=name, is_share=is_share, higher_is_better=better, margin=margin)
 
 
 def _run(row: pd.Series) -> str:
     return f"{row['variant']}, seed {row['seed']} on {row['data']}"
 
 
-def _check(names: Sequence[str], there: "pd.DataFrame | dict[str, pd.Series]", cure: str) -> None:
+def _check(names: Sequence[str], there: "pd.DataFrame | dict[str, Any]", cure: str) -> None:
     for name in names:
         if name not in there:
             hint = did_you_mean(name, there)
             raise UserError(
                 f"There is no column {name}.{hint} There are {', '.join(there)}. {cure}"
             )
-
-
-def _is_right(cells: pd.DataFrame) -> "pd.Series[float]":
-    """1 or 0 for each answer, from correct, or from prediction and label."""
-    if "correct" not in cells:
-        _check(["prediction", "label"], cells, "Or give a column correct, 1 or 0.")
-        return (cells["prediction"] == cells["label"]).astype(float)
-    right = cells["correct"].str.lower().map(RIGHT)
-    for i in cells.index[right.isna()][:1]:
-        raise UserError(f"{_run(cells.loc[i])}: correct is {cells['correct'][i]!r}; write 1 or 0.")
-    return right

@@ -29,31 +29,27 @@ METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 
-_FREE = {"train.epochs", "train.measure_train", "train.precision"}
-"""Settings that may differ from K's run without making it another experiment."""
-
 
 def k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
-    """K's values for a run of K's comparison on the whole of IMDB, with the columns position, epoch,
-    train_loss, train_accuracy, val_loss and val_accuracy; no rows for any other run."""
+    """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
+    `METRICS`; no rows for any other run. The number of epochs may differ."""
     with (files("attnexp.analysis") / "kexue.csv").open() as file:
         table = pd.read_csv(file)
-    given = {key: value for key, value in settings(config).items() if key not in _FREE}
-    as_default = {key: value for key, value in given.items() if value != SETTINGS.get(key, ...)}
-    whole = (data["n_train"], data["n_test"]) == (25_000, 25_000)
-    found = [
-        position
-        for position in table["position"].unique()
-        if whole and given.keys() <= _default(position).keys()
-        if as_default.items() <= _default(position).items()
-    ]
-    return table[table["position"].isin(found)]
+    free = {"train.epochs", "train.measure_train", "train.precision"}
+    given = {k: v for k, v in settings(config).items() if k not in free}
+    given = {k: v for k, v in given.items() if v != SETTINGS.get(k, ...)}
+    if (data["n_train"], data["n_test"]) != (25_000, 25_000):
+        return table[:0]
+    own = [p for p in table["position"].unique() if given.items() <= _default(p).items()]
+    return table[table["position"].isin(own)]
 
 
-def unlike_k(config: dict[str, Any]) -> list[str]:
+def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
     """Settings among `SETTINGS` in which a run differs from K's, as `key=value`."""
     given = flatten(config)
-    return [f"{k}={json.dumps(given[k])}" for k, value in SETTINGS.items() if given[k] != value]
+    return tuple(
+        f"{k}={json.dumps(given[k])}" for k, value in SETTINGS.items() if given[k] != value
+    )
 
 
 @cache
@@ -70,7 +66,7 @@ def k_counts(group: "Group") -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in group.published["variant"].unique() if len(group.published) else ():
-        groups.setdefault(tuple(unlike_k(group.configs[name])), []).append(name)
+        groups.setdefault(unlike_k(group.configs[name]), []).append(name)
     found = []
     for unlike, variants in groups.items():
         ours = group.epochs[group.epochs["variant"].isin(variants)]

@@ -26,51 +26,47 @@ data), code (digests by file), parameters, seed, run_id, folder, epoch, the metr
 right, as bits (`numpy.packbits`), None where that is not known."""
 
 SHARED = ("config", "code", "parameters")
-TEST = ("loss", "accuracy", "brier", "ece")
 
 
 def read(paths: Sequence[Path], left_out: list[str]) -> tuple[list[Row], dict[str, Manifest]]:
-    """Rows of folders and of published files, with or without `.parquet`, and studies by name. Raises
-    `UserError` for a path without any finished run. left_out: gets a message for each run that
-    cannot be read."""
+    """Rows of folders and of published files, with or without `.parquet`, and studies by name.
+
+    left_out: gets a message for each run that cannot be read. Raises `UserError` for a path without
+    any finished run.
+    """
     rows, studies = list[Row](), dict[str, Manifest]()
     for path in paths:
         file = path if path.suffix == ".parquet" else path.with_name(f"{path.name}.parquet")
         if file.is_file():
-            more, study = _read_published(file)
+            found = pd.read_parquet(file).to_dict("records")
+            more, study = _published(file, [{str(k): v for k, v in row.items()} for row in found])
         else:
-            runs = manifest.load_runs([path], left_out.append)
-            study = manifest.load(path)
-            more = [
-                row for run in runs for row in rows_of(run, path.absolute().name if study else "")
-            ]
+            runs, study = manifest.load_runs([path], left_out.append), manifest.load(path)
+            name = path.absolute().name if study else ""
+            more = [row for run in runs for row in rows_of(run, name)]
         rows += more
-        if study is not None:
-            studies[more[0]["study"]] = study
+        studies |= {more[0]["study"]: study} if study else {}
     return rows, studies
 
 
 def rows_of(run: Run, study: str = "") -> Iterator[Row]:
     """The rows of a run. study: name of its study, or empty."""
     result, right = run.result, predictions.right_by_epoch(run)
-    shared = {key: getattr(result, key) for key in SHARED}
-    is_holdout = result.config["train"]["protocol"] == "holdout"
+    of_run = {"label": run.label, "study": study, "facts": result.data, "folder": run.path}
+    of_run |= {"seed": replicate(result.config), "run_id": result.run_id}
+    of_run |= {key: getattr(result, key) for key in SHARED}
+    chosen = result.best.epoch if result.config["train"]["protocol"] == "holdout" else None
+    test = {f"test_{name}": value for name, value in asdict(result.test).items() if name != "n"}
     for row in result.epochs:
-        chosen = is_holdout and row.epoch == result.best.epoch
-        yield {
-            **{"label": run.label, "study": study, "facts": result.data, **shared},
-            **{"seed": replicate(result.config), "run_id": result.run_id, "folder": run.path},
-            **asdict(row),
-            **({f"test_{name}": getattr(result.test, name) for name in TEST} if chosen else {}),
-            "correct": right.get(row.epoch),
-        }
+        measured = asdict(row) | (test if row.epoch == chosen else {})
+        yield {**of_run, **measured, "correct": right.get(row.epoch)}
 
 
-def _read_published(file: Path) -> tuple[list[Row], Manifest]:
-    about = (pq.read_schema(file).metadata or {}).get(b"attnexp")
-    if about is None:
+def _published(file: Path, rows: list[Row]) -> tuple[list[Row], Manifest]:
+    """Rows of a published file with what they share, and its study."""
+    tree = json.loads((pq.read_schema(file).metadata or {}).get(b"attnexp", b"{}"))
+    if not tree:
         raise UserError(f"{file} is no published study. For results of your own: attnexp judge.")
-    tree = json.loads(about)
     shared = {
         (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"]): {
             **{"label": own["variant"], "study": tree["study"], "facts": own["data"]},
@@ -78,13 +74,12 @@ def _read_published(file: Path) -> tuple[list[Row], Manifest]:
         }
         for own in tree["shared"]
     }
-    table = pd.read_parquet(file).to_dict("records")
-    rows = [{**shared[r["data"], r["protocol"], r["variant"]], "folder": None, **r} for r in table]
     declared = tree["declaration"]
-    study = Manifest(
+    return [
+        {**shared[r["data"], r["protocol"], r["variant"]], "folder": None, **r} for r in rows
+    ], Manifest(
         variants=tree["variants"],
         commands=tree["commands"],
         runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
         declaration=Declaration(**declared) if declared else None,
     )
-    return rows, study

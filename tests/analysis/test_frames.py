@@ -11,7 +11,7 @@ import pytest
 from samples import but, result
 
 import attnexp
-from attnexp.analysis.frames import Group, groups_of, load, results
+from attnexp.analysis.frames import Group, groups_of, load
 from attnexp.analysis.stored import rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -188,7 +188,6 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
     assert endpoints.groupby("variant")["model.score.scale"].nunique().eq(1).all()
     accuracies = endpoints[endpoints["metric"] == "accuracy"]
     assert len(accuracies) == 4 * 20 * 2
-    assert results is attnexp.results
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_only_ks_experiment_is_compared_with_his_table(
 
 
 def test_settings_that_differ_from_ks_are_named() -> None:
-    assert unlike_k(to_dict(compose(["experiment=blog_pe"]))) == []
-    assert unlike_k(to_dict(compose(["train.eps=1e-8"]))) == ["model.score.scale=true"]
+    assert unlike_k(to_dict(compose(["experiment=blog_pe"]))) == ()
+    assert unlike_k(to_dict(compose(["train.eps=1e-8"]))) == ("model.score.scale=true",)
 
 
 def test_compare_is_the_difference_of_the_document() -> None:
