@@ -119,8 +119,8 @@ def metrics_of(
         if name not in {*known, *higher, *lower} or not margin > 0:
             less = any(word in name.lower() for word in ("loss", "error", "perplexity", "brier"))
             raise UserError(
-                f"Say which direction of {name} is better and the smallest difference that "
-                f"matters: --{'lower' if less else 'higher'} {name} --margin {name}=0.01, for one."
+                f"Say which direction of {name} is better, and the smallest difference that matters, "
+                f"above 0: for example --{'lower' if less else 'higher'} {name} --margin {name}=0.01"
             )
         is_share = name in known and bool(of.between(0, 1).all())
         mixed = of.between(0, 1, inclusive="right")
