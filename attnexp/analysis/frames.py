@@ -75,10 +75,8 @@ class Group:
     def epochs_of(self, point: str) -> dict[str, int]:
         """Epoch of an endpoint by variant; empty where it differs between seeds or is not known."""
         rows = self.endpoints[self.endpoints["point"] == point].dropna(subset="epoch")
-        found = rows.groupby("variant", sort=False)["epoch"].unique()
-        return (
-            {name: int(of[0]) for name, of in found.items()} if (found.str.len() == 1).all() else {}
-        )
+        found = rows.drop_duplicates(["variant", "epoch"]).set_index("variant")["epoch"]
+        return {} if found.index.has_duplicates else {str(k): int(v) for k, v in found.items()}
 
     def step(self, point: str, metric: str) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""

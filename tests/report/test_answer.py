@@ -1,0 +1,197 @@
+"""The answer in words: one golden study, and properties of tables, lines and documents."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from attnexp.analysis.contrasts import differences, within
+from attnexp.analysis.frames import Group, load
+from attnexp.analysis.judge import metrics_of, read_results
+from attnexp.report import formats, tables, terminal
+from attnexp.statistics.verdict import Metric
+
+PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
+GOLDEN = Path(__file__).parent / "golden"
+STUDIES = sorted(file.stem for file in PUBLISHED.glob("*.parquet") if ".probe" not in file.name)
+
+
+def printed(groups: list[Group], metric: Metric | None = None) -> str:
+    console = Console(file=io.StringIO(), width=80, markup=False, highlight=False)
+    terminal.print_answer(groups, [metric or Metric()], console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def rounded(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: rounded(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [rounded(value) for value in tree]
+    return round(tree, 9) if isinstance(tree, float) else tree
+
+
+def test_the_golden_study() -> None:
+    """`attnexp report outputs/published/contrast` as JSON and as markdown."""
+    groups = load([PUBLISHED / "contrast"])
+    found = [differences(group) for group in groups]
+    document = rounded(formats.document(groups, found))
+    assert document == json.loads((GOLDEN / "contrast.json").read_text())
+    shown = [tables.accuracy(groups, [Metric()]), tables.verdicts(groups, found)]
+    assert "\n\n".join(map(formats.markdown, shown)) == (GOLDEN / "contrast.md").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("studies", "most"),
+    [(["blog"], 30), (["position"], 60), (["blog_data"], 60), (["blog_data", "blog"], 60)],
+)
+def test_an_answer_fits_a_screen(studies: list[str], most: int) -> None:
+    text = printed(load([PUBLISHED / name for name in studies]))
+    assert len(text.splitlines()) <= most
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_tables_fit_80_columns_and_say_every_verdict_once(study: str) -> None:
+    groups = load([PUBLISHED / study])
+    text = printed(groups)
+    lines = [
+        line for line in text.splitlines() if not line.startswith(("best:", "K's run", "Miss"))
+    ]
+    rows = [line for line in lines if re.search(r"[+-]\d+\.\d\d  ?\s*\[", line)]
+    assert max(map(len, rows)) <= 80
+    found = pd.concat([differences(group) for group in groups])
+    assert sum("[" in line for line in rows) >= len(found)
+
+
+def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
+    text = printed(load([PUBLISHED / "blog"]))
+    assert text.startswith("Accuracy on imdb, %, mean ± sd over 40 seeds, validated on test\n")
+    assert re.search(r"pe +81.58 ± 0.62 +84.17 ± 0.54 +81.78 +84.47", text)
+    assert re.search(
+        r"final, pe +\+2.53 +\[\+2.32, \+2.73\] +\[\+2.18, \+2.87\] +helps by at least", text
+    )
+    assert "equivalent on these texts" in text
+    assert "40 of 40 values where one more seed would lie (our own seeds: 32 to 40)" in text
+    assert "best: the epoch that is best on average over seeds (no_pe 1, pe 2)." in text
+    assert "a no_pe   b pe   capitals: K's run" in text
+
+
+def test_verdict_lines() -> None:
+    (group,) = load([PUBLISHED / "blog"])
+    lines = [tables.verdict_line(row) for _, row in differences(group).iterrows()]
+    assert lines == [
+        "pe − no_pe, final: helps by at least 0.25 points: +2.53 [+2.32, +2.73]; for other texts too "
+        "[+2.18, +2.87]",
+        "pe − no_pe, best: equivalent on these texts: -0.05 [-0.23, +0.12]; for other texts too "
+        "[-0.30, +0.20]",
+    ]
+    (group,) = load([PUBLISHED / "position_x_scale"])
+    line = tables.verdict_line(within(group).iloc[0])
+    assert line.startswith("pe_scaled − none_scaled within scaled, final: helps by at least")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"verdict": "helps", "low": 0.003, "high": 0.01}, "helps by at least 0.25"),
+        ({"verdict": "helps", "low": 0.001, "high": 0.01}, "helps"),
+        ({"verdict": "hurts", "low": -0.01, "high": -0.003}, "hurts by at least 0.25"),
+        ({"verdict": "undecided", "low": -0.01, "high": 0.01}, "undecided, ~46 seeds"),
+        ({"verdict": "undecided", "low": -0.01, "high": 0.01, "n": 60}, "undecided"),
+        (
+            {"verdict": "", "low": 0, "high": 1, "reason": "2 of 9 seeds finished"},
+            "2 of 9 seeds finished",
+        ),
+    ],
+)
+def test_words_of_a_verdict(row: dict[str, Any], words: str) -> None:
+    usual = {"margin": 0.0025, "is_share": True, "seeds_wanted": 46, "n": 10, "reason": ""}
+    assert tables.verdict_words(pd.Series(usual | row)) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "text"),
+    [(0.81584, True, "81.58"), (0.51349, False, "0.5135"), (12.345678, False, "12.35"),
+     (float("nan"), True, "–")],
+)  # fmt: skip
+def test_numbers(value: float, share: bool, text: str) -> None:
+    assert tables.number(value, share) == text
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_every_table_of_every_kind_of_study_has_texts_alone(name: str) -> None:
+    studies = ["position_x_embedding"] if name == "across" else ["blog", "position_x_scale"]
+    for study in studies:
+        groups = load([PUBLISHED / study])
+        if name == "within" and study == "blog":
+            continue
+        _, frame = tables.TABLES[name](groups, [Metric()])
+        assert len(frame)
+        assert frame.map(lambda cell: isinstance(cell, str)).all(axis=None)
+
+
+def test_epochs_are_means_over_seeds_with_ks_run_below() -> None:
+    _, frame = tables.epochs(load([PUBLISHED / "blog"]), [])
+    last = frame.set_index(["variant", "epoch"])["val_accuracy"]
+    assert (last["pe", "5"], last["pe, K", "5"]) == ("81.58 ± 0.62", "81.78")
+
+
+def test_a_paper_gets_one_endpoint_and_a_grid_of_crossed_factors() -> None:
+    (group,) = load([PUBLISHED / "position_x_scale"])
+    title, grid = tables.paper(group, Metric(), "final")
+    assert [*grid.columns] == ["position", "scaled", "unscaled"]
+    text = formats.latex((title, grid), "imdb-final")
+    for part in (
+        r"\toprule",
+        r"\caption{Accuracy in \% on imdb",
+        r"\label{tab:imdb-final}",
+        r"$\pm$",
+    ):
+        assert part in text
+    (group,) = load([PUBLISHED / "blog"])
+    _, rows = tables.paper(group, Metric(), "best")
+    assert [*rows.iloc[1]] == ["pe", "40", "84.17 ± 0.54", "-0.05", "[-0.23, +0.12]"]
+    assert r"no\_pe" in formats.latex(("t", rows), "x")
+
+
+def test_csv_is_the_long_frame() -> None:
+    groups = load([PUBLISHED / "blog"])
+    frame = pd.read_csv(io.StringIO(formats.csv(groups)), dtype={"seed": str})
+    columns = ["variant", "seed", "point", "metric", "value"]
+    pd.testing.assert_frame_equal(frame[columns], groups[0].endpoints[columns], check_dtype=False)
+
+
+def test_json_has_null_where_there_is_no_number() -> None:
+    frame = pd.DataFrame({"variant": list("ab"), "seed": 0, "accuracy": [0.5, 0.6]})
+    groups = read_results(frame)
+    metrics = [*metrics_of(groups, [], [], [])]
+    document = formats.document(groups, [differences(group, metrics) for group in groups])
+    (found,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
+    assert [found[key] for key in ("sd", "low", "high", "texts_low", "p", "within")] == [None] * 6
+    assert (found["n"], found["mean"], found["verdict"]) == (1, pytest.approx(0.1), "too few seeds")
+
+
+def test_missing_seeds_and_notes_are_said() -> None:
+    (group,) = load([PUBLISHED / "contrast"])
+    plan = {name: [*seeds, "99"] for name, seeds in group.planned.items()}
+    text = printed([replace(group, planned=plan, notes=["Left out: 3 rows."])])
+    assert "Missing: pe, 1 of 7 planned seeds." in text
+    assert "Left out: 3 rows." in text
+
+
+def test_a_curve_has_twelve_lines_and_a_mark_for_every_variant() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    (group,) = load([PUBLISHED / "position"])
+    picture = terminal.curve(group, console)
+    assert picture is not None
+    lines = picture.plain.strip("\n").splitlines()
+    assert len(lines) == 12
+    assert max(map(len, lines[1:11])) <= 80
+    assert lines[-1].startswith("a none   b sinusoidal   c concat")
+    one = replace(group, epochs=group.epochs[group.epochs["epoch"] == 1])
+    assert terminal.curve(one, console) is None
