@@ -85,12 +85,13 @@ def _group(
     same = len({tuple(of["example"]) for _, of in runs}) == 1
     means = rows.groupby(KEYS, sort=False)[[*metrics]].mean().reset_index()
     long = means.melt(KEYS, metrics, var_name="metric")
+    long = long.assign(protocol="", point="result", epoch=None)
     return Group(
         data=str(data),
         protocol="",
         variants=sorted(variants, key=lambda name: name != first),
         points=["result"],
-        endpoints=long.assign(protocol="", point="result", epoch=None),
+        endpoints=long,
         epochs=long.iloc[:0],
         right={(*run, "result"): of["accuracy"].to_numpy(bool) for run, of in runs if same},
         num_texts={"result": min(len(of) for _, of in runs)} if by_example else {},

@@ -107,8 +107,9 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
         if len(metrics) == 1 and group.protocol:
             cells = dict(zip(group.points, cells.values(), strict=True))
         table = pd.DataFrame(cells, index=group.variants)
-        if len(group.published) and "final" in cells:
-            k = group.published.groupby("variant")["val_accuracy"]
+        k = group.published
+        if len(k) and "final" in cells and k["epoch"].max() == group.epochs["epoch"].max():
+            k = k.groupby("variant")["val_accuracy"]
             for name, values in (("K final", k.last()), ("K best", k.max())):
                 table[name] = values.map(lambda value: number(value, True))
         table.insert(0, "n", [str(seeds[group.data, name]) for name in group.variants])

@@ -1,0 +1,141 @@
+"""`report`, `judge` and `runs` from outside: what stands on stdout, on stderr, and the exit code."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import Command, Json, Refused
+from samples import result, save_study
+
+PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
+BLOG = str(PUBLISHED / "blog")
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> str:
+    rows = [
+        {"variant": v, "seed": s, "accuracy": 0.8 + 0.02 * (v == "b") + 0.001 * (s % 3), "loss": 0.5}
+        for v in "abc" for s in range(12)
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "r.csv", index=False)
+    return "r.csv"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> str:
+    """A study of two variants and three seeds under `outputs`."""
+    runs = [
+        result(label, seed, [0.7, 0.8 + shift + seed / 1000], f"position={position}")
+        for seed in range(3)
+        for label, position, shift in (("none", "none", 0.0), ("pe", "sinusoidal", 0.02))
+    ]
+    save_study(tmp_path / "outputs", runs)
+    return "outputs/blog"
+
+
+def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
+    done = here("report", study)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Accuracy on imdb" in done.stdout
+    assert re.search(r"final, pe +\+2.00", done.stdout)
+    names = here("report", "outputs/runs")
+    assert names.stdout == done.stdout  # the names that the study gave
+
+
+def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
+    document = here_json("report", study)
+    assert [*document] == ["schema", "endpoints", "differences", "notes"]
+    found = pd.DataFrame(document["differences"]).set_index(["variant", "point"]).loc["pe", "final"]
+    assert (found["n"], found["verdict"]) == (3, "helps")
+    assert found["mean"] == pytest.approx(0.02)
+    assert here_json("report", study, "--margin", "3")["differences"][0]["verdict"] == "equivalent"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--format", "markdown"], "| variant | final | best |"),
+        (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
+        (["--format", "latex"], r"\toprule"),
+        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best}"),
+        (["--table", "differences"], "other texts too"),
+        (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
+        (["--table", "published"], "40 of 40"),
+    ],
+)
+def test_formats_and_tables(here: Command, words: list[str], expected: str) -> None:
+    done = here("report", BLOG, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected in done.stdout
+
+
+def test_missing_seeds_and_broken_runs_are_said_and_exit_with_1(
+    here: Command, here_json: Json, study: str, tmp_path: Path
+) -> None:
+    runs = sorted((tmp_path / "outputs/runs").iterdir())
+    shutil.rmtree(runs[0])
+    (runs[1] / "result.json").write_text("{")
+    done = here("report", study)
+    assert done.returncode == 1
+    assert str(runs[1].name) in done.stderr
+    assert "planned seeds" in done.stderr
+    assert "Accuracy on imdb" in done.stdout
+    listed = here("runs", "outputs")
+    assert (listed.returncode, "1 broken" in listed.stdout) == (1, True)
+    assert str(runs[1].name) in listed.stderr
+    document = json.loads(here("runs", "outputs", "--json").stdout)
+    states = pd.DataFrame(document["runs"])["state"].value_counts().to_dict()
+    assert states == {"finished": 4, "broken": 1}
+
+
+def test_runs_show_the_accuracy_of_the_last_epoch_never_the_best_on_test(
+    here_json: Json, tmp_path: Path
+) -> None:
+    save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
+    (found,) = here_json("runs", "outputs")["runs"]
+    assert (found["accuracy"], found["state"], found["seed"]) == (0.7, "finished", "0")
+
+
+def test_judge_answers_and_exits_with_1_where_it_is_not_decided(here: Command, csv: str) -> None:
+    done = here("judge", csv)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "helps by at least 0.25" in done.stdout
+    assert here("judge", csv, "--baseline", "b", "--columns", "accuracy").returncode == 0
+    decided = here("judge", csv, "--until", "decided", "--json")
+    assert decided.returncode == 0
+    open_ = here("judge", csv, "--until", "decided", "--margin", "0.0001")
+    assert open_.returncode == 1
+    assert "not decided: c − a" in open_.stderr
+
+
+def test_a_hundred_thousand_rows_end(here: Command, tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"variant": ["a", "b"] * 50_000, "seed": [s for s in range(50_000) for _ in "ab"]}
+    )
+    frame["accuracy"] = 0.8 + 0.01 * (frame["variant"] == "b") + frame["seed"] % 7 / 1000
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    assert "helps by at least 0.25" in here("judge", "s.csv").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "nowhere"], "There is no folder nowhere"),
+        (["report", BLOG, "--margin", "0"], "--margin is in percentage points"),
+        (
+            ["report", BLOG, "--format", "latex", "--at", "chosen"],
+            "--at chosen: there are final, best",
+        ),
+        (["report", BLOG, "--table", "across"], "two data sets"),
+        (["judge", "nowhere.csv"], "nowhere.csv"),
+        (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),
+        (["judge", "r.csv", "--columns", "loss"], "--lower loss --margin loss=0.01"),
+        (["judge", "r.csv", "--variant-column", "model"], "no column model"),
+        (["runs", "nowhere"], "There is no folder nowhere"),
+    ],
+)
+def test_what_people_get_wrong(refused: Refused, csv: str, words: list[str], said: str) -> None:
+    assert said in refused(*words)
