@@ -110,13 +110,14 @@ def metrics_of(
     """
     rows = pd.concat([group.endpoints for group in groups])
     values = dict(iter(rows.groupby("metric", sort=False)["value"]))
-    given = dict[str, float]()
-    for name, _, number in (word.rpartition("=") for word in margins):
-        given |= dict.fromkeys([name] if name else values, pd.to_numeric(number, errors="coerce"))
+    words = [word.rpartition("=") for word in margins]
+    given = {name: pd.to_numeric(number, errors="coerce") for name, _, number in words}
+    for_all = given.pop("", None)
     _check([*higher, *lower, *given], values, "Choose with --columns.")
     known = {name for name in values if name.lower().endswith(("acc", "accuracy"))}
     for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
-        of, margin = values[name], given.get(name, 0.25 if name in known else 0)
+        of, usual = values[name], 0.25 if name in known else 0
+        margin = given.get(name, usual if for_all is None else for_all)
         if name not in {*known, *higher, *lower} or not margin > 0:
             less = any(word in name.lower() for word in ("loss", "error", "perplexity", "brier"))
             raise UserError(

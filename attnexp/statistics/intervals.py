@@ -112,8 +112,8 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     return min(1.0, 2 * m * float(stdtr(n - 1, -abs(float(values.mean())) / error)))
 
 
-def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> int | None:
-    """Fewest seeds, three or more, whose interval is at most ± margin wide; None above 10,000.
+def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> float:
+    """Fewest seeds, three or more, whose interval is at most ± margin wide; NaN above 10,000.
 
     Planned from the spread alone: an observed difference that was singled out for being large is
     probably smaller, so it is not planned with.
@@ -125,7 +125,7 @@ def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False)
 
     low, high = 2, MOST_SEEDS
     if not is_enough(high):
-        return None
+        return math.nan
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
