@@ -23,8 +23,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from attnexp.analysis.comparison import Comparison, compare
-from attnexp.analysis.differences import Difference
+import pandas as pd
+
+from attnexp.analysis.contrasts import across
+from attnexp.analysis.contrasts import differences as differences_of
+from attnexp.analysis.contrasts import within as within_of
+from attnexp.analysis.frames import Group, load
 from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.checks import format_bounds
@@ -32,13 +36,7 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, walk
-from attnexp.report import verdicts
-from attnexp.report.cells import format_difference, format_mean
-from attnexp.report.differences import format_levels
-from attnexp.runs import manifest
-from attnexp.statistics.meta import meta
-from attnexp.statistics.paired import Paired
-from attnexp.statistics.verdict import POINTS
+from attnexp.report import tables
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -107,101 +105,90 @@ def answers() -> Iterator[str]:
     yield "| with PE minus without | study | seeds | points | other texts too | verdict |"
     yield "|---|---|---:|---:|---:|---|"
     for study, point, words in ANSWERS:
-        compared = _compared(study)
-        n, rest = _format_difference(compared, "pe", point)
-        size, verdict = rest.split(" | ")
-        difference = compared.differences["pe"][point]
-        texts = None if difference.sequential else difference.texts  # not anytime-valid
-        wide = POINTS.interval(texts.low, texts.high).strip() if texts else "–"
+        group = _group(study)
+        found = differences_of(group)
+        row = found[found["point"] == point].iloc[0]
         if point == "best":
-            words += f" ({', '.join(f'{v.label} {v.best_epoch}' for v in compared.variants)})"
-        yield f"| {words} | `{study}` | {n} | {size} | {wide} | {verdict} |"
+            epochs = ", ".join(f"{name} {n}" for name, n in group.epochs_of(point).items())
+            words += f" ({epochs})"
+        size = f"{tables.number(row['mean'], True, '+')} {_bounds(row)}"
+        said = tables.verdict_words(row) + (" (anytime-valid)" if row["anytime"] else "")
+        texts = _bounds(row, "texts_")
+        yield f"| {words} | `{study}` | {row['n']} | {size} | {texts} | {said} |"
 
 
 def differences(study: str) -> Iterator[str]:
     """Accuracy of each variant of a published study, and minus the baseline's, at every point."""
-    comparison = _compared(study)
-    baseline = comparison.variants[0].label
-    yield f"| variant | at | accuracy, % | n | minus {baseline}, points | verdict |"
-    yield "|---|---|---:|---:|---:|---|"
-    for variant in comparison.variants:
-        for point in comparison.points:
-            accuracy = variant.means[point]["accuracy"]
-            shown, n, rest = format_mean(accuracy, POINTS.plain), accuracy.n, "– | –"
-            if comparison.differences.get(variant.label):
-                n, rest = _format_difference(comparison, variant.label, point)
-            if n != accuracy.n:
-                shown += f" (n = {accuracy.n})"
-            at = verdicts.heading(comparison, "accuracy", point)
-            yield f"| {variant.label} | {at} | {shown} | {n} | {rest} |"
-    for interaction in comparison.interactions:
-        one, two, three, four = interaction.variants
-        for name, difference in interaction.points.items():
-            n, size = _size(difference)
-            said, _, _ = verdicts.format_interaction(interaction, difference).partition(":")
-            yield f"| ({one} − {two}) − ({three} − {four}) | {name} | – | {n} | {size} | {said} |"
-    yield f"\n{'. '.join(verdicts.endpoints(comparison))}."
+    group = _group(study)
+    interactions = within_of(group)
+    interactions = interactions[interactions["within"] == ""] if len(interactions) else interactions
+    rows = pd.concat([differences_of(group), interactions])
+    base = group.variants[0]
+    yield f"| variant | at | accuracy, % | n | minus {base}, points | other texts too | verdict |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for name in group.variants:
+        for point in group.points:
+            values = group.values(point, "accuracy")[name].dropna()
+            cells = [name, point, tables.mean_and_sd(values, True), str(len(values))]
+            own = rows[(rows["variant"] == name) & (rows["point"] == point)]
+            yield f"| {' | '.join([*cells, *(_cells(own.iloc[0]) if len(own) else '–––')])} |"
+    for _, row in interactions.iterrows():
+        cells = [f"({row['variant']}) − ({row['baseline']})", row["point"], "–", str(row["n"])]
+        yield f"| {' | '.join([*cells, *_cells(row)])} |"
+    if epochs := group.epochs_of("best"):
+        yield f"\nbest: {', '.join(f'{name} {epoch}' for name, epoch in epochs.items())}."
+    if (m := rows.iloc[0]["m"]) > 1:
+        yield f"\nAll {m} intervals of an endpoint hold together (Bonferroni)."
+
+
+def _cells(row: "pd.Series") -> list[str]:
+    """The difference with its interval, that for other texts, and the verdict."""
+    size = f"{tables.number(row['mean'], True, '+')} {_bounds(row)}"
+    said = tables.verdict_words(row) + (" (anytime-valid)" if row["anytime"] else "")
+    return [size, _bounds(row, "texts_"), said]
+
+
+def _bounds(row: "pd.Series", prefix: str = "") -> str:
+    return tables.interval(row[f"{prefix}low"], row[f"{prefix}high"], True)
 
 
 def within_data(study: str, point: str) -> Iterator[str]:
     """Differences within levels on each data set of a published study, and their mean over data
-    sets; a star where the 95 % interval for other seeds leaves out 0."""
-    compared = compare(manifest.load_runs([PUBLISHED / study]))
-    yield f"| {point} | {' | '.join(one.title for one in compared)} | mean over data sets |"
-    yield f"|---|{'---:|' * (len(compared) + 1)}"
-    by_levels: dict[str, list[Paired]] = {}
-    for comparison in compared:
-        for each in comparison.within:
-            pair = each.points[point].metrics["accuracy"]
-            by_levels.setdefault(", ".join(format_levels(each)), []).append(pair)
-    for name, pairs in by_levels.items():
-        cells = []
-        for pair in pairs:
-            assert pair.low is not None
-            assert pair.high is not None
-            star = "\\*" if pair.low > 0 or pair.high < 0 else ""
-            cells.append(POINTS.signed(pair.difference.mean) + star)
-        mean = meta([pair.difference.mean for pair in pairs], [pair.se for pair in pairs])
-        cells.append(POINTS.signed(mean.mean) + POINTS.interval(mean.low, mean.high))
-        yield f"| {name} | {' | '.join(cells)} |"
+    sets; a star where the interval for other seeds leaves out 0."""
+    groups = load([PUBLISHED / study])
+    rows = pd.concat([within_of(group) for group in groups])
+    rows = rows[(rows["point"] == point) & (rows["within"] != "")]
+    means = across(groups)
+    means = means[means["point"] == point].set_index(["variant", "baseline"])
+    yield f"| {point} | {' | '.join(group.data for group in groups)} | mean over data sets |"
+    yield f"|---|{'---:|' * (len(groups) + 1)}"
+    for (variant, baseline), own in rows.groupby(["variant", "baseline"], sort=False):
+        signs = own["low"].gt(0) | own["high"].lt(0)
+        cells = [
+            tables.number(mean, True, "+") + "\\*" * star
+            for mean, star in zip(own["mean"], signs, strict=True)
+        ]
+        mean = means.loc[(variant, baseline)]
+        cells.append(f"{tables.number(mean['mean'], True, '+')} {_bounds(mean)}")
+        yield f"| {variant} − {baseline} | {' | '.join(cells)} |"
 
 
-def _compared(study: str) -> Comparison:
-    (comparison,) = compare(manifest.load_runs([PUBLISHED / study]))
-    return comparison
-
-
-def _format_difference(comparison: Comparison, label: str, point: str) -> tuple[int, str]:
-    """Pairs; and in two cells the mean with its 95 % interval, if there are two or more, and the
-    verdict. Both are anytime-valid where seeds were added because of the results."""
-    difference = comparison.differences[label][point]
-    n, size = _size(difference)
-    said, _, _ = difference.verdict("accuracy").line.partition(":")
-    if difference.sequential:
-        return n, f"{size} | {said} (anytime-valid)"
-    return n, f"{size} | {'–' if n == 1 else said}"  # one seed says nothing
-
-
-def _size(difference: Difference) -> tuple[int, str]:
-    """Pairs, and the mean with its 95 % interval if there are two or more."""
-    return difference.metrics["accuracy"].difference.n, format_difference(difference)
+def _group(study: str) -> Group:
+    (group,) = load([PUBLISHED / study])
+    return group
 
 
 def published() -> Iterator[str]:
-    """Every study that is published: on what, how often, and the commit that made its runs, with
-    `+` where that was changed."""
-    yield "| study | data | protocol | variants | runs | commit |"
-    yield "|---|---|---|---:|---:|---|"
-    for folder in sorted(file.parent for file in PUBLISHED.glob(f"*/{manifest.FILE}")):
-        runs = manifest.load_runs([folder])
-        first = runs[0].result
-        names = ", ".join(dict.fromkeys(run.result.data["name"] for run in runs))
-        hashes = {str(run.result.provenance["commit"]) for run in runs}
-        commits = ", ".join(sorted(f"{one[:7]}{one[40:]}" for one in hashes))
-        yield (
-            f"| `{folder.name}` | {names} | {first.config['train']['protocol']} | "
-            f"{len({run.label for run in runs})} | {len(runs)} | {commits} |"
-        )
+    """Every study that is published: on what, and how often."""
+    yield "| study | data | protocol | variants | runs |"
+    yield "|---|---|---|---:|---:|"
+    for file in sorted(PUBLISHED.glob("*.parquet")):
+        if ".probe" not in file.name:
+            groups = load([file])
+            names = ", ".join(group.data for group in groups)
+            runs = sum(len(group.runs) for group in groups)
+            variants = len({name for group in groups for name in group.variants})
+            yield f"| `{file.stem}` | {names} | {groups[0].protocol} | {variants} | {runs} |"
 
 
 def pieces() -> Iterator[str]:
