@@ -11,9 +11,11 @@ from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from attnexp.analysis.frames import Group
+    from attnexp.runs.result import Run
     from attnexp.statistics.verdict import Metric
 
 TableName = Annotated[
@@ -84,14 +86,18 @@ def report(
     groups, metrics = load(paths, unread), [Metric(margin=margin)]
     if html is not None or figure is not None:
         from attnexp.base.progress import note
-        from attnexp.report import files
+        from attnexp.report import figures, page
+        from attnexp.runs.result import Run
+        from attnexp.runs.store import load as load_run
 
-        shown = files.Shown(runs=run or [], text=text, trust_code=trust_code)
+        chosen = [Run(path=path, result=load_run(path)) for path in run or []]
         if html is not None:
-            files.write_page(html, groups, metrics, shown)
+            page.write(html, groups, metrics, chosen=chosen, sentence=text, trust_code=trust_code)
             note(f"Page: {html}")
         if figure is not None:
-            files.write_figure(figure, show, groups, metrics, shown, table=table, size=size)
+            inches = None if size is None else _inches(size)
+            drawn = _draw(show, groups, metrics, chosen, text, trust_code)
+            figures.save(drawn, figure, inches)
             note(f"Figure: {figure}")
     else:
         show_answer(groups, metrics, table=table, format="json" if as_json else format, at=at)
@@ -101,6 +107,41 @@ def report(
             f"{len(seeds)} planned seeds of {name} are missing" for name, seeds in missing.items()
         ]
         stop("; ".join([*unread, *lines]) + ". attnexp runs lists all runs.", code=1)
+
+
+def _inches(size: str) -> tuple[float, float]:
+    try:
+        width, height = (float(part) for part in size.split(","))
+    except ValueError:
+        raise UserError(f"--size takes W,H in inches, for example 5.5,3.4; got {size}.") from None
+    return width, height
+
+
+def _draw(
+    show: str, groups: "Sequence[Group]", metrics: "Sequence[Metric]", chosen: "Sequence[Run]",
+    text: str | None, trust_code: bool,
+) -> "Figure":  # fmt: skip
+    """The figure of --show: of the first group, of all differences, or of the first chosen run."""
+    import pandas as pd
+
+    from attnexp.analysis.contrasts import across, differences
+    from attnexp.report import figures, page
+
+    if show in ("curves", "loss"):
+        return figures.curves(groups[0], "loss" if show == "loss" else "accuracy")
+    if show == "forest":
+        rows = [differences(group, metrics) for group in groups]
+        rows += [across(groups, metrics)] if len({group.data for group in groups}) > 1 else []
+        return figures.forest(pd.concat(rows))
+    from attnexp.inspect import insight
+
+    for run in chosen or page.with_attention(groups):
+        read = insight.reader(run, trust_code=trust_code)(text or insight.SENTENCE)
+        if show == "attention" and read.layers:
+            return figures.attention(read)
+        if show == "positions" and read.table is not None:
+            return figures.positions(read.table)
+    raise UserError(f"No run here has {show} to show. Choose another with --run RUN_DIR.")
 
 
 def show_answer(
@@ -204,9 +245,9 @@ def judge(
     )
     metrics = [*metrics_of(groups, split(higher), split(lower), margin or [])]
     if html is not None:
-        from attnexp.report import files as written
+        from attnexp.report import page
 
-        written.write_page(html, groups, metrics, written.Shown())
+        page.write(html, groups, metrics)
         note(f"Page: {html}")
         return
     found = show_answer(groups, metrics, table=table, format="json" if as_json else format, at=at)

@@ -1,0 +1,120 @@
+"""Pictures: they show the numbers, cut no label, and are the same every time."""
+
+from collections.abc import Callable
+from itertools import combinations, product
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import made_group, made_reading
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from attnexp.analysis.contrasts import across, differences
+from attnexp.base.errors import UserError
+from attnexp.report import figures
+
+LONG = "a name without any end that goes on for longer than a figure is wide"
+
+
+def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
+    k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
+    group = made_group("none", "pe", published=k)
+    (axes,) = figures.curves(group).axes
+    rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
+    own = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
+    mean, of_k, pe, *_ = axes.lines
+    assert (mean.get_label(), axes.get_ylabel()) == ("none, n = 4", "accuracy on test, %")
+    assert mean.get_ydata() == pytest.approx(own["mean"])
+    assert of_k.get_ydata() == pytest.approx([80, 70, 60])
+    assert (mean.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
+    assert mean.get_color() == of_k.get_color() != pe.get_color()
+    low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
+    assert low == pytest.approx((own["mean"] - own["std"]).min())
+    assert high == pytest.approx((own["mean"] + own["std"]).max())
+    assert figures.curves(group, "loss").axes[0].get_ylabel() == "loss on test, nats"
+    with pytest.raises(UserError, match="no train_loss by epoch"):
+        figures.curves(group, "train_loss")
+
+
+def test_many_variants_share_panels_with_the_baseline() -> None:
+    figure = figures.curves(made_group(*"abcdefghij"))
+    legends = [axes.get_legend_handles_labels()[1] for axes in figure.axes]
+    assert ["".join(label[0] for label in own) for own in legends] == ["abcdef", "aghij"]
+
+
+def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label() -> None:
+    rows = differences(made_group("none", "pe", LONG))
+    rows[["texts_low", "texts_high"]] = rows[["low", "high"]] + [-0.01, 0.01]
+    figure = figures.forest(rows)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    bars = [line for line in axes.lines if np.size(line.get_xdata()) == 2]
+    ends = 100 * rows[["low", "high", "texts_low", "texts_high"]].to_numpy().reshape(4, 2)
+    assert [line.get_xdata() for line in bars] == pytest.approx(ends)
+    assert " ".join(axes.texts[2].get_text().split()) == f"{LONG} − none, final"
+    words, lines = ([each.get_window_extent() for each in of] for of in (axes.texts, bars))
+    pairs = [*combinations(words, 2), *product(words, lines)]
+    assert not any(one.overlaps(other) for one, other in pairs)
+    with pytest.raises(UserError, match="no two variants share a seed"):
+        figures.forest(rows[:0])
+
+
+def test_several_data_sets_end_with_their_mean_and_the_next_one() -> None:
+    groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
+    mean = across(groups)
+    (axes,) = figures.forest(pd.concat([*map(differences, groups), mean])).axes
+    named = ["data 3", "data 4", "data 5", "mean over 3", "next data set"]
+    assert [text.get_text() for text in axes.texts[::2]] == named
+    assert axes.get_title(loc="left") == "pe − none, final"
+    *_, bar = (line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2)
+    assert bar == pytest.approx(100 * mean[["next_low", "next_high"]].to_numpy()[0])
+    effects = differences(groups[0]).assign(intervention="shuffle")
+    assert figures.forest(effects).axes[0].texts[0].get_text() == "pe, shuffle"
+
+
+def test_uniform_attention_has_one_colour_in_every_text() -> None:
+    """Whether or not padding takes a share of it."""
+    readings = [made_reading("a b"), made_reading("a b c d"), made_reading("a b", num_padding=7)]
+    for draw in (figures.attention, figures.heads):
+        images = [draw(reading).axes[0].images[0] for reading in readings]
+        colours = [image.to_rgba(np.asarray(image.get_array())).reshape(-1, 4) for image in images]
+        assert len(np.unique(np.concatenate(colours), axis=0)) == 1
+    with pytest.raises(UserError, match="no head 3"):
+        figures.attention(readings[0], head=3)
+
+
+DRAWN: dict[str, Callable[[], Figure]] = {
+    "curves": lambda: figures.curves(made_group("none", "$pe")),
+    "forest": lambda: figures.forest(differences(made_group("none", "$pe"))),
+    "attention": lambda: figures.attention(made_reading("$pe <b> \x00c")),
+    "heads": lambda: figures.heads(made_reading("a b")),
+    "positions": lambda: figures.positions(np.zeros((3, 2))),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [*product(DRAWN, ["svg"]), ("curves", "pdf"), ("curves", "png")]
+)
+def test_a_file_is_the_same_every_time_whatever_the_readers_settings(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    one, other = tmp_path / f"one.{kind}", tmp_path / f"other.{kind.upper()}"
+    figures.save(DRAWN[name](), one)
+    with mpl.rc_context({"font.size": 30, "savefig.dpi": 20, "svg.fonttype": "path"}):
+        figures.save(DRAWN[name](), other)
+    assert one.read_bytes() == other.read_bytes()
+    if kind == "svg" and name not in ("heads", "positions"):
+        assert ">$pe" in one.read_text()
+
+
+def test_a_file_has_its_size_and_grows_where_a_label_would_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    figures.save(DRAWN["curves"](), path, (6, 4))
+    assert imread(path).shape[:2] == (800, 1200)
+    figures.save(figures.curves(made_group("none", LONG)), path, (3, 3))
+    assert imread(path).shape[1] > 600
+    with pytest.raises(UserError, match=r"\.svg, \.pdf, \.png"):
+        figures.save(DRAWN["curves"](), tmp_path / "a.gif")
