@@ -228,10 +228,14 @@ class TrainConfig:
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
+    patience: int | None = setting(None, ">= 1", when=IN_HOLDOUT)
+    """Stop after this many epochs in a row without a better accuracy on held-out texts."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
     """Number of passes over the training texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
     """Number of texts in a step."""
+    loss: str | None = setting(None, when=IN_NETWORK)
+    """Function of logits and labels to minimise, as module:function; null is cross-entropy."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
     """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)

@@ -4,10 +4,8 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
-import os
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -15,15 +13,9 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name
-from attnexp.base.files import atomic_write, find_files, writing
-from attnexp.config.compose import is_executor
+from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
-from attnexp.runs.identity import replicate
-from attnexp.runs.points import best_epoch, metrics_at
-from attnexp.runs.result import Run, RunResult
-from attnexp.statistics import anytime
-from attnexp.statistics.paired import MARGIN, paired
-from attnexp.statistics.verdict import ALPHA
+from attnexp.runs.result import Run
 
 FILE = "study.json"
 SCHEMA = 1
@@ -37,6 +29,8 @@ class Entry:
     seed: str
     """Name of the seed, as `identity.replicate` gives it."""
     run_id: str
+    is_wanted: bool = True
+    """Whether the last command planned it; nobody misses a run that only earlier ones planned."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -46,38 +40,15 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration:
-    """Declaration made before the first run of a study that adds seeds until it is decided."""
+    """Rule of a study that adds seeds until it is decided, declared before its first run."""
 
     metric: str
     """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
-    margin: float = MARGIN
-    alpha: float = ALPHA
-    g: float = anytime.G
-
-    def decide(self, runs: Iterable[Run], variants: Sequence[str]) -> dict[str, anytime.Decision]:
-        """Decisions by variant; the first of `variants` is the baseline. A variant that shares no
-        seed with it has none."""
-        results: dict[str, dict[str, RunResult]] = {label: {} for label in variants}
-        for run in runs:  # newest first, so that runs of older code do not replace newer ones
-            results[run.label].setdefault(replicate(run.result.config), run.result)
-        found = {label: self._accuracies(by_seed) for label, by_seed in results.items()}
-        base, *others = variants
-        num_texts = [result.data["n_test"] for by in results.values() for result in by.values()]
-        step = 1 / min(num_texts, default=1)
-        pairs = {
-            label: paired(found[label], found[base], margin=self.margin, step=step)
-            for label in others
-        }
-        shared = {label: pair for label, pair in pairs.items() if pair is not None}
-        return anytime.decide(shared, alpha=self.alpha, g=self.g)
-
-    def _accuracies(self, by_seed: Mapping[str, RunResult]) -> dict[str, float]:
-        """Accuracy of each seed of a variant at the declared endpoint."""
-        best = best_epoch([*by_seed.values()]) if by_seed else 0
-        return {
-            seed: metrics_at(result, self.metric, best)["accuracy"]
-            for seed, result in by_seed.items()
-        }
+    margin: float = 0.0025
+    """Smallest difference of accuracy that matters, as a share."""
+    alpha: float = 0.05
+    g: float = 0.25
+    """Parameter of the anytime-valid interval."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,176 +58,133 @@ class Manifest:
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     commands: list[str] = field(default_factory=list)
-    """Commands that planned these runs."""
+    """Commands that planned these runs, the last one last."""
     runs: list[Entry] = field(default_factory=list)
     """Planned runs, in the order of the variants."""
     declaration: Declaration | None = None
-    """Endpoint of a study whose seeds are added until it is decided."""
-
-    def crossings(self) -> Iterator[tuple[str, str, str, str]]:
-        """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
-
-        1 has a level of its own of both factors, 2 and 3 have the baseline's of the first and of
-        the second, 4 is the baseline.
-        """
-        baseline, *others = self.variants
-        labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
-        for label in others:
-            (one, other), (base, other_base) = self._levels(label), self._levels(baseline)
-            second, third = labels.get((base, other)), labels.get((one, other_base))
-            if one != base and other != other_base and second and third:
-                yield label, second, third, baseline
-
-    def within(self) -> Iterator[tuple[str, str]]:
-        """Every two variants that differ in the first factor alone: one with a level of its own,
-        and one with the baseline's level."""
-        labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
-        base, _ = self._levels(next(iter(self.variants)))
-        for label in self.variants:
-            one, other = self._levels(label)
-            if one != base and (baseline := labels.get((base, other))):
-                yield label, baseline
-
-    def _levels(self, label: str) -> tuple[str, str]:
-        """Levels of two crossed factors; two empty ones without."""
-        first, second = self.variants[label].values() or ("", "")
-        return first, second
-
-
-def record(folder: Path, planned: Manifest) -> None:
-    """Add planned runs to the manifest of a folder.
-
-    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
-    `UserError` without a place, and where something else was declared before.
-    """
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
-            old = load(folder) or planned
-            _check_declared(old, planned)
-            replaced = {entry.place for entry in planned.runs}
-            runs = [*planned.runs, *(one for one in old.runs if one.place not in replaced)]
-            order = list(variants := {**planned.variants, **old.variants, **planned.variants})
-            both = Manifest(
-                variants=variants,
-                commands=[
-                    *{_runs_of(one): one for one in [*old.commands, *planned.commands]}.values()
-                ],
-                runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
-                declaration=old.declaration or planned.declaration,
-            )
-            with atomic_write(folder / FILE) as file:
-                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
-
-
-def _runs_of(command: str) -> tuple[str, ...]:
-    """Words of a command that decide which runs it makes: all but those of the executor."""
-    return tuple(w for w in shlex.split(command) if not is_executor(w.partition("=")[0]))
 
 
 def load(folder: Path) -> Manifest | None:
-    """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
-    file = folder / FILE
-    try:
-        content = file.read_bytes()
-        tree = json.loads(content)
-        if tree.pop("schema") != SCHEMA:
-            raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        store.check_seal(content, tree)
-        declared = tree["declaration"]
-        found = Manifest(
-            **{
-                **tree,
-                "runs": [Entry(**entry) for entry in tree["runs"]],
-                "declaration": declared and Declaration(**declared),
-            }
-        )
-        if unknown := {run.variant for run in found.runs} - found.variants.keys():
-            raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
-        for label in found.variants:
-            check_name(label, "a variant")
-        return found
-    except FileNotFoundError:
+    """Study of a folder: the runs that its last command planned, and finished ones of earlier
+    commands. None without a study. Raises `UserError` if it cannot be read."""
+    if (study := _read(folder)) is None:
         return None
-    except store.NOT_A_RESULT as error:
-        raise UserError(
-            f"{file} cannot be used ({error}). Delete it and sweep again: finished runs are kept."
-        ) from error
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+    out = folder.resolve().parent
+    done = store.finished(out, (one.run_id for one in study.runs if not one.is_wanted))
+    runs = [one for one in study.runs if one.is_wanted or one.run_id in done]
+    there = {one.variant for one in runs}
+    variants = {name: levels for name, levels in study.variants.items() if name in there}
+    return replace(study, variants=variants, runs=runs)
 
 
-def check_folder(folder: Path) -> Path:
-    """A folder that the user names; `.` and `..` in full, since runs lie beside a study. Raises
-    `UserError` if it is none."""
-    if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-    return folder if folder.name.strip(".") else Path(os.path.abspath(folder))
+def record(folder: Path, planned: Manifest) -> None:
+    """Add the runs that a command plans, the only one of `planned`, to the study of a folder.
+
+    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
+    `UserError` if it cannot be written, and where something else was declared before.
+    """
+    with _editing(folder):
+        old = _read(folder) or planned
+        _check_declared(old, planned)
+        is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
+        places = {entry.place for entry in planned.runs}
+        kept = [
+            replace(one, is_wanted=one.is_wanted and is_same)
+            for one in old.runs
+            if one.place not in places
+        ]
+        commands = [one for one in old.commands if one not in planned.commands] + planned.commands
+        order = list(variants := {**planned.variants, **old.variants, **planned.variants})
+        runs = sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant))
+        declared = old.declaration or planned.declaration
+        _write(
+            folder, Manifest(variants=variants, commands=commands, runs=runs, declaration=declared)
+        )
+
+
+def forget(folder: Path, run_id: str) -> None:
+    """Take a run out of the study of a folder; its files stay. Raises `UserError` if it is not
+    there."""
+    study = _read(folder)
+    if study is None or run_id not in (one.run_id for one in study.runs):
+        raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
+    with _editing(folder):
+        _write(folder, replace(study, runs=[one for one in study.runs if one.run_id != run_id]))
 
 
 def load_runs(
     folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Run]:
-    """The finished runs of studies, under their variants' names, and of bare folders, without. A
-    run that is in both is found once, under the name of its variant.
+    """The finished runs of studies, under their variants' names, and those in bare folders, without.
 
-    left_out: called with a message for each run, study and folder that cannot be read. Raises
-    `UserError` for a folder without any finished run, and where none can be read.
+    left_out: called with a message for each run that cannot be read. Raises `UserError` for a
+    folder without any finished run, and for a study that cannot be read.
     """
-    unique: dict[tuple[str, str], Run] = {}
-    reasons: list[str] = []
-    for folder in folders:
-        folder = check_folder(folder)
-        try:
-            study = load(folder)
-        except UserError as error:
-            reasons.append(str(error))
-            continue
-        finished = _finished(folder, study, reasons.append)
-        if not finished:
-            raise UserError("\n".join([f"There is no finished run in {folder}.", *reasons]))
-        for path, label in finished:
+    found: list[Run] = []
+    for folder in map(check_folder, folders):
+        if (study := load(folder)) is None:
+            paths = [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
+        else:
+            out = folder.resolve().parent
+            paths = [(store.run_dir(out, one.run_id), one.variant) for one in study.runs]
+        done = [(path, label) for path, label in paths if store.has_finished(path)]
+        if not done:
+            raise UserError(f"There is no finished run in {folder}.")
+        if study and len(done) < len(paths):
+            progress.note(
+                f"{folder}: {len(paths) - len(done)} of {len(paths)} runs are missing. This makes "
+                f"them: {study.commands[-1]}"
+            )
+        for path, label in done:
             try:
-                run = Run(path=path, result=store.load(path), label=label)
+                found.append(Run(path=path, result=store.load(path), label=label))
             except UserError as error:
-                reasons.append(str(error))
-                continue
-            run = unique.get((run.result.run_id, label), run)
-            studies = (*run.studies, *([folder] if study else []))
-            unique[run.result.run_id, label] = replace(run, studies=studies)
-    if not unique:
-        raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
-    for reason in reasons:
-        left_out(reason)
-    named = {run_id for run_id, label in unique if label}
-    return [run for (run_id, label), run in unique.items() if label or run_id not in named]
+                left_out(str(error))
+    if not found:
+        raise UserError(f"No run in {', '.join(map(str, folders))} can be read.")
+    return found
 
 
-def label_beside(run_dir: Path) -> str:
-    """Name of a run's variant in the first study of its output folder that has it, or empty."""
-    for file in sorted(run_dir.absolute().parent.parent.glob(f"*/{FILE}")):
-        with suppress(UserError):  # a study that cannot be read names nothing
-            study = load(file.parent)
-            for entry in study.runs if study else []:
-                if entry.run_id == run_dir.name:
-                    return entry.variant
-    return ""
+def check_folder(folder: Path) -> Path:
+    """A folder that the user names. Raises `UserError` if it is none."""
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
+    return folder
 
 
-def _finished(
-    folder: Path, study: Manifest | None, left_out: Callable[[str], object]
-) -> list[tuple[Path, str]]:
-    """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
-    if study is None:
-        return [(file.parent, "") for file in find_files(folder, store.RESULT, left_out=left_out)]
-    runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
-    finished = [(path, label) for path, label in runs if store.has_finished(path)]
-    if missing := len(runs) - len(finished):
-        progress.note(
-            f"{folder}: {missing} of {len(runs)} runs are missing. This makes them: "
-            f"{' && '.join(study.commands)}"
+@contextmanager
+def _editing(folder: Path) -> Iterator[None]:
+    """Lock the study of a folder, which is made if need be: two sweeps of it may begin at once."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            yield
+
+
+def _write(folder: Path, study: Manifest) -> None:
+    with atomic_write(folder / FILE) as file:
+        file.write(json.dumps({"schema": SCHEMA, **asdict(study)}, indent=1).encode())
+
+
+def _read(folder: Path) -> Manifest | None:
+    file = folder / FILE
+    try:
+        tree = json.loads(file.read_bytes())
+        declared = tree["declaration"]
+        for label in tree["variants"]:
+            check_name(label, "a variant")
+        return Manifest(
+            variants=tree["variants"],
+            commands=tree["commands"],
+            runs=[Entry(**entry) for entry in tree["runs"]],
+            declaration=declared and Declaration(**declared),
         )
-    return finished
+    except FileNotFoundError:
+        return None
+    except (OSError, *store.NOT_A_RESULT) as error:
+        raise UserError(
+            f"{file} cannot be read ({error}). Delete it and sweep again: finished runs are kept."
+        ) from error
 
 
 def _check_declared(old: Manifest, new: Manifest) -> None:
@@ -266,8 +194,7 @@ def _check_declared(old: Manifest, new: Manifest) -> None:
         return
     places = {(entry.variant, entry.seed): entry.place for entry in old.runs}
     alike = all(places.get((e.variant, e.seed), e.place) == e.place for e in new.runs)
-    alike = alike and [*old.variants] == [*new.variants]
-    if old.declaration != new.declaration or not alike:
+    if old.declaration != new.declaration or [*old.variants] != [*new.variants] or not alike:
         raise UserError(
             f"This study was declared with --metric {old.declaration.metric} --margin "
             f"{100 * old.declaration.margin:g}, variants {', '.join(old.variants)} and their "
