@@ -4,6 +4,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +19,6 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 
 FILE = "study.json"
-SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,12 +69,13 @@ def load(folder: Path) -> Manifest | None:
     commands. None without a study. Raises `UserError` if it cannot be read."""
     if (study := _read(folder)) is None:
         return None
-    out = folder.resolve().parent
-    done = store.finished(out, (one.run_id for one in study.runs if not one.is_wanted))
-    runs = [one for one in study.runs if one.is_wanted or one.run_id in done]
-    there = {one.variant for one in runs}
-    variants = {name: levels for name, levels in study.variants.items() if name in there}
-    return replace(study, variants=variants, runs=runs)
+    out = folder.absolute().parent
+    runs = [
+        one
+        for one in study.runs
+        if one.is_wanted or store.has_finished(store.run_dir(out, one.run_id))
+    ]
+    return replace(study, runs=runs)
 
 
 def record(folder: Path, planned: Manifest) -> None:
@@ -96,26 +97,24 @@ def record(folder: Path, planned: Manifest) -> None:
         commands = [one for one in old.commands if one not in planned.commands] + planned.commands
         order = list(variants := {**planned.variants, **old.variants, **planned.variants})
         runs = sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant))
-        declared = old.declaration or planned.declaration
-        _write(
-            folder, Manifest(variants=variants, commands=commands, runs=runs, declaration=declared)
-        )
+        both = Manifest(variants=variants, commands=commands, runs=runs)
+        _write(folder, replace(both, declaration=old.declaration or planned.declaration))
 
 
 def forget(folder: Path, run_id: str) -> None:
-    """Take a run out of the study of a folder; its files stay. Raises `UserError` if it is not
-    there."""
-    study = _read(folder)
-    if study is None or run_id not in (one.run_id for one in study.runs):
-        raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
-    with _editing(folder):
-        _write(folder, replace(study, runs=[one for one in study.runs if one.run_id != run_id]))
+    """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
+    with _editing(check_folder(folder)):
+        study = _read(folder)
+        kept = [one for one in study.runs if one.run_id != run_id] if study else []
+        if study is None or len(kept) == len(study.runs):
+            raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
+        _write(folder, replace(study, runs=kept))
 
 
 def load_runs(
     folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Run]:
-    """The finished runs of studies, under their variants' names, and those in bare folders, without.
+    """The finished runs of studies, under their variants' names, and of bare folders, without.
 
     left_out: called with a message for each run that cannot be read. Raises `UserError` for a
     folder without any finished run, and for a study that cannot be read.
@@ -125,8 +124,7 @@ def load_runs(
         if (study := load(folder)) is None:
             paths = [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
         else:
-            out = folder.resolve().parent
-            paths = [(store.run_dir(out, one.run_id), one.variant) for one in study.runs]
+            paths = [(store.run_dir(folder.parent, e.run_id), e.variant) for e in study.runs]
         done = [(path, label) for path, label in paths if store.has_finished(path)]
         if not done:
             raise UserError(f"There is no finished run in {folder}.")
@@ -146,10 +144,11 @@ def load_runs(
 
 
 def check_folder(folder: Path) -> Path:
-    """A folder that the user names. Raises `UserError` if it is none."""
+    """A folder that the user names; `.` and `..` in full, since runs lie beside a study. Raises
+    `UserError` if it is none."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-    return folder
+    return folder if folder.name.strip(".") else Path(os.path.abspath(folder))
 
 
 @contextmanager
@@ -163,7 +162,7 @@ def _editing(folder: Path) -> Iterator[None]:
 
 def _write(folder: Path, study: Manifest) -> None:
     with atomic_write(folder / FILE) as file:
-        file.write(json.dumps({"schema": SCHEMA, **asdict(study)}, indent=1).encode())
+        file.write(json.dumps({"schema": 1, **asdict(study)}, indent=1).encode())
 
 
 def _read(folder: Path) -> Manifest | None:

@@ -1,15 +1,14 @@
 """Runs on disk, each once, under its id: `OUT/runs/ID/`.
 
-It holds `config.yaml` (resolved), `metrics.jsonl` (a line an epoch), `model.safetensors`,
-`predictions.safetensors`, `vocabulary.txt`, `run.log` and `result.json`. All of it is made in
-`ID.part/`, beside a checkpoint to go on from, and renamed to `ID/` when it is whole: what has
-finished is never lost to an attempt that has not.
+It holds `config.yaml` (resolved), `overrides.yaml` (the words of the command), `metrics.jsonl` (a
+line an epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and
+`result.json`. All of it is made in `ID.part/`, beside a checkpoint to go on from, and renamed to
+`ID/` when it is whole: what has finished is never lost to an attempt that has not.
 """
 
 import json
-import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from attnexp.runs.identity import Identity
 from attnexp.runs.result import Run, RunResult
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-CONFIG, VOCABULARY, CHECKPOINT = "config.yaml", "vocabulary.txt", "checkpoint.pt"
+CONFIG, OVERRIDES = "config.yaml", "overrides.yaml"
+VOCABULARY, CHECKPOINT = "vocabulary.txt", "checkpoint.pt"
 RUNS = "runs"
 """The folder of all runs, under `out`."""
 NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
@@ -43,13 +43,6 @@ def part_of(path: Path) -> Path:
 def has_finished(path: Path) -> bool:
     """Whether a folder holds a finished run."""
     return (path / RESULT).exists()
-
-
-def finished(out: str | Path, run_ids: Iterable[str]) -> set[str]:
-    """Ids of these runs that have finished. Their folder is listed only once."""
-    folder = Path(out) / RUNS
-    there = set(os.listdir(folder)) if folder.is_dir() else set()
-    return {run_id for run_id in run_ids if run_id in there and has_finished(folder / run_id)}
 
 
 @contextmanager
@@ -81,7 +74,7 @@ def is_locked(path: Path) -> bool:
         return True
 
 
-def create(path: Path, config: RunConfig) -> Path:
+def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
     """Make the folder of a run under way, with its configuration. Of an earlier attempt the
     checkpoint and the log stay.
 
@@ -94,6 +87,7 @@ def create(path: Path, config: RunConfig) -> Path:
             if file.name not in (CHECKPOINT, LOG):
                 file.unlink()
     append(part / CONFIG, yaml.safe_dump(to_dict(config), sort_keys=False))
+    append(part / OVERRIDES, yaml.safe_dump([*overrides]))
     return part
 
 

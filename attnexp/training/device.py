@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,21 +28,15 @@ def prepare(config: TrainConfig) -> torch.device:
         torch.set_num_threads(config.threads)
     _keep_freed_memory()
     _use_onednn(config.fast)
-    has_cuda = torch.cuda.is_available()
-    is_here = {
-        Device.auto: True,
-        Device.cpu: True,
-        Device.cuda: has_cuda,
-        Device.mps: torch.backends.mps.is_available(),
-    }
-    if not is_here[config.device]:
-        raise UserError(
-            f"train.device={config.device}, but torch {torch.__version__} finds no "
-            f"{config.device.upper()} device here. Use train.device=cpu or train.device=auto."
-        )
+    kind = str(config.device)
     if config.device is Device.auto:
-        return torch.device("cuda" if has_cuda else "cpu")
-    return torch.device(config.device)
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if not torch.get_device_module(kind).is_available():
+        raise UserError(
+            f"train.device={kind}, but torch {torch.__version__} finds no such device here. Use "
+            f"train.device=cpu or train.device=auto."
+        )
+    return torch.device(kind)
 
 
 @contextmanager
@@ -52,13 +47,6 @@ def keeping_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _products() -> str:
-    """Library that multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without."""
-    if _matmul.fp32_precision == "bf16":
-        return "oneDNN"
-    return "MKL" if torch.backends.mkl.is_available() else "torch"
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
@@ -72,21 +60,21 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "products": _products(),
+        "products": "oneDNN" if _matmul.fp32_precision == "bf16" else "default",
         "argv": ["attnexp", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
     }
 
 
 def _commit() -> str | None:
     """Commit of a source checkout, with `+` if files of it changed; None without a commit."""
     root = Path(__file__).parents[2]
-    asked = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=40"]
-    try:
-        said = subprocess.run([*asked, "--dirty=+"], capture_output=True, encoding="utf-8")
-    except OSError:  # there is no git
+    if not (root / ".git").exists() or shutil.which("git") is None:
         return None
-    return (root / ".git").exists() and said.stdout.strip() or None
+    describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
+    said = subprocess.run(describe.split(), cwd=root, capture_output=True, encoding="utf-8")
+    return said.stdout.strip() or None
 
 
 def _use_onednn(wanted: bool) -> None:

@@ -1,6 +1,6 @@
 """Finished runs measured again, from their stored weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
-from attnexp.config.schema import DataConfig, RunConfig
+from attnexp.config.schema import RunConfig
 from attnexp.config.trust import require_trust
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
@@ -16,6 +16,7 @@ from attnexp.runs import store
 from attnexp.runs.predictions import load_weights
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
+from attnexp.training.inputs import load_data
 from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
 
@@ -51,16 +52,11 @@ def evaluate_run(
 
 
 def load_trained(
-    run: Run,
-    words: Sequence[str],
-    *,
-    trust_code: bool,
-    load: Callable[[DataConfig, int | None], encode.Dataset] = encode.load,
+    run: Run, words: Sequence[str], *, trust_code: bool
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew.
 
-    The model is on its device and computes by the reference path. load: `encode.load`, or what
-    remembers it. Raises as `evaluate_run` does.
+    The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
     """
     result, settings = run.result, run.result.config
     elsewhere = any(word.startswith("data.path=") for word in words)
@@ -75,7 +71,7 @@ def load_trained(
     if elsewhere:
         test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
     else:
-        dataset = load(config.data, config.seeds.resample)
+        dataset = load_data(config.data, config.seeds.resample)
         if dataset.fingerprint != result.data["fingerprint"]:
             raise UserError(
                 f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "

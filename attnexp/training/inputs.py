@@ -1,14 +1,25 @@
 """Inputs of a run, which decide its id."""
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
 from attnexp.data.quality import format_quality
 from attnexp.data.vectors import Vectors, load_vectors
-from attnexp.runs.identity import Identity, identify
+
+
+class Inputs(NamedTuple):
+    """Everything that a run reads."""
+
+    dataset: encode.Dataset
+    vectors: Vectors | None
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the content of all of it."""
+        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
 
 
 @functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
@@ -20,28 +31,10 @@ def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset
     return dataset
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inputs:
-    """Config of a run with everything that it reads."""
-
-    config: RunConfig
-    dataset: encode.Dataset
-    vectors: Vectors | None
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of everything that the run reads."""
-        return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
-
-    def identify(self) -> Identity:
-        """Identity of the run."""
-        return identify(self.config, self.fingerprint)
-
-
 def read_inputs(config: RunConfig) -> Inputs:
     """Read the inputs of a run. Raises `UserError` if they are missing."""
     dataset, vectors = load_data(config.data, config.seeds.resample), None
     if config.vectors is not None:
         path, d_model = config.vectors
         vectors = load_vectors(path, dataset.words, d_model)
-    return Inputs(config=config, dataset=dataset, vectors=vectors)
+    return Inputs(dataset, vectors)

@@ -20,14 +20,10 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
-from attnexp.model.verify import first_not_finite
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure, most_probable
 from attnexp.training.optimizer import make_optimizer, make_scheduler
 from attnexp.training.state import State
-
-CHECK_EVERY = 100
-"""Number of steps between two checks of the loss on a GPU, where a check makes the host wait."""
 
 Logits = NDArray[float32]
 """(n,) or (n, C): a prediction for each text."""
@@ -48,11 +44,6 @@ class Examples:
 
     def __getitem__(self, rows: Tensor | slice) -> "Examples":
         return Examples(self.ids[rows], self.labels[rows])
-
-    @property
-    def device(self) -> torch.device:
-        """Device of both tensors."""
-        return self.ids.device
 
     @property
     def truth(self) -> NDArray[float32]:
@@ -76,11 +67,10 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
-    started, device, model = time.perf_counter(), train.device, state.model
-    compute_loss = pieces.load(config.loss) if config.loss else cross_entropy
+    started, device, model = time.perf_counter(), train.ids.device, state.model
+    compute_loss: Loss = pieces.load(config.loss) if config.loss else cross_entropy
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
-    check_every = 1 if device.type == "cpu" else CHECK_EVERY
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
     epoch = state.epoch + 1
@@ -95,13 +85,11 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         loss.backward()
         loss_sum += (loss.detach() * len(batch)).to(exact)
         num_right += (most_probable(logits) == batch.labels).sum()
-        is_check = step % check_every == 0 or step == len(batches)
+        is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
         if is_check and not math.isfinite(float(loss_sum)):
-            piece = first_not_finite(model, batch.ids)
-            where = f" The first output that is not finite is that of {piece}." if piece else ""
             raise RunFailed(
-                f"The loss is not finite in epoch {epoch}, found in step {step}.{where} "
-                f"{remedy(epoch, config)}"
+                f"The loss is not finite in epoch {epoch}, by step {step}. A smaller train.lr "
+                f"(now {config.lr:g}) usually helps."
             )
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -120,7 +108,7 @@ def measure_epoch(
     epoch: int,
     running: tuple[float, float, float],
 ) -> tuple[EpochRow, Logits]:
-    """Row of an epoch and logits of `val`. running: mean loss and accuracy of training, and seconds.
+    """Row of an epoch and logits of `val`. running: as in `State`.
 
     Raises `RunFailed` when the validation loss is no number.
     """
@@ -129,9 +117,7 @@ def measure_epoch(
     found = measure(logits, val.truth)
     both = seconds + time.perf_counter() - started
     if not math.isfinite(found.loss):
-        raise RunFailed(
-            f"The validation loss is {found.loss} after epoch {epoch}. {remedy(epoch, config)}"
-        )
+        raise RunFailed(f"The validation loss is {found.loss} after epoch {epoch}.")
     after = None
     if config.measure_train:
         again = predict(model, train, config.precision, label="measuring on train")
@@ -155,7 +141,7 @@ def measure_epoch(
 def fit(
     state: State, train: Examples, val: Examples, config: TrainConfig
 ) -> Iterator[tuple[EpochRow, Logits]]:
-    """Train on from `state` without a folder; after every epoch yield its row and logits of `val`."""
+    """Train on from `state`, without a folder; yield the row of each epoch and logits of `val`."""
     while state.epoch < config.epochs:
         train_epoch(state, train, config)
         yield measure_epoch(state.model, train, val, config, state.epoch, state.running)
@@ -168,12 +154,6 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels.long())
 
 
-def remedy(epoch: int, config: TrainConfig) -> str:
-    """What to do when the loss of an epoch, counted from 1, is no number."""
-    good = f"Epoch {epoch - 1} was the last good one. " if epoch > 1 else ""
-    return f"{good}A smaller train.lr (now {config.lr:g}) usually helps."
-
-
 def predict(
     model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
 ) -> Logits:
@@ -181,7 +161,7 @@ def predict(
     model.eval()
     batches, found = examples.ids.split(batch_size_of(model, examples)), list[Tensor]()
     for ids in progress.track(batches, total=len(batches), label=label):
-        with torch.inference_mode(), autocast(examples.device, precision):
+        with torch.inference_mode(), autocast(examples.ids.device, precision):
             found.append(model(ids).float())
     logits: Logits = torch.cat(found).cpu().numpy()
     return logits
@@ -191,7 +171,7 @@ def batch_size_of(model: nn.Module, examples: Examples) -> int:
     """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache), or as
     many as keep a map of attention, heads × T² floats a text, within 1 GB, on a GPU an eighth of
     its memory. A forward pass holds two or three such maps at a time."""
-    device, num_tokens = examples.device, examples.ids.shape[-1]
+    device, num_tokens = examples.ids.device, examples.ids.shape[-1]
     most = 32 if device.type == "cpu" else 1024
     allowed = 2**30
     if device.type == "cuda":

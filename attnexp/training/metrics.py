@@ -55,12 +55,8 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
 
 
 def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """Precision, recall, F1 and number of texts of each class: `precision`, `recall`, `f1`, `n`, (C,).
-
-    logits: (n,) or (n, C). labels: (n,), 0 to C - 1. Macro-F1 is the mean of `f1`. As in
-    scikit-learn, a share of nothing is 0: precision where a class is never predicted, recall where
-    there is none of it.
-    """
+    """`precision`, `recall`, `f1` and number of texts `n` of each class, (C,); macro-F1 is the mean
+    of f1. A share of nothing is 0, as in scikit-learn. logits: (n,) or (n, C). labels: (n,)."""
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     truth, found = labels.astype(int), most_probable(logits).astype(int)
     n = np.bincount(truth, minlength=num_classes).astype(np.float64)

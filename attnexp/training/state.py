@@ -1,55 +1,23 @@
-"""Training between two epochs: what the rest of it depends on, and the file that keeps it.
+"""Training between two epochs: what the rest of it depends on, and the file that keeps it."""
 
-Shapes: n validation texts, C classes. Logits of two classes are (n,), of more (n, C).
-"""
-
+import json
 import pickle
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from attnexp.base import progress
 from attnexp.base.files import atomic_write, writing
-from attnexp.runs import predictions
+from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import most_probable
-
-
-@dataclass(kw_only=True, slots=True)
-class Measured:
-    """What the epochs so far have shown."""
-
-    epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
-    """Arrays of `predictions.safetensors`, by name."""
-    best_weights: dict[str, Tensor] = field(default_factory=dict)
-    """Weights after the best epoch, where they are kept."""
-    seconds_before: float = 0.0
-    """Duration of earlier attempts, which were stopped."""
-
-    def add(
-        self,
-        row: EpochRow,
-        logits: NDArray[np.float32],
-        truth: NDArray[Any],
-        keep: nn.Module | None,
-    ) -> None:
-        """Add an epoch, with logits and labels (n,) of the validation set. keep: the model, if its
-        weights are to be kept where the epoch is the best so far."""
-        self.epochs.append(row)
-        self.predicted[predictions.FINAL] = logits
-        right = predictions.pack(most_probable(logits) == truth)
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = right
-        if self.epochs[best_epoch(self.epochs)] is row:
-            self.predicted[predictions.BEST] = logits
-            if keep is not None:
-                self.best_weights = {k: v.clone() for k, v in keep.state_dict().items()}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -61,67 +29,108 @@ class State:
     scheduler: LambdaLR
     shuffle: torch.Generator
     """Generator of the order of examples, which draws once an epoch."""
-    measured: Measured = field(default_factory=Measured)
     epoch: int = 0
-    """Number of epochs trained so far; the last one may not be measured yet."""
+    """Number of epochs trained so far."""
     running: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Mean loss and accuracy over the last of them, dropout on, and its seconds."""
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.model.parameters()).device
 
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
-    def save(self, file: Path, **about: Any) -> None:
-        """Write a checkpoint, whole or not at all. about: plain values to keep beside it."""
-        streams, device = [torch.get_rng_state(), self.shuffle.get_state()], self.device
-        if device.type != "cpu":
+
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """What a run under way has measured so far, and its folder."""
+
+    folder: Path
+    provenance: dict[str, Any]
+    epochs: list[EpochRow] = field(default_factory=list)
+    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Arrays of `predictions.safetensors`, by name."""
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    """Weights after the best epoch, where they are kept."""
+    started: float = field(default_factory=time.perf_counter)
+
+    def note(self, line: str) -> None:
+        """Tell the user a line, and write it to `run.log`."""
+        progress.note(line)
+        store.append(self.folder / store.LOG, f"{line}\n")
+
+    def add(
+        self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], keep: nn.Module | None
+    ) -> None:
+        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set. keep: the
+        model, if its weights are to be kept where the epoch is the best so far."""
+        self.epochs.append(row)
+        right = predictions.pack(most_probable(logits) == truth)
+        self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
+        if self.epochs[best_epoch(self.epochs)] is row:
+            self.predicted[predictions.BEST] = logits
+            if keep is not None:
+                self.best_weights = {k: v.clone() for k, v in keep.state_dict().items()}
+        self._write(row)
+
+    def _write(self, row: EpochRow) -> None:
+        store.append(self.folder / store.METRICS, json.dumps(asdict(row)) + "\n")
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint, whole or not at all."""
+        streams = [torch.get_rng_state(), state.shuffle.get_state()]
+        if (device := self.provenance["device"]) != "cpu":
             streams.append(torch.get_device_module(device).get_rng_state())
-        saved = about | {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "num_steps": self.scheduler.last_epoch,
+        saved = {
+            "model": state.model.state_dict(),
+            "optimizer": state.optimizer.state_dict(),
+            "num_steps": state.scheduler.last_epoch,
             "streams": streams,
-            "epoch": self.epoch,
-            "running": self.running,
-            "epochs": [asdict(row) for row in self.measured.epochs],
-            "predicted": {k: torch.from_numpy(v) for k, v in self.measured.predicted.items()},
-            "best_weights": self.measured.best_weights,
+            "epoch": state.epoch,
+            "running": state.running,
+            "epochs": [asdict(row) for row in self.epochs],
+            "predicted": {name: torch.from_numpy(a) for name, a in self.predicted.items()},
+            "best_weights": self.best_weights,
+            "seconds": time.perf_counter() - self.started,
+            "resumed": [*self.provenance["resumed"], str(state)],
         }
+        file = self.folder / store.CHECKPOINT
         with writing(file), atomic_write(file) as opened:
             torch.save(saved, opened)
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.scheduler.last_epoch = saved["num_steps"]
-        global_stream, shuffle, *on_device = saved["streams"]
-        torch.set_rng_state(global_stream)
-        self.shuffle.set_state(shuffle)
-        for stream in on_device:
-            torch.get_device_module(self.device).set_rng_state(stream)
-        self.epoch, self.running = saved["epoch"], saved["running"]
-        self.measured.epochs = [EpochRow(**row) for row in saved["epochs"]]
-        self.measured.predicted = {k: v.numpy() for k, v in saved["predicted"].items()}
-        self.measured.best_weights = saved["best_weights"]
-        self.measured.seconds_before = saved["seconds"]
+    def resume(self, state: State) -> None:
+        """Continue from the checkpoint of an earlier attempt, if there is one that can be read.
 
-
-def load_checkpoint(file: Path) -> dict[str, Any] | None:
-    """What `State.save` wrote; None without a file. Raises `ValueError` if it cannot be read."""
-    try:
-        saved: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
-        return saved
-    except FileNotFoundError:
-        return None
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise ValueError(f"it cannot be read ({str(error).partition(chr(10))[0]})") from error
+        On the same machine with as many threads it is the same run to the bit, on another the same
+        but for rounding.
+        """
+        try:
+            saved = torch.load(
+                self.folder / store.CHECKPOINT, weights_only=True, map_location="cpu"
+            )
+        except FileNotFoundError:
+            return
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+            self.note(
+                f"The checkpoint of an earlier attempt cannot be read ({error}). Starts over."
+            )
+            return
+        state.model.load_state_dict(saved["model"])
+        state.optimizer.load_state_dict(saved["optimizer"])
+        state.scheduler.last_epoch = saved["num_steps"]
+        stream, shuffle, *on_device = saved["streams"]
+        torch.set_rng_state(stream)
+        state.shuffle.set_state(shuffle)
+        for one in on_device if self.provenance["device"] != "cpu" else []:
+            torch.get_device_module(self.provenance["device"]).set_rng_state(one)
+        state.epoch, state.running = saved["epoch"], saved["running"]
+        self.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
+        self.best_weights = saved["best_weights"]
+        self.provenance["resumed"] = saved["resumed"]
+        self.started -= saved["seconds"]
+        self.epochs += [EpochRow(**row) for row in saved["epochs"]]
+        for row in self.epochs:
+            self._write(row)
+        self.note(f"goes on from {state}")
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:
     """Index of the row with the highest validation accuracy; the earliest of equal ones."""
-    return max(range(len(rows)), key=lambda index: rows[index].val_accuracy)
+    return max(range(len(rows)), key=lambda index: rows[index].val_accuracy, default=0)
