@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,)
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -27,9 +27,6 @@ from attnexp.training.state import State
 
 Logits = NDArray[float32]
 """(n,) or (n, C): a prediction for each text."""
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""From logits (B,) or (B, C) and labels (B,), 0 to C - 1 as floats, to their mean loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +60,13 @@ def start(
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means in `state.running`.
+    """Train for one epoch, and leave its means in `state.running`. A loss of the user's gets logits
+    (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
     started, device, model = time.perf_counter(), train.ids.device, state.model
-    compute_loss: Loss = pieces.load(config.loss) if config.loss else cross_entropy
+    compute_loss = pieces.load(config.loss) if config.loss else cross_entropy
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
@@ -126,8 +124,8 @@ def measure_epoch(
         epoch=epoch,
         train_loss=loss,
         train_accuracy=accuracy,
-        train_loss_after=after and after.loss,
-        train_accuracy_after=after and after.accuracy,
+        train_loss_after=after.loss if after else None,
+        train_accuracy_after=after.accuracy if after else None,
         val_loss=found.loss,
         val_accuracy=found.accuracy,
         val_brier=found.brier,

@@ -27,18 +27,10 @@ from attnexp.model.verify import check_pieces
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
-from attnexp.training import device
+from attnexp.training import device, loop
 from attnexp.training.evaluate import examples_of
 from attnexp.training.inputs import Inputs, read_inputs
-from attnexp.training.loop import (
-    Examples,
-    Logits,
-    batch_size_of,
-    measure_epoch,
-    predict,
-    start,
-    train_epoch,
-)
+from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.state import Record, best_epoch
 
@@ -63,11 +55,9 @@ def train_run(
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         path = store.run_dir(config.out, identity.run_id)
-        if store.has_finished(path) and not again:
-            progress.note("This run has finished before. To do it once more: --again.")
-            return path, store.load(path)
         with store.lock(path):
-            if store.has_finished(path) and not again:  # meanwhile, by another process
+            if store.has_finished(path) and not again:
+                progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load(path)
             folder = store.create(path, config, overrides)
             record = Record(folder=folder, provenance=device.provenance(where))
@@ -106,7 +96,7 @@ def _train(
     logits = predicted[predictions.FINAL]
     if config.train.protocol is Protocol.holdout:  # else the test set validates
         model.load_state_dict(record.best_weights)
-        logits = predicted[predictions.TEST] = predict(model, test, config.train.precision)
+        logits = predicted[predictions.TEST] = loop.predict(model, test, config.train.precision)
         predicted[predictions.TEST_LABELS] = test.truth.astype(label)
     _check_state(model, config, len(dataset.classes), test, logits)
     predictions.save_weights(record.folder, model.state_dict())
@@ -169,17 +159,19 @@ def _train_network(
     record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
     check_pieces(model, train.ids[:2])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    state = start(model, train, settings, shuffle)
+    state = loop.start(model, train, settings, shuffle)
     record.resume(state)
-    keep, saved = model if settings.protocol is Protocol.holdout else None, str(state)
+    saved = str(state)
     try:
         while len(epochs) < settings.epochs and not is_over(epochs, settings.patience):
             if state.epoch == len(epochs):
-                train_epoch(state, train, settings)
+                loop.train_epoch(state, train, settings)
                 record.save(state)  # before the evaluation, which may fail or be stopped
                 saved = str(state)
-            row, logits = measure_epoch(model, train, val, settings, state.epoch, state.running)
-            record.add(row, logits, val.truth, keep)
+            row, logits = loop.measure_epoch(
+                model, train, val, settings, state.epoch, state.running
+            )
+            record.add(row, logits, val.truth, model)
             record.note(epoch_line(row, settings.epochs))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
@@ -196,23 +188,23 @@ def _fit_baseline(
     """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
     started = time.perf_counter()
     model.fit(train.ids, train.labels)
-    fitted = measure(predict(model, train, config.precision), train.truth)
+    fitted = measure(loop.predict(model, train, config.precision), train.truth)
     running = fitted.loss, fitted.accuracy, time.perf_counter() - started
-    row, logits = measure_epoch(model, train, val, config, 1, running)
+    row, logits = loop.measure_epoch(model, train, val, config, 1, running)
     record.add(row, logits, val.truth, model)
     record.note(epoch_line(row, 1))
 
 
 def _check_state(
-    model: nn.Module, config: RunConfig, num_classes: int, test: Examples, logits: Logits
+    model: nn.Module, config: RunConfig, num_classes: int, test: Examples, logits: loop.Logits
 ) -> None:
     """Raise `UserError` unless a model built anew from these weights gives these logits of test."""
     again = build_model(config, num_classes).to(test.ids.device)
     if config.train.fast:
         take_fast_path(again)
     again.load_state_dict(model.state_dict())
-    first = test[: batch_size_of(model, test)]
-    found = predict(again, first, config.train.precision)
+    first = test[: loop.batch_size_of(model, test)]
+    found = loop.predict(again, first, config.train.precision)
     if not np.allclose(found, logits[: len(first)], rtol=1e-3, atol=1e-3):
         raise UserError(
             "The model keeps state outside its parameters and buffers, or is random in evaluation: "

@@ -48,7 +48,7 @@ class Record:
     predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Arrays of `predictions.safetensors`, by name."""
     best_weights: dict[str, Tensor] = field(default_factory=dict)
-    """Weights after the best epoch, where they are kept."""
+    """Weights after the best epoch."""
     started: float = field(default_factory=time.perf_counter)
 
     def note(self, line: str) -> None:
@@ -57,17 +57,15 @@ class Record:
         store.append(self.folder / store.LOG, f"{line}\n")
 
     def add(
-        self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], keep: nn.Module | None
+        self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set. keep: the
-        model, if its weights are to be kept where the epoch is the best so far."""
+        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
         right = predictions.pack(most_probable(logits) == truth)
         self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
         if self.epochs[best_epoch(self.epochs)] is row:
             self.predicted[predictions.BEST] = logits
-            if keep is not None:
-                self.best_weights = {k: v.clone() for k, v in keep.state_dict().items()}
+            self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
         self._write(row)
 
     def _write(self, row: EpochRow) -> None:
@@ -101,17 +99,13 @@ class Record:
         On the same machine with as many threads it is the same run to the bit, on another the same
         but for rounding.
         """
+        file = self.folder / store.CHECKPOINT
         try:
-            saved = torch.load(
-                self.folder / store.CHECKPOINT, weights_only=True, map_location="cpu"
-            )
+            saved = torch.load(file, weights_only=True, map_location="cpu")
         except FileNotFoundError:
             return
-        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-            self.note(
-                f"The checkpoint of an earlier attempt cannot be read ({error}). Starts over."
-            )
-            return
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError):
+            return self.note(f"{file} cannot be read. Starts over.")
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
         state.scheduler.last_epoch = saved["num_steps"]

@@ -17,7 +17,7 @@ from small import config_in, without_clock
 from attnexp.base import progress
 from attnexp.runs import predictions, store
 from attnexp.runs.result import RunResult
-from attnexp.training import run
+from attnexp.training import loop
 from attnexp.training.run import train_run
 from attnexp.training.state import State
 
@@ -39,7 +39,7 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
     words = [*EVERYTHING, f"train.optimizer={optimizer}"]
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *words)))
     config, trained = config_in(tmp_path / "stopped", *words), list[int]()
-    train_epoch, measure_epoch = run.train_epoch, run.measure_epoch
+    train_epoch, measure_epoch = loop.train_epoch, loop.measure_epoch
 
     def stopped(epoch: int, *, while_measuring: bool) -> None:
         """Train until this epoch is trained, or until it is measured."""
@@ -57,8 +57,8 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
 
         at = "the start" if (last := epoch - (not while_measuring)) == 0 else f"end of epoch {last}"
         with monkeypatch.context() as patch:
-            patch.setattr(run, "train_epoch", train)
-            patch.setattr(run, "measure_epoch", measure)
+            patch.setattr(loop, "train_epoch", train)
+            patch.setattr(loop, "measure_epoch", measure)
             with pytest.raises(KeyboardInterrupt, match=at):
                 train_run(config)
         torch.rand(7)  # what happens in between must not matter
@@ -83,8 +83,8 @@ def test_a_checkpoint_that_cannot_be_read_is_said_and_not_used(
 ) -> None:
     config = config_in(tmp_path)
     with monkeypatch.context() as patch:
-        patch.delattr(run, "measure_epoch")
-        with pytest.raises(NameError):
+        patch.delattr(loop, "measure_epoch")
+        with pytest.raises(AttributeError):
             train_run(config)
     (file,) = tmp_path.rglob(store.CHECKPOINT)
     file.write_bytes(file.read_bytes()[:-100])
