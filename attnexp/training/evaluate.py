@@ -20,10 +20,7 @@ from attnexp.training.inputs import load_data
 from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
 
-SETTINGS = (
-    *("data.path", "data.text", "data.label", "data.limit_test"),
-    *("train.device", "train.threads"),
-)
+SETTINGS = "data.path data.text data.label data.limit_test train.device train.threads".split()
 """Settings that may change for an evaluation; all others belong to the model."""
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 """Settings by which a run turned its texts into ids; other texts need the same."""

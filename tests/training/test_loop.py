@@ -11,17 +11,14 @@ import torch
 from numpy.typing import NDArray
 from small import WORDS, examples, shuffle
 from torch import Tensor, nn
-from torch.optim import lr_scheduler
 
 from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
 from attnexp.config.schema import Optimizer, Precision, Schedule, TrainConfig
 from attnexp.model.classifier import build_model
-from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
 from attnexp.training.loop import Examples, Logits, batch_size_of, predict, start
-from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer, make_scheduler
 
 Float = NDArray[np.float64]
@@ -60,32 +57,26 @@ def right(ids: Tensor) -> Tensor:
     return 4.0 * (ids % 2) - 2.0
 
 
-def fit_stub(stub: Stub, data: Examples, **settings: Any) -> Iterator[EpochRow]:
+def fit_stub(stub: Stub, data: Examples, **settings: Any) -> list[EpochRow]:
     rows = fit(stub, data, data, TrainConfig(batch_size=4, **settings), shuffle())
-    return (row for row, _ in rows)
+    return [row for row, _ in rows]
 
 
 def test_variants_that_share_a_seed_see_the_same_batches() -> None:
     """However many random numbers a variant draws for itself."""
     seen = []
     for words in (["model.dropout=0.0"], ["model.dropout=0.9", "position=sinusoidal"]):
-        config = compose([*WORDS, *words])
-        model, batches = build_model(config), list[Tensor]()
-
-        def keep(module: nn.Module, given: tuple[Tensor], to: list[Tensor] = batches) -> None:
-            if module.training:
-                to.append(given[0])
-
-        model.register_forward_pre_hook(keep)
+        config, batches = compose([*WORDS, *words]), list[list[Any]]()
+        model = build_model(config)
+        model.register_forward_pre_hook(lambda _, given, to=batches: to.append(given[0].tolist()))
         list(fit(model, examples(37), examples(5), config.train, shuffle()))
         seen.append(batches)
-    assert len(seen[0]) == 2 * math.ceil(37 / 8)
-    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
+    assert seen[0] == seen[1]
 
 
 def test_every_epoch_takes_each_text_once_in_a_new_order_with_a_short_last_batch() -> None:
     stub = Stub(lambda _, ids: right(ids))
-    list(fit_stub(stub, numbered(10), epochs=3))
+    fit_stub(stub, numbered(10), epochs=3)
     assert [len(batch) for batch in stub.batches] == [4, 4, 2] * 3
     orders = [[*chain(*stub.batches[i : i + 3])] for i in (0, 3, 6)]
     assert all(sorted(order) == list(range(10)) for order in orders)
@@ -107,15 +98,6 @@ def test_running_accuracy_is_a_mean_over_the_epoch_and_after_is_measured_after()
         assert row.train_loss_after == pytest.approx(good)
 
 
-@pytest.mark.parametrize("n", [1, 32, 33, 70])
-def test_predict_is_of_every_example_in_order_whatever_the_batches(n: int) -> None:
-    logits = torch.randn(n, generator=torch.Generator().manual_seed(n))
-    data = numbered(n)
-    found = predict(Stub(lambda _, ids: logits[ids]), data, Precision.fp32)
-    assert found.tolist() == logits.tolist()
-    assert measure(found, data.truth).n == n
-
-
 @pytest.mark.parametrize(
     ("num_heads", "num_tokens", "size"), [(8, 80, 32), (8, 1024, 32), (8, 4096, 2), (64, 9999, 1)]
 )
@@ -129,11 +111,13 @@ def test_a_batch_of_evaluation_is_as_large_as_its_maps_of_attention_allow(
     assert batch_size_of(model, data) == size
 
 
-def test_predict_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
+def test_predict_is_of_every_example_in_order_without_dropout_and_changes_nothing() -> None:
     model = build_model(compose([*WORDS, "model.dropout=0.9"])).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    one, other = (predict(model, examples(40), Precision.fp32) for _ in range(2))
-    assert np.array_equal(one, other)
+    data = examples(70)
+    found = predict(model, data, Precision.fp32)
+    alone = [predict(model, data[i : i + 1], Precision.fp32) for i in range(70)]
+    np.testing.assert_allclose(found, np.concatenate(alone), rtol=1e-5, atol=1e-6)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
@@ -160,37 +144,30 @@ def test_a_last_step_that_breaks_the_weights_fails_the_run_too() -> None:
     """The running loss was measured before that step; the validation loss is no number."""
     stub = Stub(lambda self, ids: right(ids) * (1 if self.training else math.nan))
     with pytest.raises(RunFailed, match="epoch 1"):
-        list(fit_stub(stub, numbered(10), epochs=1))
+        fit_stub(stub, numbered(10), epochs=1)
 
 
-def rates(num_steps: int, make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
-    """Learning rate of every step, from 0.5."""
-    optimizer, found = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5), []
-    scheduler = make(optimizer)
-    for _ in range(num_steps):
+@pytest.mark.parametrize("warmup", [0, 4])
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [
+        ("constant", [1.0] * 4),
+        ("linear", [1.0, 0.75, 0.5, 0.25]),
+        ("cosine", [(1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)]),
+    ],
+)
+def test_a_rate_rises_linearly_then_follows_its_schedule(
+    schedule: str, shares: list[float], warmup: int
+) -> None:
+    config, found = TrainConfig(lr=0.5, warmup=warmup, schedule=Schedule(schedule)), []
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=config.lr)
+    scheduler = make_scheduler(optimizer, config, warmup + 4)
+    for _ in range(warmup + 4):
         found.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    return found
-
-
-@pytest.mark.parametrize("warmup", [0, 5])
-@pytest.mark.parametrize(
-    ("schedule", "decay"),
-    [
-        ("constant", lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),
-        ("linear", lambda optimizer: lr_scheduler.LinearLR(optimizer, 1.0, 0.0, 20)),
-        ("cosine", lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, 20)),
-    ],
-)
-def test_schedules_are_those_of_torch(
-    schedule: str, decay: Callable[[torch.optim.Optimizer], Any], warmup: int
-) -> None:
-    """A warm-up, then a decay over the 20 steps that are left."""
-    config = TrainConfig(lr=0.5, warmup=warmup, schedule=Schedule(schedule))
-    found = rates(warmup + 20, lambda optimizer: make_scheduler(optimizer, config, warmup + 20))
-    rise = rates(warmup, lambda optimizer: lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, 4))
-    assert found == pytest.approx([*rise, *rates(20, decay)])
+    rise = [0.25, 0.5, 0.75, 1.0] if warmup else []
+    assert found == pytest.approx([0.5 * share for share in [*rise, *shares]])
 
 
 class BagOfWords(nn.Module):
@@ -227,21 +204,18 @@ def test_training_with_schedule_decay_and_clipping_is_torch_written_out() -> Non
     torch.testing.assert_close(ours.score.weight, theirs.score.weight)
 
 
-def test_bf16_computes_in_bf16_stays_near_fp32_and_keeps_its_weights_in_fp32() -> None:
+def test_bf16_stays_near_fp32_and_keeps_its_weights_in_fp32() -> None:
     """Losses within 0.01 after two epochs."""
-    found, dtypes = {}, set[torch.dtype]()
+    losses = []
     for precision in ("fp32", "bf16"):
         config = compose([*WORDS, f"train.precision={precision}"])
-        torch.manual_seed(named_seed(0, "dropout"))
+        torch.manual_seed(0)
         model = build_model(config)
-        handle = model.layers[0].register_forward_hook(lambda *given: dtypes.add(given[-1].dtype))
         rows = fit(model, examples(37), examples(19, seed=1), config.train, shuffle())
-        found[precision] = [row.val_loss for row, _ in rows]
-        handle.remove()
-    assert dtypes == {torch.float32, torch.bfloat16}
-    assert found["bf16"] != found["fp32"]
-    assert found["bf16"] == pytest.approx(found["fp32"], abs=0.01)
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+        losses.append([row.val_loss for row, _ in rows])
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert losses[1] != losses[0]
+    assert losses[1] == pytest.approx(losses[0], abs=0.01)
 
 
 class KerasAdam:
@@ -293,13 +267,3 @@ def test_adam_is_kerass_where_gradients_are_as_small_as_those_of_fresh_queries(e
         optimizer.step()
         expected = adam.step(expected, model.weight.grad.double().numpy())
     np.testing.assert_allclose(model.weight.detach().numpy(), expected, rtol=1e-3, atol=0)
-
-
-def test_adamw_puts_epsilon_beside_the_corrected_moment() -> None:
-    """Adam's first step, from 0, is lr g / (|g| + eps)."""
-    model = nn.Linear(1, 1, bias=False)
-    nn.init.zeros_(model.weight)
-    optimizer = make_optimizer(model, TrainConfig(optimizer=Optimizer.adamw, lr=1.0, eps=1e-8))
-    model.weight.grad = torch.full_like(model.weight, 1e-8)
-    optimizer.step()
-    assert model.weight.item() == pytest.approx(-0.5, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Accuracy, log-loss, Brier and calibration error, precision and recall: scikit-learn's, by hand."""
+"""Metrics of logits: those of scikit-learn, and calibration by hand."""
 
 import math
 

@@ -1,14 +1,12 @@
 """A run: repeatable to the bit, paired across variants, and honest about the test set."""
 
 import json
-import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from small import config_in, without_clock
+from small import config_in, examples, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import Busy, UserError
@@ -20,9 +18,9 @@ from attnexp.runs.identity import identify
 from attnexp.runs.predictions import WEIGHTS, load_weights
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import inputs, loop, run
-from attnexp.training.evaluate import evaluate_run, examples_of
+from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
-from attnexp.training.run import is_over, split, train_run
+from attnexp.training.run import split, train_run
 
 
 def test_one_seed_gives_one_result_to_the_bit(tmp_path: Path) -> None:
@@ -90,46 +88,30 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
 
 
 def test_a_validation_split_of_the_data_set_is_used_under_holdout_alone(tmp_path: Path) -> None:
-    for words, num_val in ((["train=holdout"], 64), ([], 64)):
-        config = config_in(tmp_path, *words)
-        data = inputs.load_data(config.data)
-        own = replace(data, val=data.test)
-        train, test, val = (examples_of(part, torch.device("cpu")) for part in
-                            (own.train, own.test, own.val) if part is not None)  # fmt: skip
-        parts = split(config, train, test, val)
-        assert [len(part) for part in parts] == [64, num_val]
-        assert parts[1] is (val if words else test)
+    train, own, test = (examples(n) for n in (30, 20, 10))
+    assert split(config_in(tmp_path, "train=holdout"), train, test, own) == (train, own)
+    assert split(config_in(tmp_path, "train=blog"), train, test, own) == (train, test)
 
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
-    words = ["train=holdout", "train.epochs=1", "model.dropout=0"]
+    everything = examples(64)
 
-    def loss(*more: str) -> float:
-        return train_run(config_in(tmp_path, *words, *more))[1].epochs[0].train_loss
-
-    def chance(*more: str) -> tuple[list[float], list[int]]:
-        config = config_in(tmp_path, *words, *more)
-        data = inputs.load_data(config.data)
-        train, test = (examples_of(part, torch.device("cpu")) for part in (data.train, data.test))
-        parts = split(config, train, test)
-        together = torch.cat([parts[0].ids, parts[1].ids])
-        assert sorted(together.tolist()) == sorted(data.train.ids.tolist())  # a partition
+    def chance(*words: str) -> dict[str, Any]:
+        config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
+        train, val = split(config, everything, everything)
+        together = torch.cat([train.ids, val.ids])
+        assert sorted(together.tolist()) == sorted(everything.ids.tolist())  # a partition
         weights = build_model(config).state_dict()["embedding.weight"][1]
-        return weights.tolist(), parts[1].ids.tolist()
+        loss = train_run(config)[1].epochs[0].train_loss
+        return {"init": weights.tolist(), "split": val.ids.tolist(), "loss": loss}
 
-    weights, held_out = chance()
-    init, order, held = (chance(f"seeds.{source}=1") for source in ("init", "order", "split"))
-    assert init[0] != weights
-    assert init[1] == held_out
-    assert order == (weights, held_out)
-    assert loss("seeds.order=1") != loss()
-    assert held[0] == weights
-    assert held[1] != held_out
-    assert chance("position=sinusoidal")[1] == held_out
-    alike = ("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0")
-    assert chance(*alike) == (weights, held_out)
-    assert loss(*alike) == loss()
+    usual = chance()
+    for source, moved in (("init", ["init"]), ("order", []), ("split", ["split"])):
+        found = chance(f"seeds.{source}=1")
+        assert [name for name in usual if found[name] != usual[name]] == [*moved, "loss"]
+    assert chance("position=sinusoidal")["split"] == usual["split"]
+    assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
 
 
 def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_fails(
@@ -190,35 +172,21 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
 
 
 def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_path: Path) -> None:
-    _, result = train_run(
-        config_in(tmp_path, "train=holdout", "train.epochs=9", "train.patience=2")
-    )
-    accuracies = [row.val_accuracy for row in result.epochs]
+    words = ["train=holdout", "train.epochs=9", "train.patience=2"]
+    accuracies = [row.val_accuracy for row in train_run(config_in(tmp_path, *words))[1].epochs]
     assert len(accuracies) == 1 + accuracies.index(max(accuracies)) + 2 < 9
-    row = result.epochs[0]
-    rows = [replace(row, epoch=i, val_accuracy=value) for i, value in enumerate((0.5, 0.6, 0.6))]
-    assert [is_over(rows[:n], 1) for n in range(4)] == [False, False, False, True]
-    assert not is_over(rows, None)
 
 
-OWN = """
-import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
-
-def smoothed(logits, labels):
-    return binary_cross_entropy_with_logits(logits, 0.9 * labels + 0.05)
-"""
+def squared(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean squared distance of probability and label."""
+    return (logits.sigmoid() - labels).square().mean()
 
 
-def test_a_loss_of_the_user_is_what_training_minimises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_loss.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
     _, usual = train_run(config_in(tmp_path))
-    _, own = train_run(config_in(tmp_path, "train.loss=own_loss:smoothed"))
+    _, own = train_run(config_in(tmp_path, "train.loss=test_run:squared"))
     assert own.run_id != usual.run_id
-    assert own.final.train_loss > usual.final.train_loss
+    assert own.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
     assert own.final.val_loss != usual.final.val_loss
 
 
@@ -236,7 +204,6 @@ class Remembers(JoinedPosition):
 
 
 def test_a_model_that_keeps_state_outside_its_weights_is_refused(tmp_path: Path) -> None:
-    sys.modules.setdefault("test_run", sys.modules[__name__])
     with pytest.raises(UserError, match="state outside its parameters and buffers"):
         train_run(config_in(tmp_path, "position=test_run:Remembers"))
     assert not list(tmp_path.rglob(store.RESULT))
