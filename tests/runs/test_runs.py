@@ -2,7 +2,7 @@
 
 import json
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,13 +92,6 @@ def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
     assert store.outdated(tmp_path, [wanted]) == ["model/a.py changed since 1 of these runs."]
 
 
-def test_a_lock_is_of_one_holder(tmp_path: Path) -> None:
-    path = store.run_dir(tmp_path, "1-x")
-    with store.lock(path):
-        assert store.is_locked(path)
-    assert not store.is_locked(path)
-
-
 # Studies
 
 
@@ -142,15 +135,10 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
-    threads = [
-        threading.Thread(target=manifest.record, args=(tmp_path, planned(("a", i, f"{i}-x"))))
-        for i in range(20)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(json.loads((tmp_path / manifest.FILE).read_bytes())["runs"]) == 20
+    with ThreadPoolExecutor() as pool:
+        studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
+        list(pool.map(manifest.record, [tmp_path] * 20, studies))
+    assert len(found(tmp_path).runs) == 20
 
 
 def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_out(

@@ -227,11 +227,3 @@ def test_a_device_that_is_not_here_is_reported(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"train\.device=cuda.*train\.device=cpu"):
         train_run(config_in(tmp_path, "train.device=cuda"))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_cuda_agrees_with_cpu(tmp_path: Path) -> None:
-    words = ["position=sinusoidal", "model.dropout=0"]
-    _, cpu = train_run(config_in(tmp_path, "train.device=cpu", *words))
-    _, cuda = train_run(config_in(tmp_path / "cuda", "train.device=cuda", *words))
-    assert cuda.final.val_loss == pytest.approx(cpu.final.val_loss, rel=1e-3)
