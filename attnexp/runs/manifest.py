@@ -70,12 +70,9 @@ def load(folder: Path) -> Manifest | None:
     if (study := _read(folder)) is None:
         return None
     out = folder.absolute().parent
-    runs = [
-        one
-        for one in study.runs
-        if one.is_wanted or store.has_finished(store.run_dir(out, one.run_id))
-    ]
-    return replace(study, runs=runs)
+    paths = [store.run_dir(out, one.run_id) for one in study.runs]
+    pairs = zip(study.runs, paths, strict=True)
+    return replace(study, runs=[e for e, path in pairs if e.is_wanted or store.has_finished(path)])
 
 
 def record(folder: Path, planned: Manifest) -> None:

@@ -9,7 +9,7 @@ line an epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -149,6 +149,7 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
     runs: dict[str, set[Path]] = {}
     for identity in wanted:
         for path in of_other_code(out, identity)[:1]:
-            changed = {file for file, _ in load(path).code.items() ^ identity.code.items()}
-            runs.setdefault(", ".join(sorted(changed)), set()).add(path)
+            with suppress(UserError):  # a run that cannot be read says nothing
+                changed = {file for file, _ in load(path).code.items() ^ identity.code.items()}
+                runs.setdefault(", ".join(sorted(changed)), set()).add(path)
     return [f"{files} changed since {len(made)} of these runs." for files, made in runs.items()]

@@ -20,6 +20,7 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
+from attnexp.model.verify import first_not_finite
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure, most_probable
 from attnexp.training.optimizer import make_optimizer, make_scheduler
@@ -85,9 +86,11 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         num_right += (most_probable(logits) == batch.labels).sum()
         is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
         if is_check and not math.isfinite(float(loss_sum)):
+            first = first_not_finite(model, batch.ids)
             raise RunFailed(
-                f"The loss is not finite in epoch {epoch}, by step {step}. A smaller train.lr "
-                f"(now {config.lr:g}) usually helps."
+                f"The loss is not finite in epoch {epoch}, by step {step}. "
+                f"{f'The first output that is not finite is that of {first}. ' if first else ''}"
+                f"A smaller train.lr (now {config.lr:g}) usually helps."
             )
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.model.classifier import Classifier, build_model, set_word_vectors, take_fast_path
 from attnexp.model.cost import of_model
 from attnexp.model.init import named_seed
 from attnexp.model.seams import REFERENCE, Baseline
-from attnexp.model.verify import check_pieces
+from attnexp.model.verify import check_pieces, explain
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
@@ -86,10 +86,15 @@ def _train(
         assert isinstance(model, Classifier)  # a baseline takes no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
         set_word_vectors(model, vectors.rows, vectors.found)
-    if isinstance(model, Baseline):
-        _fit_baseline(model, config.train, train, val, record)
-    else:
-        _train_network(model, config, train, val, record)
+    try:
+        if isinstance(model, Baseline):
+            _fit_baseline(model, config.train, train, val, record)
+        else:
+            _train_network(model, config, train, val, record)
+    except Exception as error:
+        if isinstance(error, UserError | RunFailed) or not (named := explain(error, model)):
+            raise
+        raise named from error
     predicted, epochs = record.predicted, record.epochs
     label = np.min_scalar_type(len(dataset.classes) - 1)
     predicted[predictions.VAL_LABELS] = val.truth.astype(label)
