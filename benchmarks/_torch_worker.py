@@ -30,8 +30,7 @@ from attnexp.model.classifier import (
 )
 from attnexp.model.fast import FusedSelfAttention
 from attnexp.training import device
-from attnexp.training.loop import Examples, start
-from attnexp.training.run import fit
+from attnexp.training.loop import Examples, fit, start
 
 Batches = DataLoader[tuple[Tensor, ...]]
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from _machine import Others, cpu
 from _reviews import generate
 from _tables import better, write_tables
@@ -36,7 +37,7 @@ from numpy.typing import NDArray
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.data import encode
-from attnexp.runs import provenance
+from attnexp.training import device
 
 HERE = Path(__file__).parent
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
@@ -254,7 +255,7 @@ def main() -> None:
         return
     cores = sorted(os.sched_getaffinity(0))[: args.cores]
     os.sched_setaffinity(0, cores)  # and with it all that is started
-    origin = provenance.collect("cpu", len(cores)) | {"cpu": cpu()}
+    origin = device.provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
     del origin["argv"]  # paths of this machine
     with tempfile.TemporaryDirectory() as scratch:
         path = args.data

@@ -127,8 +127,8 @@ def make_up(sweep: Sweep) -> None:
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
-        predictions.save(part, {**said, predictions.VAL_LABELS: labels})
-        store.save(part, result(entry, rng, store.digests(part)))
+        predictions.save(part / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
+        store.save(part, result(entry, rng))
         store.finalize(part)
     runs = [
         manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
@@ -138,8 +138,8 @@ def make_up(sweep: Sweep) -> None:
     manifest.record(sweep.directory, made)
 
 
-def result(entry: Entry, rng: np.random.Generator, files: dict[str, str]) -> RunResult:
-    """One made-up result. files: as in `RunResult`."""
+def result(entry: Entry, rng: np.random.Generator) -> RunResult:
+    """One made-up result."""
     rows = []
     for epoch in range(1, 6):
         accuracy = 0.8 + 0.01 * epoch + 0.01 * (entry.job.label == "pe")
@@ -188,9 +188,7 @@ def result(entry: Entry, rng: np.random.Generator, files: dict[str, str]) -> Run
             n=n_test,
         ),
         wall_seconds=6.0,
-        peak_rss_bytes=500_000_000,
         provenance={"version": "0.1.0", "threads": 1, "argv": ["attnexp", "sweep"]},
-        files=files,
     )
 
 

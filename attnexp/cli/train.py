@@ -22,13 +22,6 @@ def train(
     again: Annotated[
         bool, typer.Option("--again", help="Repeat the run even if it has finished.")
     ] = False,
-    check_fast: Annotated[
-        bool,
-        typer.Option(
-            "--check-fast",
-            help="Train ten steps with train.fast=true and false in float64; print the difference.",
-        ),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train one model and print its metrics by epoch.
@@ -41,15 +34,6 @@ def train(
 
     words = overrides or []
     config = compose(words)  # before torch is imported: a wrong word is answered at once
-    if check_fast:
-        from attnexp.training import evaluate
-
-        if not config.is_network:
-            raise UserError("--check-fast needs a network; this model is fitted in one go.")
-        path, difference = evaluate.check_fast(config)
-        found = {"schema": 1, "path": path, "difference": difference}
-        emit(found if as_json else f"{path} path: differs by at most {difference:.1e}")
-        return
     from attnexp.analysis.frames import groups_of
     from attnexp.analysis.stored import rows_of
     from attnexp.report import tables, terminal

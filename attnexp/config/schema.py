@@ -63,6 +63,10 @@ IN_ADAMW = When(
     "train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer is Optimizer.adamw
 )
 IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
+IN_TRAINED_HOLDOUT = When(
+    "train=holdout and a model that is a network",
+    lambda run: run.is_network and run.train.protocol is Protocol.holdout,
+)
 IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
 FROM_PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
 FROM_HUB = When("data=hub and presets", lambda run: run.data.name in (DataName.hub, *PRESETS))
@@ -228,10 +232,14 @@ class TrainConfig:
     """blog: validate on the test set after every epoch. holdout: on a part of train."""
     holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
     """Share of train set aside for choosing the epoch."""
+    patience: int | None = setting(None, ">= 1", when=IN_TRAINED_HOLDOUT)
+    """Stop after this many epochs in a row without a better accuracy on held-out texts."""
     epochs: int = setting(5, ">= 1", when=IN_NETWORK)
     """Number of passes over the training texts."""
     batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
     """Number of texts in a step."""
+    loss: str | None = setting(None, when=IN_NETWORK)
+    """Function of logits and labels to minimise, as module:function; null is cross-entropy."""
     optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
     """adam is Keras's; adamw also decays weights."""
     lr: float = setting(1e-3, "> 0", when=IN_NETWORK)

@@ -55,6 +55,8 @@ class Dataset:
     """Sixteen hex digits of the content: the same texts from another kind of file have the same."""
     quality: Quality
     """Problems found in the corpus."""
+    val: Encoded | None = None
+    """Validation split of the data set itself, where `data.val_split` asks for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,9 +5,8 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 
 import json
 import os
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -15,13 +14,11 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name
-from attnexp.base.files import atomic_write, find_files, writing
-from attnexp.config.compose import is_executor
+from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
 FILE = "study.json"
-SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +29,8 @@ class Entry:
     seed: str
     """Name of the seed, as `identity.replicate` gives it."""
     run_id: str
+    is_wanted: bool = True
+    """Whether the last command planned it; nobody misses a run that only earlier ones planned."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -41,13 +40,15 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration:
-    """Declaration made before the first run of a study that adds seeds until it is decided."""
+    """Rule of a study that adds seeds until it is decided, declared before its first run."""
 
     metric: str
     """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
     margin: float = 0.0025
+    """Smallest difference of accuracy that matters, as a share."""
     alpha: float = 0.05
     g: float = 0.25
+    """Parameter of the anytime-valid interval."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,103 +58,98 @@ class Manifest:
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     commands: list[str] = field(default_factory=list)
-    """Commands that planned these runs."""
+    """Commands that planned these runs, the last one last."""
     runs: list[Entry] = field(default_factory=list)
     """Planned runs, in the order of the variants."""
     declaration: Declaration | None = None
-    """Endpoint of a study whose seeds are added until it is decided."""
-
-    def crossings(self) -> Iterator[tuple[str, str, str, str]]:
-        """Every four variants that make a difference of differences, (1 − 2) − (3 − 4).
-
-        1 has a level of its own of both factors, 2 and 3 have the baseline's of the first and of
-        the second, 4 is the baseline.
-        """
-        baseline, *others = self.variants
-        labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
-        for label in others:
-            (one, other), (base, other_base) = self._levels(label), self._levels(baseline)
-            second, third = labels.get((base, other)), labels.get((one, other_base))
-            if one != base and other != other_base and second and third:
-                yield label, second, third, baseline
-
-    def within(self) -> Iterator[tuple[str, str]]:
-        """Every two variants that differ in the first factor alone: one with a level of its own,
-        and one with the baseline's level."""
-        labels = {tuple(levels.values()): label for label, levels in self.variants.items()}
-        base, _ = self._levels(next(iter(self.variants)))
-        for label in self.variants:
-            one, other = self._levels(label)
-            if one != base and (baseline := labels.get((base, other))):
-                yield label, baseline
-
-    def _levels(self, label: str) -> tuple[str, str]:
-        """Levels of two crossed factors; two empty ones without."""
-        first, second = self.variants[label].values() or ("", "")
-        return first, second
-
-
-def record(folder: Path, planned: Manifest) -> None:
-    """Add planned runs to the manifest of a folder.
-
-    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
-    `UserError` without a place, and where something else was declared before.
-    """
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # two sweeps of one study may begin at once
-            old = load(folder) or planned
-            _check_declared(old, planned)
-            replaced = {entry.place for entry in planned.runs}
-            runs = [*planned.runs, *(one for one in old.runs if one.place not in replaced)]
-            order = list(variants := {**planned.variants, **old.variants, **planned.variants})
-            both = Manifest(
-                variants=variants,
-                commands=[
-                    *{_runs_of(one): one for one in [*old.commands, *planned.commands]}.values()
-                ],
-                runs=sorted(runs, key=lambda entry: order.index(entry.variant)),
-                declaration=old.declaration or planned.declaration,
-            )
-            with atomic_write(folder / FILE) as file:
-                file.write(store.seal({"schema": SCHEMA, **asdict(both)}))
-
-
-def _runs_of(command: str) -> tuple[str, ...]:
-    """Words of a command that decide which runs it makes: all but those of the executor."""
-    return tuple(w for w in shlex.split(command) if not is_executor(w.partition("=")[0]))
 
 
 def load(folder: Path) -> Manifest | None:
-    """Manifest of a folder; None without one. Raises `UserError` if it cannot be read."""
-    file = folder / FILE
-    try:
-        content = file.read_bytes()
-        tree = json.loads(content)
-        if tree.pop("schema") != SCHEMA:
-            raise ValueError(f"this attnexp reads schema {SCHEMA}")
-        store.check_seal(content, tree)
-        declared = tree["declaration"]
-        found = Manifest(
-            **{
-                **tree,
-                "runs": [Entry(**entry) for entry in tree["runs"]],
-                "declaration": declared and Declaration(**declared),
-            }
-        )
-        if unknown := {run.variant for run in found.runs} - found.variants.keys():
-            raise ValueError(f"it has no variant {', '.join(sorted(unknown))}")
-        for label in found.variants:
-            check_name(label, "a variant")
-        return found
-    except FileNotFoundError:
+    """Study of a folder: the runs that its last command planned, and finished ones of earlier
+    commands. None without a study. Raises `UserError` if it cannot be read."""
+    if (study := _read(folder)) is None:
         return None
-    except store.NOT_A_RESULT as error:
-        raise UserError(
-            f"{file} cannot be used ({error}). Delete it and sweep again: finished runs are kept."
-        ) from error
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+    out = folder.absolute().parent
+    paths = [store.run_dir(out, one.run_id) for one in study.runs]
+    pairs = zip(study.runs, paths, strict=True)
+    return replace(study, runs=[e for e, path in pairs if e.is_wanted or store.has_finished(path)])
+
+
+def record(folder: Path, planned: Manifest) -> None:
+    """Add the runs that a command plans, the only one of `planned`, to the study of a folder.
+
+    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
+    `UserError` if it cannot be written, and where something else was declared before.
+    """
+    with _editing(folder):
+        old = _read(folder) or planned
+        _check_declared(old, planned)
+        is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
+        places = {entry.place for entry in planned.runs}
+        kept = [
+            replace(one, is_wanted=one.is_wanted and is_same)
+            for one in old.runs
+            if one.place not in places
+        ]
+        commands = [one for one in old.commands if one not in planned.commands] + planned.commands
+        order = list(variants := {**planned.variants, **old.variants, **planned.variants})
+        runs = sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant))
+        both = Manifest(variants=variants, commands=commands, runs=runs)
+        _write(folder, replace(both, declaration=old.declaration or planned.declaration))
+
+
+def forget(folder: Path, run_id: str) -> None:
+    """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
+    with _editing(check_folder(folder)):
+        study = _read(folder)
+        kept = [one for one in study.runs if one.run_id != run_id] if study else []
+        if study is None or len(kept) == len(study.runs):
+            raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
+        _write(folder, replace(study, runs=kept))
+
+
+def load_runs(
+    folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
+) -> list[Run]:
+    """The finished runs of studies, under their variants' names, and of other folders, under those
+    of a study beside them, if any.
+
+    left_out: called with a message for each run that cannot be read. Raises `UserError` for a
+    folder without any finished run, and for a study that cannot be read.
+    """
+    found: list[Run] = []
+    for folder in map(check_folder, folders):
+        if (study := load(folder)) is None:
+            labels = _labels_beside(folder)
+            order = {run_id: place for place, run_id in enumerate(labels)}
+            files = sorted(folder.rglob(store.RESULT))
+            files.sort(key=lambda file: order.get(file.parent.name, len(order)))
+            paths = [(file.parent, labels.get(file.parent.name, "")) for file in files]
+        else:
+            paths = [(store.run_dir(folder.parent, e.run_id), e.variant) for e in study.runs]
+        done = [(path, label) for path, label in paths if store.has_finished(path)]
+        if not done:
+            raise UserError(f"There is no finished run in {folder}.")
+        if study and len(done) < len(paths):
+            progress.note(
+                f"{folder}: {len(paths) - len(done)} of {len(paths)} runs are missing. This makes "
+                f"them: {study.commands[-1]}"
+            )
+        for path, label in done:
+            try:
+                found.append(Run(path=path, result=store.load(path), label=label))
+            except UserError as error:
+                left_out(str(error))
+    if not found:
+        raise UserError(f"No run in {', '.join(map(str, folders))} can be read.")
+    return found
+
+
+def _labels_beside(folder: Path) -> dict[str, str]:
+    """Names of variants by run id, from the studies in the folders around runs."""
+    outs = [folder, folder.absolute().parent, folder.absolute().parent.parent]
+    studies = [_read(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
+    return {entry.run_id: entry.variant for study in studies if study for entry in study.runs}
 
 
 def check_folder(folder: Path) -> Path:
@@ -164,73 +160,39 @@ def check_folder(folder: Path) -> Path:
     return folder if folder.name.strip(".") else Path(os.path.abspath(folder))
 
 
-def load_runs(
-    folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
-) -> list[Run]:
-    """The finished runs of studies, under their variants' names, and of bare folders, without. A
-    run that is in both is found once, under the name of its variant.
-
-    left_out: called with a message for each run, study and folder that cannot be read. Raises
-    `UserError` for a folder without any finished run, and where none can be read.
-    """
-    unique: dict[tuple[str, str], Run] = {}
-    reasons: list[str] = []
-    for folder in folders:
-        folder = check_folder(folder)
-        try:
-            study = load(folder)
-        except UserError as error:
-            reasons.append(str(error))
-            continue
-        finished = _finished(folder, study, reasons.append)
-        if not finished:
-            raise UserError("\n".join([f"There is no finished run in {folder}.", *reasons]))
-        for path, label in finished:
-            try:
-                run = Run(path=path, result=store.load(path), label=label)
-            except UserError as error:
-                reasons.append(str(error))
-                continue
-            run = unique.get((run.result.run_id, label), run)
-            studies = (*run.studies, *([folder] if study else []))
-            unique[run.result.run_id, label] = replace(run, studies=studies)
-    if not unique:
-        raise UserError("\n".join(["There is no finished run that can be read:", *reasons]))
-    for reason in reasons:
-        left_out(reason)
-    named = {run_id for run_id, label in unique if label}
-    return [run for (run_id, label), run in unique.items() if label or run_id not in named]
+@contextmanager
+def _editing(folder: Path) -> Iterator[None]:
+    """Lock the study of a folder, which is made if need be: two sweeps of it may begin at once."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            yield
 
 
-def labels_beside(folder: Path) -> dict[str, str]:
-    """Names of variants by run id, from the studies in the folders above these runs' folders."""
-    found: dict[str, str] = {}
-    outs = [folder, folder.absolute().parent, folder.absolute().parent.parent]
-    for file in sorted(file for out in outs for file in out.glob(f"*/{FILE}")):
-        with suppress(UserError):  # a study that cannot be read names nothing
-            study = load(file.parent)
-            found |= {entry.run_id: entry.variant for entry in study.runs} if study else {}
-    return found
+def _write(folder: Path, study: Manifest) -> None:
+    with atomic_write(folder / FILE) as file:
+        file.write(json.dumps({"schema": 1, **asdict(study)}, indent=1).encode())
 
 
-def _finished(
-    folder: Path, study: Manifest | None, left_out: Callable[[str], object]
-) -> list[tuple[Path, str]]:
-    """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
-    if study is None:
-        labels = labels_beside(folder)
-        files = find_files(folder, store.RESULT, left_out=left_out)
-        order = {run_id: place for place, run_id in enumerate(labels)}
-        files.sort(key=lambda file: order.get(file.parent.name, len(order)))
-        return [(file.parent, labels.get(file.parent.name, "")) for file in files]
-    runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
-    finished = [(path, label) for path, label in runs if store.has_finished(path)]
-    if missing := len(runs) - len(finished):
-        progress.note(
-            f"{folder}: {missing} of {len(runs)} runs are missing. This makes them: "
-            f"{' && '.join(study.commands)}"
+def _read(folder: Path) -> Manifest | None:
+    file = folder / FILE
+    try:
+        tree = json.loads(file.read_bytes())
+        declared = tree["declaration"]
+        for label in tree["variants"]:
+            check_name(label, "a variant")
+        return Manifest(
+            variants=tree["variants"],
+            commands=tree["commands"],
+            runs=[Entry(**entry) for entry in tree["runs"]],
+            declaration=declared and Declaration(**declared),
         )
-    return finished
+    except FileNotFoundError:
+        return None
+    except (OSError, *store.NOT_A_RESULT) as error:
+        raise UserError(
+            f"{file} cannot be read ({error}). Delete it and sweep again: finished runs are kept."
+        ) from error
 
 
 def _check_declared(old: Manifest, new: Manifest) -> None:
@@ -240,8 +202,7 @@ def _check_declared(old: Manifest, new: Manifest) -> None:
         return
     places = {(entry.variant, entry.seed): entry.place for entry in old.runs}
     alike = all(places.get((e.variant, e.seed), e.place) == e.place for e in new.runs)
-    alike = alike and [*old.variants] == [*new.variants]
-    if old.declaration != new.declaration or not alike:
+    if old.declaration != new.declaration or [*old.variants] != [*new.variants] or not alike:
         raise UserError(
             f"This study was declared with --metric {old.declaration.metric} --margin "
             f"{100 * old.declaration.margin:g}, variants {', '.join(old.variants)} and their "

@@ -1,7 +1,6 @@
 """Result of a run: everything in `result.json`."""
 
-import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ class EpochRow:
 
     epoch: int
     train_loss: float
-    """Running mean over the epoch, dropout on, as Keras and K show it."""
+    """Running mean over the epoch, dropout on, as Keras and K show it; of `train.loss` if given."""
     train_accuracy: float
     """Running mean over the epoch, like `train_loss` (C29)."""
     train_loss_after: float | None = None
@@ -34,12 +33,12 @@ class EpochRow:
     seconds: float
     """Duration of training and validation, without measuring train again."""
     examples_per_second: float
-    """Speed of training."""
+    """Speed of training, in texts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """A model measured on a set; `metrics.measure` says how."""
+    """A model measured on n texts; `metrics.measure` says how."""
 
     loss: float
     accuracy: float
@@ -55,7 +54,7 @@ class RunResult:
     schema: int
     run_id: str
     code: dict[str, str]
-    """Digests of the modules that computed the run, by name; they enter the id."""
+    """Digests of the code that computed the run, by file; they enter the id."""
     seed: int
     config: dict[str, Any]
     data: dict[str, Any]
@@ -69,10 +68,7 @@ class RunResult:
     test: Evaluation
     wall_seconds: float
     """Duration; of all parts together if the run was stopped and resumed."""
-    peak_rss_bytes: int
     provenance: dict[str, Any]
-    files: dict[str, str]
-    """SHA-256 in hex of the files beside it, by name."""
 
     @property
     def classes(self) -> list[str]:
@@ -86,33 +82,20 @@ class RunResult:
         loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
         return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
 
-    def to_json(self, *, brief: bool = False) -> dict[str, Any]:
-        """Plain containers and numbers.
-
-        brief: without what an epoch did not measure, and of `best` and `final`, which are among
-        `epochs`, only the number of the epoch.
-        """
-        rows = {name: _plain(getattr(self, name)) for name in ("best", "final", "test")}
-        tree = {**_plain(self), **rows, "epochs": [_plain(row) for row in self.epochs]}
-        if brief:
-            tree |= {name: {"epoch": rows[name]["epoch"]} for name in ("best", "final")}
-            tree["epochs"] = [
-                {name: value for name, value in row.items() if value is not None}
-                for row in tree["epochs"]
-            ]
-        return tree
+    def to_json(self) -> dict[str, Any]:
+        """Plain containers and numbers."""
+        return asdict(self)
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "RunResult":
-        """The inverse of `to_json`. Raises `KeyError` or `TypeError` for other fields."""
+        """The inverse of `to_json`. Raises `KeyError` or `TypeError` where something is missing,
+        and `ValueError` for another schema."""
+        if tree["schema"] != SCHEMA:
+            raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
         epochs = [EpochRow(**row) for row in tree["epochs"]]
         rows = {name: epochs[tree[name]["epoch"] - 1] for name in ("best", "final")}
-        return cls(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
-
-
-def _plain(one: Any) -> dict[str, Any]:
-    """`asdict` without its copies, which thousands of runs would wait for."""
-    return {field.name: getattr(one, field.name) for field in fields(one)}
+        made = {**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])}
+        return cls(**{field.name: made[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,32 +106,10 @@ class Run:
     result: RunResult
     label: str = ""
     """Name of the variant in its study; empty without a study."""
-    studies: tuple[Path, ...] = ()
-    """Folders of the studies that contain the run under that label."""
 
     def read(self, name: str) -> bytes:
-        """Content of a file of the run. Raises `UserError` if it is missing or not what the run
-        wrote."""
-        file = self.path / name
+        """Content of a file of the run. Raises `UserError` if it cannot be read."""
         try:
-            content = file.read_bytes()
-        except FileNotFoundError:
-            cure = (
-                f"`attnexp doctor {self.path}` says how to make it again."
-                if name in self.result.files
-                else "The run was published without it; make the run again to have it."
-            )
-            raise UserError(f"{file} is missing. {cure}") from None
+            return (self.path / name).read_bytes()
         except OSError as error:
-            raise UserError(f"{file} cannot be read: {error.strerror}.") from error
-        if digest(content) != self.result.files.get(name):
-            raise UserError(
-                f"{file} is damaged: it is not what the run wrote, by the checksum in result.json. "
-                f"`attnexp doctor {self.path}` says how to make it again."
-            )
-        return content
-
-
-def digest(content: bytes) -> str:
-    """SHA-256 in hex."""
-    return hashlib.sha256(content).hexdigest()
+            raise UserError(f"{self.path / name} cannot be read: {error.strerror}.") from error

@@ -1,15 +1,22 @@
-"""The machine under a run: device, threads, number format, memory."""
+"""The machine under a run: device, threads, number format; versions and commit."""
 
 import ctypes
+import platform
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from attnexp.base import memory
+from attnexp import __version__
 from attnexp.base.errors import UserError
-from attnexp.config.schema import Device, RunConfig, TrainConfig
-from attnexp.model import cost
+from attnexp.config.schema import Device, TrainConfig
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 """torch's switch for the precision of oneDNN's products."""
@@ -21,46 +28,53 @@ def prepare(config: TrainConfig) -> torch.device:
         torch.set_num_threads(config.threads)
     _keep_freed_memory()
     _use_onednn(config.fast)
-    has_cuda = torch.cuda.is_available()
-    is_here = {
-        Device.auto: True,
-        Device.cpu: True,
-        Device.cuda: has_cuda,
-        Device.mps: torch.backends.mps.is_available(),
-    }
-    if not is_here[config.device]:
-        raise UserError(
-            f"train.device={config.device}, but torch {torch.__version__} finds no "
-            f"{config.device.upper()} device here. Use train.device=cpu or train.device=auto."
-        )
+    kind = str(config.device)
     if config.device is Device.auto:
-        return torch.device("cuda" if has_cuda else "cpu")
-    return torch.device(config.device)
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if not torch.get_device_module(kind).is_available():
+        raise UserError(
+            f"train.device={kind}, but torch {torch.__version__} finds no such device here. Use "
+            f"train.device=cpu or train.device=auto."
+        )
+    return torch.device(kind)
 
 
-def products() -> str:
-    """Library that multiplies fp32 matrices on the CPU: `oneDNN`, `MKL`, or `torch` without."""
-    if _matmul.fp32_precision == "bf16":
-        return "oneDNN"
-    return "MKL" if torch.backends.mkl.is_available() else "torch"
-
-
-def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> None:
-    """Raise `UserError` where training takes more memory than there is. num_reviews: in train."""
-    if config.is_network:
-        on_gpu = torch.cuda.mem_get_info(where)[1] if where.type == "cuda" else None
-        needed = cost.training_bytes(config, num_reviews)
-        memory.check(needed, "Training this model", available=on_gpu)
-
-
-def peak_rss_bytes() -> int:
-    """Peak memory of this process; 0 where the system does not say."""
+@contextmanager
+def keeping_threads() -> Iterator[None]:
+    """Set the number of CPU threads back at the end of the block, whatever is set within."""
+    before = torch.get_num_threads()
     try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Versions, machine and command that produce a result."""
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "products": "oneDNN" if _matmul.fp32_precision == "bf16" else "default",
+        "argv": ["attnexp", *sys.argv[1:]],
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
+    }
+
+
+def _commit() -> str | None:
+    """Commit of a source checkout, with `+` if files of it changed; None without a commit."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return None
+    describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
+    said = subprocess.run(describe.split(), cwd=root, capture_output=True, encoding="utf-8")
+    return said.stdout.strip() or None
 
 
 def _use_onednn(wanted: bool) -> None:

@@ -6,7 +6,8 @@ Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,)
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,27 +16,18 @@ from numpy import float32
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import Precision, Protocol, RunConfig, TrainConfig
-from attnexp.model.classifier import build_model
-from attnexp.model.init import named_seed
-from attnexp.training.metrics import most_probable
+from attnexp.base import progress
+from attnexp.base.errors import RunFailed
+from attnexp.config import pieces
+from attnexp.config.schema import Precision, TrainConfig
+from attnexp.model.verify import first_not_finite
+from attnexp.runs.result import EpochRow
+from attnexp.training.metrics import measure, most_probable
 from attnexp.training.optimizer import make_optimizer, make_scheduler
 from attnexp.training.state import State
 
-CHECK_EVERY = 100
-"""Number of steps between two checks of the loss on a GPU, where a check makes the host wait."""
-
-
-class NotFinite(RunFailed):
-    """The loss is a NaN or an infinity, since one of the last `check_every` steps."""
-
-    def __init__(self, epoch: int, step: int, check_every: int, ids: Tensor) -> None:
-        """ids: (B, T), the batch of the last step."""
-        first = max(step - check_every + 1, 1)
-        steps = f"step {step}" if first == step else f"steps {first} to {step}"
-        super().__init__(f"The loss is not finite in epoch {epoch}, {steps}.")
-        self.ids = ids
+Logits = NDArray[float32]
+"""(n,) or (n, C): a prediction for each text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,48 +44,10 @@ class Examples:
         return Examples(self.ids[rows], self.labels[rows])
 
     @property
-    def device(self) -> torch.device:
-        """Device of both tensors."""
-        return self.ids.device
-
-    @property
     def truth(self) -> NDArray[float32]:
         """Labels on the host: (n,)."""
         labels: NDArray[float32] = self.labels.cpu().numpy()
         return labels
-
-
-@dataclass(kw_only=True, slots=True)
-class Tally:
-    """Running mean of loss and accuracy over an epoch, summed on the device."""
-
-    num_steps: int = 0
-    num_examples: int = 0
-    loss_sum: Tensor | float = 0.0
-    num_right: Tensor | int = 0
-
-    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """Add a batch. loss: its mean. logits: (B,) or (B, C). labels: (B,)."""
-        self.num_steps += 1
-        self.num_examples += len(labels)
-        exact = torch.float32 if loss.device.type == "mps" else torch.float64  # mps has no float64
-        self.loss_sum = self.loss_sum + (loss.detach() * len(labels)).to(exact)
-        self.num_right = self.num_right + (most_probable(logits) == labels).sum()
-
-    def mean(self) -> tuple[float, float]:
-        """Loss and accuracy over all examples added so far."""
-        return float(self.loss_sum) / self.num_examples, int(self.num_right) / self.num_examples
-
-
-def build(config: RunConfig, num_classes: int) -> nn.Module:
-    """The model before training. Dropout goes on with torch's global stream from here."""
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
-    return build_model(config, num_classes)
-
-
-def shuffle_of(config: RunConfig) -> torch.Generator:
-    """Generator of the order of examples: models with equal ones see the same batches."""
-    return torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
 
 
 def start(
@@ -102,84 +56,131 @@ def start(
     """Training before its first step."""
     optimizer = make_optimizer(model, config)
     num_steps = config.epochs * math.ceil(len(train) / config.batch_size)
-    return State(
-        model=model,
-        optimizer=optimizer,
-        scheduler=make_scheduler(optimizer, config, num_steps),
-        shuffle=shuffle,
-    )
+    scheduler = make_scheduler(optimizer, config, num_steps)
+    return State(model=model, optimizer=optimizer, scheduler=scheduler, shuffle=shuffle)
 
 
-def train_epoch(state: State, train: Examples, config: TrainConfig, tally: Tally) -> Iterator[None]:
-    """Train for one epoch; yield after every step, which `tally` then holds.
+def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
+    """Train for one epoch, and leave its means in `state.running`. A loss of the user's gets logits
+    (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
 
-    Raises `NotFinite` when the loss is a NaN or an infinity, before it reaches the weights on CPU.
+    Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
-    model, optimizer = state.model, state.optimizer
-    model.train()
-    order = torch.randperm(len(train), generator=state.shuffle).to(train.device)
+    started, device, model = time.perf_counter(), train.ids.device, state.model
+    compute_loss = pieces.load(config.loss) if config.loss else cross_entropy
+    exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
+    loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
+    order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
-    check_every = 1 if train.device.type == "cpu" else CHECK_EVERY
-    for rows in batches:
+    epoch = state.epoch + 1
+    tracked = progress.track(batches, total=len(batches), label=f"epoch {epoch}/{config.epochs}")
+    model.train()
+    for step, rows in enumerate(tracked, start=1):
         batch = train[rows]
-        with autocast(train.device, config.precision):
+        with autocast(device, config.precision):
             logits = model(batch.ids).float()
-        loss = loss_of(logits, batch.labels)
-        optimizer.zero_grad()
+        loss = compute_loss(logits, batch.labels)
+        state.optimizer.zero_grad()
         loss.backward()
-        tally.add(loss, logits, batch.labels)
-        is_check = tally.num_steps % check_every == 0 or tally.num_steps == len(batches)
-        if is_check and not math.isfinite(float(tally.loss_sum)):
-            raise NotFinite(state.epoch, tally.num_steps, check_every, batch.ids)
+        loss_sum += (loss.detach() * len(batch)).to(exact)
+        num_right += (most_probable(logits) == batch.labels).sum()
+        is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
+        if is_check and not math.isfinite(float(loss_sum)):
+            first = first_not_finite(model, batch.ids)
+            raise RunFailed(
+                f"The loss is not finite in epoch {epoch}, by step {step}. "
+                f"{f'The first output that is not finite is that of {first}. ' if first else ''}"
+                f"A smaller train.lr (now {config.lr:g}) usually helps."
+            )
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimizer.step()
+        state.optimizer.step()
         state.scheduler.step()
-        yield
-    state.epoch += 1
+    n, seconds = len(train), time.perf_counter() - started
+    state.running = float(loss_sum) / n, int(num_right) / n, seconds
+    state.epoch = epoch
 
 
-def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
+def measure_epoch(
+    model: nn.Module,
+    train: Examples,
+    val: Examples,
+    config: TrainConfig,
+    epoch: int,
+    running: tuple[float, float, float],
+) -> tuple[EpochRow, Logits]:
+    """Row of an epoch and logits of `val`. running: as in `State`.
+
+    Raises `RunFailed` when the validation loss is no number.
+    """
+    started, (loss, accuracy, seconds) = time.perf_counter(), running
+    logits = predict(model, val, config.precision)
+    found = measure(logits, val.truth)
+    both = seconds + time.perf_counter() - started
+    if not math.isfinite(found.loss):
+        raise RunFailed(f"The validation loss is {found.loss} after epoch {epoch}.")
+    after = None
+    if config.measure_train:
+        again = predict(model, train, config.precision, label="measuring on train")
+        after = measure(again, train.truth)
+    row = EpochRow(
+        epoch=epoch,
+        train_loss=loss,
+        train_accuracy=accuracy,
+        train_loss_after=after.loss if after else None,
+        train_accuracy_after=after.accuracy if after else None,
+        val_loss=found.loss,
+        val_accuracy=found.accuracy,
+        val_brier=found.brier,
+        val_ece=found.ece,
+        seconds=both,
+        examples_per_second=len(train) / seconds,
+    )
+    return row, logits
+
+
+def fit(
+    state: State, train: Examples, val: Examples, config: TrainConfig
+) -> Iterator[tuple[EpochRow, Logits]]:
+    """Train on from `state`, without a folder; yield the row of each epoch and logits of `val`."""
+    while state.epoch < config.epochs:
+        train_epoch(state, train, config)
+        yield measure_epoch(state.model, train, val, config, state.epoch, state.running)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy in nats, of the sigmoid of logits (B,) or the softmax of (B, C)."""
     if logits.ndim == 1:
         return F.binary_cross_entropy_with_logits(logits, labels)
     return F.cross_entropy(logits, labels.long())
 
 
-def predict_batches(model: nn.Module, examples: Examples, precision: Precision) -> Iterator[Tensor]:
-    """Logits of every example, batch by batch of `batch_size_of` the device, dropout off."""
+def predict(
+    model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
+) -> Logits:
+    """Logits of every example, dropout off. label: what the progress bar says."""
     model.eval()
-    for ids in examples.ids.split(batch_size_of(examples.device)):
-        with torch.inference_mode(), autocast(examples.device, precision):
-            logits = model(ids).float()
-        yield logits.detach()
+    batches, found = examples.ids.split(batch_size_of(model, examples)), list[Tensor]()
+    for ids in progress.track(batches, total=len(batches), label=label):
+        with torch.inference_mode(), autocast(examples.ids.device, precision):
+            found.append(model(ids).float())
+    logits: Logits = torch.cat(found).cpu().numpy()
+    return logits
 
 
-def batch_size_of(device: torch.device) -> int:
-    """Examples of a batch in evaluation. On CPU a larger batch no longer fits the cache."""
-    return 32 if device.type == "cpu" else 1024
+def batch_size_of(model: nn.Module, examples: Examples) -> int:
+    """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache), or as
+    many as keep a map of attention, heads × T² floats a text, within 1 GB, on a GPU an eighth of
+    its memory. A forward pass holds two or three such maps at a time."""
+    device, num_tokens = examples.ids.device, examples.ids.shape[-1]
+    most = 32 if device.type == "cpu" else 1024
+    allowed = 2**30
+    if device.type == "cuda":
+        allowed = torch.cuda.get_device_properties(device).total_memory // 8
+    num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
+    return max(1, min(most, allowed // (4 * num_heads * num_tokens**2)))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """bf16 for matrix products where `precision` asks for it; weights stay fp32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision is Precision.bf16)
-
-
-def split(config: RunConfig, train: Examples, test: Examples) -> tuple[Examples, Examples]:
-    """Train and validation. Under `protocol: blog` the test set validates."""
-    if config.train.protocol is Protocol.blog:
-        return train, test
-    generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
-    rows = torch.randperm(len(train), generator=generator).to(train.device)
-    num_val = round(len(train) * config.train.holdout)
-    if not 0 < num_val < len(train):
-        raise UserError(
-            f"train.holdout={config.train.holdout} of {len(train)} texts leaves one part empty. "
-            f"Give another share, or more texts."
-        )
-    return train[rows[num_val:]], train[rows[:num_val]]
-
-
-def best_epoch(val_accuracies: Sequence[float]) -> int:
-    """Index of the highest validation accuracy; the earliest of equal ones."""
-    return max(range(len(val_accuracies)), key=val_accuracies.__getitem__)

@@ -6,13 +6,10 @@ variants that share a seed see the same batches, in the same order, split the sa
 
 import functools
 import gc
-import json
-import math
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,126 +17,25 @@ import torch
 from torch import nn
 
 from attnexp.base import progress
-from attnexp.base.errors import Busy, RunFailed, UserError
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
-from attnexp.data.quality import format_quality
-from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, take_fast_path
+from attnexp.model.classifier import Classifier, build_model, set_word_vectors, take_fast_path
 from attnexp.model.cost import of_model
-from attnexp.model.seams import Baseline
-from attnexp.model.verify import check_pieces, explain, first_not_finite
-from attnexp.runs import predictions, provenance, store
-from attnexp.runs.arrays import save_weights
-from attnexp.runs.identity import Identity
+from attnexp.model.init import named_seed
+from attnexp.model.seams import REFERENCE, Baseline
+from attnexp.model.verify import check_pieces, explain
+from attnexp.runs import predictions, store
+from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
-from attnexp.training import device
-from attnexp.training.evaluate import Logits, evaluate, examples_of, predict
+from attnexp.training import device, loop
+from attnexp.training.evaluate import examples_of
 from attnexp.training.inputs import Inputs, read_inputs
-from attnexp.training.loop import (
-    Examples,
-    NotFinite,
-    Tally,
-    best_epoch,
-    build,
-    shuffle_of,
-    split,
-    start,
-    train_epoch,
-)
+from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
-from attnexp.training.recorder import Recorder, epoch_line
-from attnexp.training.state import State
+from attnexp.training.state import Record, best_epoch
 
 on_device = functools.lru_cache(maxsize=2)(examples_of)
-"""The runs of a sweep mostly share their data: keep the two splits that were trained on last."""
-
-_one_at_a_time = threading.RLock()
-"""Held while a run is open, since seeds and threads of torch belong to the whole process."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """A run that is ready to be opened: its data are read and its id is known."""
-
-    inputs: Inputs
-    identity: Identity
-    where: torch.device
-
-    @property
-    def path(self) -> Path:
-        """Folder of the run once it has finished."""
-        return store.run_dir(self.inputs.config.out, self.identity.run_id)
-
-
-@dataclass(kw_only=True, slots=True)
-class OpenRun:
-    """A run under way: its data, and the recorder that writes its folder."""
-
-    inputs: Inputs
-    train: Examples
-    val: Examples
-    test: Examples
-    """Texts of the test set; under `protocol: blog` these are `val`."""
-    recorder: Recorder
-
-    @property
-    def config(self) -> RunConfig:
-        """Config of the run."""
-        return self.inputs.config
-
-    @property
-    def path(self) -> Path:
-        """Folder of the run as it is now."""
-        return self.recorder.path
-
-
-def prepare(config: RunConfig) -> Prepared:
-    """Find the device, read the data and identify the run. Raises `UserError` for what the user can
-    mend."""
-    where = device.prepare(config.train)
-    inputs = read_inputs(config)
-    return Prepared(inputs=inputs, identity=inputs.identify(), where=where)
-
-
-@contextmanager
-def open_run(
-    prepared: Prepared,
-    *,
-    overrides: Sequence[str] = (),
-    planned: Identity | None = None,
-    again: bool = False,
-) -> Iterator[OpenRun]:
-    """A run under way, locked against other processes and threads.
-
-    overrides: the words that the config was composed of. planned: identity that the run must have.
-    again: also where it has finished before. Raises `UserError` for what the user can mend, `Busy`
-    when another process is at this run or (unless `again`) has done it, `RunFailed` when it is not
-    as planned.
-    """
-    inputs, path, where = prepared.inputs, prepared.path, prepared.where
-    config, dataset = inputs.config, inputs.dataset
-    device.check_memory(config, where, len(dataset.train))
-    if planned is not None:
-        prepared.identity.expect(planned)
-    with _one_at_a_time, store.lock(path):
-        store.recover(path)
-        if not again and store.has_finished(path):
-            raise Busy("Another process has just finished this run.")
-        train, test = on_device(dataset.train, where), on_device(dataset.test, where)
-        train, val = split(config, train, test)
-        part = store.create(path, config, overrides)
-        with store.log(part) as log:
-            origin = provenance.collect(str(where), torch.get_num_threads())
-            origin["dtype"] = str(torch.get_default_dtype())
-            origin["products"] = device.products()
-            log(json.dumps(origin))
-            log(format_quality(dataset.quality) or "no questions about the data")
-
-            def note(line: str) -> None:
-                progress.note(line)
-                log(line)
-
-            recorder = Recorder(path=part, identity=prepared.identity, provenance=origin, note=note)
-            yield OpenRun(inputs=inputs, train=train, val=val, test=test, recorder=recorder)
+"""The runs of a sweep mostly share their data: keep the two splits that were used last."""
 
 
 def train_run(
@@ -148,198 +44,183 @@ def train_run(
     """Train what `config` says; return the run's folder and result.
 
     A run that has finished before is not repeated, unless `again`; then the old one stays until the
-    new one is whole. Raises what `open_run` raises, and `RunFailed` when the loss is no longer a
-    number.
+    new one is whole. One that was stopped goes on from its last epoch. overrides: the words that
+    the config was composed of.
+
+    Raises `UserError` for what the user can mend, `Busy` when another process is at this run, and
+    `RunFailed` when the loss is no longer a number.
     """
-    with _one_at_a_time:
-        prepared = prepare(config)
-        if store.has_finished(prepared.path) and not again:
-            progress.note("This run has finished before. To do it once more: --again.")
-            return prepared.path, store.load(prepared.path)
-        for reason in store.outdated(config.out, [prepared.identity]):
-            progress.note(reason)
-        with open_run(prepared, overrides=overrides, again=again) as run:
-            result = train(run)
-            return run.path, result
+    with device.keeping_threads():
+        where = device.prepare(config.train)
+        inputs = read_inputs(config)
+        identity = identify(config, inputs.fingerprint)
+        path = store.run_dir(config.out, identity.run_id)
+        with store.lock(path):
+            if store.has_finished(path) and not again:
+                progress.note("This run has finished before. To do it once more: --again.")
+                return path, store.load(path)
+            folder = store.create(path, config, overrides)
+            record = Record(folder=folder, provenance=device.provenance(where))
+            try:
+                result = _train(config, inputs, identity, where, record)
+                store.save(record.folder, result)
+            except BaseException:
+                with suppress(UserError):  # the log may be what cannot be written
+                    store.append(record.folder / store.LOG, traceback.format_exc())
+                raise
+            return store.finalize(record.folder), result
 
 
-def train(run: OpenRun) -> RunResult:
-    """Train and finish an open run. An error inside a piece names the piece."""
-    model = build_on_device(run)
-    try:
-        if isinstance(model, Baseline):
-            row, logits = fit_in_one_go(model, run.train, run.val, run.config.train)
-            run.recorder.add(row, logits, run.val, model, run.config)
-            run.recorder.note(epoch_line(row, 1))
-        else:
-            train_network(run, model)
-        return finish(run, model)
-    except (UserError, RunFailed):
-        raise
-    except Exception as error:
-        if (explained := explain(error, model)) is not None:
-            raise explained from error
-        raise
-    finally:
-        gc.collect()  # a scheduler and its optimizer hold each other, and with them the weights
-
-
-def train_network(run: OpenRun, model: nn.Module) -> None:
-    """Train all epochs, from the checkpoint on where there is one."""
-    config, recorder, where = run.config, run.recorder, run.train.device
-    recorder.provenance["path"] = take_fast_path(model) if config.train.fast else REFERENCE
-    state = start(model, run.train, config.train, shuffle_of(config))
-    recorder.resume(state, config.train, where)
-    saved = str(state)
-    check_pieces(model, run.train.ids[:2])
-    try:
-        for row, logits in fit(state, run.train, run.val, config.train):
-            recorder.add(row, logits, run.val, model, config)
-            if row.epoch < config.num_epochs:
-                recorder.save_checkpoint(state, where)
-                saved = str(state)
-            recorder.note(epoch_line(row, config.num_epochs))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
-
-
-def build_on_device(run: OpenRun) -> nn.Module:
-    """The model before training, with pretrained vectors where they are given, on its device."""
-    dataset, vectors = run.inputs.dataset, run.inputs.vectors
-    model = build(run.config, len(dataset.classes))
+def _train(
+    config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
+) -> RunResult:
+    """Train and test; write everything but the result."""
+    gc.collect()  # a scheduler and its optimizer hold each other, and the weights of the last run
+    dataset, vectors = inputs
+    test = on_device(dataset.test, where)
+    own_val = None if dataset.val is None else on_device(dataset.val, where)
+    train, val = split(config, on_device(dataset.train, where), test, own_val)
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    model = build_model(config, len(dataset.classes)).to(where)
     if vectors is not None:
         assert isinstance(model, Classifier)  # a baseline takes no vectors
-        found, number = 100 * vectors.coverage, len(vectors.found)
-        run.recorder.note(f"vectors: {found:.1f} % of {number:,} words found")
+        record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
         set_word_vectors(model, vectors.rows, vectors.found)
-    return model.to(run.train.device)
-
-
-def fit(
-    state: State, train: Examples, val: Examples, config: TrainConfig
-) -> Iterator[tuple[EpochRow, Logits]]:
-    """Train on from `state`; after every epoch yield its row and the logits of `val`.
-
-    Raises `RunFailed` when the loss is no longer a number.
-    """
-    while state.epoch <= config.epochs:
-        epoch, started, tally = state.epoch, time.perf_counter(), Tally()
-        steps = train_epoch(state, train, config, tally)
-        num_steps = math.ceil(len(train) / config.batch_size)
-        try:
-            for _ in progress.track(steps, total=num_steps, label=f"epoch {epoch}/{config.epochs}"):
-                pass
-        except NotFinite as error:
-            first = first_not_finite(state.model, error.ids)
-            where = f" The first output that is not finite is that of {first}." if first else ""
-            raise RunFailed(f"{error}{where} {_remedy(epoch, config)}") from None
-        yield _measured(state.model, train, val, config, epoch, tally.mean(), started)
-
-
-def fit_in_one_go(
-    model: Baseline, train: Examples, val: Examples, config: TrainConfig
-) -> tuple[EpochRow, Logits]:
-    """Row and logits of a baseline, as from `fit`, for its only epoch; the running mean is that of
-    the fitted model on `train`."""
-    started = time.perf_counter()
-    model.fit(train.ids, train.labels)
-    fitted = evaluate(model, train, config.precision, label="measuring on train")
-    return _measured(model, train, val, config, 1, (fitted.loss, fitted.accuracy), started)
-
-
-def _measured(
-    model: nn.Module,
-    train: Examples,
-    val: Examples,
-    config: TrainConfig,
-    epoch: int,
-    running: tuple[float, float],
-    started: float,
-) -> tuple[EpochRow, Logits]:
-    """Row of an epoch and logits of `val`. running: mean loss and accuracy over the epoch."""
-    train_seconds = time.perf_counter() - started
-    running_loss, running_accuracy = running
-    val_logits = predict(model, val, config.precision)
-    validated = measure(val_logits, val.truth)
-    seconds = time.perf_counter() - started
-    if not math.isfinite(validated.loss):
-        raise RunFailed(
-            f"The validation loss is {validated.loss} after epoch {epoch}. {_remedy(epoch, config)}"
-        )
-    after = None
-    if config.measure_train:
-        after = evaluate(model, train, config.precision, label="measuring on train")
-    row = EpochRow(
-        epoch=epoch,
-        train_loss=running_loss,
-        train_accuracy=running_accuracy,
-        train_loss_after=after.loss if after else None,
-        train_accuracy_after=after.accuracy if after else None,
-        val_loss=validated.loss,
-        val_accuracy=validated.accuracy,
-        val_brier=validated.brier,
-        val_ece=validated.ece,
-        seconds=seconds,
-        examples_per_second=len(train) / train_seconds,
-    )
-    return row, val_logits
-
-
-def _remedy(epoch: int, config: TrainConfig) -> str:
-    good = f"Epoch {epoch - 1} was the last good one. " if epoch > 1 else ""
-    return f"{good}A smaller train.lr (now {config.lr:g}) usually helps."
-
-
-def finish(run: OpenRun, model: nn.Module) -> RunResult:
-    """Test the model whose weights were kept; write everything, `result.json` last."""
-    config, dataset, vectors = run.config, run.inputs.dataset, run.inputs.vectors
-    recorder = run.recorder
-    is_holdout = config.train.protocol is Protocol.holdout
-    model.load_state_dict(recorder.weights)
-    if is_holdout:
-        logits = predict(model, run.test, config.train.precision)
-        recorder.predicted[predictions.TEST] = logits
-    else:  # the test set was the validation set
-        logits = recorder.predicted[predictions.FINAL]
-    save_weights(recorder.path, recorder.weights)
-    store.save_vocabulary(recorder.path, dataset.words)
+    try:
+        if isinstance(model, Baseline):
+            _fit_baseline(model, config.train, train, val, record)
+        else:
+            _train_network(model, config, train, val, record)
+    except Exception as error:
+        if isinstance(error, UserError | RunFailed) or not (named := explain(error, model)):
+            raise
+        raise named from error
+    predicted, epochs = record.predicted, record.epochs
     label = np.min_scalar_type(len(dataset.classes) - 1)
-    truth = {predictions.VAL_LABELS: run.val.truth.astype(label)}
-    if is_holdout:
-        truth[predictions.TEST_LABELS] = run.test.truth.astype(label)
-    predictions.save(recorder.path, {**recorder.predicted, **truth})
-    result = RunResult(
+    predicted[predictions.VAL_LABELS] = val.truth.astype(label)
+    logits = predicted[predictions.FINAL]
+    if config.train.protocol is Protocol.holdout:  # else the test set validates
+        model.load_state_dict(record.best_weights)
+        logits = predicted[predictions.TEST] = loop.predict(model, test, config.train.precision)
+        predicted[predictions.TEST_LABELS] = test.truth.astype(label)
+    _check_state(model, config, len(dataset.classes), test, logits)
+    predictions.save_weights(record.folder, model.state_dict())
+    predictions.save(record.folder / predictions.FILE, predicted)
+    store.append(record.folder / store.VOCABULARY, "".join(f"{word}\n" for word in dataset.words))
+    return RunResult(
         schema=SCHEMA,
-        run_id=recorder.identity.run_id,
-        code=recorder.identity.code,
+        run_id=identity.run_id,
+        code=identity.code,
         seed=config.seed,
         config=to_dict(config),
         data={
             "name": config.data.title,
             "source": dataset.source,
             "fingerprint": dataset.fingerprint,
-            "n_train": len(run.train),
-            "n_val": len(run.val),
-            "n_test": len(run.test),
+            "n_train": len(train),
+            "n_val": len(val),
+            "n_test": len(test),
             "classes": list(dataset.classes),
-            "largest_class": float(
-                np.unique(run.test.truth, return_counts=True)[1].max() / len(run.test)
-            ),
+            "largest_class": float(np.unique(test.truth, return_counts=True)[1].max() / len(test)),
             "quality": dataset.quality,
-            "vocab_size": config.data.vocab_size,
-            "vectors_coverage": vectors.coverage if vectors else None,
+            "vectors_coverage": vectors and vectors.coverage,
         },
         **of_model(model, config.data.max_len),
-        epochs=recorder.epochs,
-        best=recorder.epochs[best_epoch([row.val_accuracy for row in recorder.epochs])],
-        final=recorder.epochs[-1],
-        test=measure(logits, run.test.truth),
-        wall_seconds=time.perf_counter() - recorder.started,
-        peak_rss_bytes=device.peak_rss_bytes(),
-        provenance=recorder.provenance,
-        files=store.digests(recorder.path),
+        epochs=epochs,
+        best=epochs[best_epoch(epochs)],
+        final=epochs[-1],
+        test=measure(logits, test.truth),
+        wall_seconds=time.perf_counter() - record.started,
+        provenance=record.provenance,
     )
-    run.inputs.identify().expect(recorder.identity)
-    store.save(recorder.path, result)
-    recorder.path = store.finalize(recorder.path)
-    return result
+
+
+def split(
+    config: RunConfig, train: Examples, test: Examples, own: Examples | None = None
+) -> tuple[Examples, Examples]:
+    """Train and validation. Under `protocol: blog` the test set validates; under `holdout` the
+    validation split that the data set has of its own, where it is asked for, else a part of train.
+    """
+    if config.train.protocol is Protocol.blog:
+        return train, test
+    if own is not None:
+        return train, own
+    generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
+    rows = torch.randperm(len(train), generator=generator).to(train.ids.device)
+    num_val = round(len(train) * config.train.holdout)
+    if not 0 < num_val < len(train):
+        raise UserError(
+            f"train.holdout={config.train.holdout} of {len(train)} texts leaves one part empty. "
+            f"Give another share, or more texts."
+        )
+    return train[rows[num_val:]], train[rows[:num_val]]
+
+
+def _train_network(
+    model: nn.Module, config: RunConfig, train: Examples, val: Examples, record: Record
+) -> None:
+    """Train all epochs, from the checkpoint on where there is one."""
+    settings, epochs = config.train, record.epochs
+    record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
+    check_pieces(model, train.ids[:2])
+    shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
+    state = loop.start(model, train, settings, shuffle)
+    record.resume(state)
+    saved = str(state)
+    try:
+        while len(epochs) < settings.epochs and not is_over(epochs, settings.patience):
+            if state.epoch == len(epochs):
+                loop.train_epoch(state, train, settings)
+                record.save(state)  # before the evaluation, which may fail or be stopped
+                saved = str(state)
+            row, logits = loop.measure_epoch(
+                model, train, val, settings, state.epoch, state.running
+            )
+            record.add(row, logits, val.truth, model)
+            record.note(epoch_line(row, settings.epochs))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
+
+
+def is_over(epochs: Sequence[EpochRow], patience: int | None) -> bool:
+    """Whether the last `train.patience` epochs were no better than the best before them."""
+    return patience is not None and len(epochs) > best_epoch(epochs) + patience
+
+
+def _fit_baseline(
+    model: Baseline, config: TrainConfig, train: Examples, val: Examples, record: Record
+) -> None:
+    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
+    started = time.perf_counter()
+    model.fit(train.ids, train.labels)
+    fitted = measure(loop.predict(model, train, config.precision), train.truth)
+    running = fitted.loss, fitted.accuracy, time.perf_counter() - started
+    row, logits = loop.measure_epoch(model, train, val, config, 1, running)
+    record.add(row, logits, val.truth, model)
+    record.note(epoch_line(row, 1))
+
+
+def _check_state(
+    model: nn.Module, config: RunConfig, num_classes: int, test: Examples, logits: loop.Logits
+) -> None:
+    """Raise `UserError` unless a model built anew from these weights gives these logits of test."""
+    again = build_model(config, num_classes).to(test.ids.device)
+    if config.train.fast:
+        take_fast_path(again)
+    again.load_state_dict(model.state_dict())
+    first = test[: loop.batch_size_of(model, test)]
+    found = loop.predict(again, first, config.train.precision)
+    if not np.allclose(found, logits[: len(first)], rtol=1e-3, atol=1e-3):
+        raise UserError(
+            "The model keeps state outside its parameters and buffers, or is random in evaluation: "
+            "built anew from its weights it gives other logits. Keep such state by register_buffer."
+        )
+
+
+def epoch_line(row: EpochRow, num_epochs: int) -> str:
+    """An epoch in one plain line of 80 columns, for logs and whoever waits."""
+    return (
+        f"epoch {row.epoch}/{num_epochs} loss {row.train_loss:.4f} acc {row.train_accuracy:.4f} "
+        f"val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f} "
+        f"{row.examples_per_second:,.0f} texts/s"
+    )

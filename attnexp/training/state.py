@@ -1,12 +1,23 @@
-"""Training between two epochs: everything that the rest of it depends on."""
+"""Training between two epochs: what the rest of it depends on, and the file that keeps it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import pickle
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
+
+from attnexp.base import progress
+from attnexp.base.files import atomic_write, writing
+from attnexp.runs import predictions, store
+from attnexp.runs.result import EpochRow
+from attnexp.training.metrics import most_probable
 
 
 @dataclass(kw_only=True, slots=True)
@@ -18,51 +29,102 @@ class State:
     scheduler: LambdaLR
     shuffle: torch.Generator
     """Generator of the order of examples, which draws once an epoch."""
-    epoch: int = 1
-    """Number of the next epoch."""
+    epoch: int = 0
+    """Number of epochs trained so far."""
+    running: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Mean loss and accuracy over the last of them, dropout on, and its seconds."""
 
     def __str__(self) -> str:
-        return f"the end of epoch {self.epoch - 1}" if self.epoch > 1 else "the start"
+        return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
-    def tensors(self, device: torch.device) -> dict[str, Tensor]:
-        """Tensors of the state, by name; they are not copied."""
-        streams = {"stream.cpu": torch.get_rng_state(), "stream.order": self.shuffle.get_state()}
-        if device.type != "cpu":
-            streams["stream.device"] = torch.get_device_module(device).get_rng_state()
-        moments = self.optimizer.state_dict()["state"]
-        return {
-            **{f"model.{name}": tensor for name, tensor in self.model.state_dict().items()},
-            **{
-                f"optimizer.{index}.{name}": tensor
-                for index, tensors in moments.items()
-                for name, tensor in tensors.items()
-            },
-            **streams,
-        }
 
-    def numbers(self) -> dict[str, Any]:
-        """Numbers of the state, fit for JSON."""
-        groups = self.optimizer.state_dict()["param_groups"]
-        return {"epoch": self.epoch, "num_steps": self.scheduler.last_epoch, "groups": groups}
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """What a run under way has measured so far, and its folder."""
 
-    def restore(
-        self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], device: torch.device
+    folder: Path
+    provenance: dict[str, Any]
+    epochs: list[EpochRow] = field(default_factory=list)
+    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Arrays of `predictions.safetensors`, by name."""
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    """Weights after the best epoch."""
+    started: float = field(default_factory=time.perf_counter)
+
+    def note(self, line: str) -> None:
+        """Tell the user a line, and write it to `run.log`."""
+        progress.note(line)
+        store.append(self.folder / store.LOG, f"{line}\n")
+
+    def add(
+        self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Continue from what `tensors` and `numbers` gave, of which copies are taken."""
-        weights: dict[str, Tensor] = {}
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            if kind == "model":
-                weights[rest] = tensor
-            elif kind == "optimizer":
-                index, _, moment = rest.partition(".")
-                moments.setdefault(int(index), {})[moment] = tensor.clone()
-        self.model.load_state_dict(weights)
-        self.optimizer.load_state_dict({"state": moments, "param_groups": numbers["groups"]})
-        torch.set_rng_state(tensors["stream.cpu"])
-        self.shuffle.set_state(tensors["stream.order"])
-        if device.type != "cpu":
-            torch.get_device_module(device).set_rng_state(tensors["stream.device"])
-        self.scheduler.last_epoch = numbers["num_steps"]
-        self.epoch = numbers["epoch"]
+        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
+        self.epochs.append(row)
+        right = predictions.pack(most_probable(logits) == truth)
+        self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
+        if self.epochs[best_epoch(self.epochs)] is row:
+            self.predicted[predictions.BEST] = logits
+            self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
+        self._write(row)
+
+    def _write(self, row: EpochRow) -> None:
+        store.append(self.folder / store.METRICS, json.dumps(asdict(row)) + "\n")
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint, whole or not at all."""
+        streams = [torch.get_rng_state(), state.shuffle.get_state()]
+        if (device := self.provenance["device"]) != "cpu":
+            streams.append(torch.get_device_module(device).get_rng_state())
+        saved = {
+            "model": state.model.state_dict(),
+            "optimizer": state.optimizer.state_dict(),
+            "num_steps": state.scheduler.last_epoch,
+            "streams": streams,
+            "epoch": state.epoch,
+            "running": state.running,
+            "epochs": [asdict(row) for row in self.epochs],
+            "predicted": {name: torch.from_numpy(a) for name, a in self.predicted.items()},
+            "best_weights": self.best_weights,
+            "seconds": time.perf_counter() - self.started,
+            "resumed": [*self.provenance["resumed"], str(state)],
+        }
+        file = self.folder / store.CHECKPOINT
+        with writing(file), atomic_write(file) as opened:
+            torch.save(saved, opened)
+
+    def resume(self, state: State) -> None:
+        """Continue from the checkpoint of an earlier attempt, if there is one that can be read.
+
+        On the same machine with as many threads it is the same run to the bit, on another the same
+        but for rounding.
+        """
+        file = self.folder / store.CHECKPOINT
+        try:
+            saved = torch.load(file, weights_only=True, map_location="cpu")
+        except FileNotFoundError:
+            return
+        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError):
+            return self.note(f"{file} cannot be read. Starts over.")
+        state.model.load_state_dict(saved["model"])
+        state.optimizer.load_state_dict(saved["optimizer"])
+        state.scheduler.last_epoch = saved["num_steps"]
+        stream, shuffle, *on_device = saved["streams"]
+        torch.set_rng_state(stream)
+        state.shuffle.set_state(shuffle)
+        for one in on_device if self.provenance["device"] != "cpu" else []:
+            torch.get_device_module(self.provenance["device"]).set_rng_state(one)
+        state.epoch, state.running = saved["epoch"], saved["running"]
+        self.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
+        self.best_weights = saved["best_weights"]
+        self.provenance["resumed"] = saved["resumed"]
+        self.started -= saved["seconds"]
+        self.epochs += [EpochRow(**row) for row in saved["epochs"]]
+        for row in self.epochs:
+            self._write(row)
+        self.note(f"goes on from {state}")
+
+
+def best_epoch(rows: Sequence[EpochRow]) -> int:
+    """Index of the row with the highest validation accuracy; the earliest of equal ones."""
+    return max(range(len(rows)), key=lambda index: rows[index].val_accuracy, default=0)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, require
 from attnexp.data.text import START
 from attnexp.model.seams import Baseline
 
@@ -58,24 +58,18 @@ class TfidfModel(Baseline):
 
         Raises `UserError` without scikit-learn, or where no text has one of the labels.
         """
-        try:
-            from sklearn.feature_extraction.text import TfidfTransformer
-            from sklearn.linear_model import LogisticRegression
-        except (ImportError, OSError) as error:
-            raise UserError(
-                f"The TF-IDF baseline needs scikit-learn, which does not load here ({error}). "
-                f"Install it: pip install 'attnexp[baseline]'."
-            ) from error
+        needs = "The TF-IDF baseline", "baseline"
+        transformer = require("sklearn.feature_extraction.text", *needs).TfidfTransformer()
+        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
+        regression = require("sklearn.linear_model", *needs).LogisticRegression(max_iter=10_000)
         if missing := set(range(self.num_classes)).difference(labels.tolist()):
             raise UserError(
                 f"The TF-IDF baseline must see every class, but of {len(labels)} training texts "
                 f"none has label {min(missing)}. Raise data.limit_train, or add such texts."
             )
         counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
-        transformer = TfidfTransformer()
         x = transformer.fit_transform(counts)
-        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
-        regression = LogisticRegression(max_iter=10_000).fit(x, labels.cpu().numpy())
+        regression.fit(x, labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
         with torch.no_grad():

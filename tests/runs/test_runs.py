@@ -1,104 +1,81 @@
-"""A run's id, its place on disk, and the studies that it belongs to."""
+"""Runs on disk, and the studies that they belong to."""
 
 import json
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import planned
-from samples import result as sample
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.config.schema import flatten, to_dict
-from attnexp.runs import identity, manifest, result, store
-from attnexp.runs.identity import Identity, identify, settings
-
-HARMLESS = ["out=/elsewhere", "data.path=/elsewhere", "train.device=cpu", "train.threads=1",
-            "train.fast=false"]  # fmt: skip
-SEEDS = ["seed=1", "seeds.init=1", "seeds.order=1", "seeds.resample=1"]
-TELLING = ["model.heads=4", "data.max_len=81", "train.epochs=4", "mask.query=true",
-           "train=holdout", "train.precision=bf16", "data.limit_test=10"]  # fmt: skip
+from attnexp.runs import manifest, store
+from attnexp.runs.identity import Identity
+from attnexp.runs.manifest import Declaration, Entry, Manifest
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 
 
-def of(*words: str, data: str = "data") -> Identity:
-    return identify(compose(words), data)
+def write(path: Path, *, code: str = "x") -> RunResult:
+    """A finished run of one epoch in this folder."""
+    row = EpochRow(epoch=1, train_loss=0.4, train_accuracy=0.8, val_loss=0.3, val_accuracy=0.9,
+                   val_brier=0.1, val_ece=0.0, seconds=1.0, examples_per_second=1.0)  # fmt: skip
+    test = Evaluation(loss=0.3, accuracy=0.9, brier=0.1, ece=0.0, n=10)
+    made = RunResult(
+        schema=SCHEMA, run_id=path.name, code={"model/a.py": code}, seed=0, config={}, data={},
+        parameters=1, flops_per_example=1, epochs=[row], best=row, final=row, test=test,
+        wall_seconds=1.0, provenance={},
+    )  # fmt: skip
+    part = store.create(path, compose([]), ["seed=0"])
+    store.save(part, made)
+    store.finalize(part)
+    return made
 
 
-def test_an_id_is_fit_for_a_folder() -> None:
-    assert store.run_dir("out", of().run_id).parent == Path("out/runs")
-    settings_and_data, code = of().run_id.split("-")
-    assert (len(settings_and_data), len(code)) == (12, 8)
-    assert (settings_and_data + code).isalnum()
+def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
+    """The study of these runs, each as variant, seed and id."""
+    return Manifest(
+        variants={variant: {} for variant, _, _ in runs},
+        commands=[command],
+        runs=[Entry(variant=name, seed=str(seed), run_id=run_id) for name, seed, run_id in runs],
+    )
 
 
-@pytest.mark.parametrize("word", [*HARMLESS, *SEEDS, *TELLING])
-def test_the_id_changes_with_what_can_change_the_result_and_the_variant_with_all_but_seeds(
-    word: str,
-) -> None:
-    config, plain = compose([word]), compose([])
-    assert (identify(config, "data") == identify(plain, "data")) is (word in HARMLESS)
-    assert (settings(to_dict(config)) != settings(to_dict(plain))) is (word in TELLING)
-
-
-def test_the_id_changes_with_data_and_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = of()
-    assert of(data="other").settings != before.settings
-    monkeypatch.setattr(identity, "SCHEMA", result.SCHEMA + 1)
-    assert of().settings != before.settings
-
-
-def test_vectors_count_by_their_content_wherever_they_lie(tmp_path: Path) -> None:
-    here, there = (f"model.vectors={tmp_path}/{name}" for name in ("a", "b"))
-    assert of(here) == of(there)
-    assert of(here) != of()
-
-
-def test_every_key_is_either_in_the_id_or_harmless() -> None:
-    """A key added to the schema enters the id by itself."""
-    left_out = {word.split("=")[0] for word in [*HARMLESS, *SEEDS]}
-    every = set(flatten(to_dict(compose([]))))
-    assert set(settings(to_dict(compose([])))) == every - left_out
+def found(folder: Path) -> Manifest:
+    study = manifest.load(folder)
+    assert study is not None
+    return study
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is not a run's folder"),
-        ("", "damaged"),
-        ("[]", "damaged"),
-        ("[" * 100_000, "damaged"),
-        ("\x00", "damaged"),
-        (json.dumps({"schema": 0}), "schema 0"),
-        (json.dumps({"schema": result.SCHEMA}), "damaged"),
+        (None, "holds no finished run"),
+        ("", "cannot be read"),
+        ("[]", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        (json.dumps({"schema": 0}), "it has schema 0"),
+        (json.dumps({"schema": SCHEMA}), "cannot be read .KeyError: 'epochs'"),
     ],
 )
-def test_what_is_no_result_is_reported(tmp_path: Path, content: str | None, message: str) -> None:
+def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / store.RESULT).write_text(content)
     with pytest.raises(UserError, match=message):
         store.load(tmp_path)
 
 
-def test_an_unfinished_run_is_reported(tmp_path: Path) -> None:
-    part = store.create(tmp_path / "run", compose([]), ["seed=0"])
-    with pytest.raises(UserError, match="did not finish"):
-        store.load(part)
-    with pytest.raises(UserError, match="no finished run"):
-        manifest.load_runs([tmp_path])
+def test_a_run_replaces_an_earlier_one_and_a_half_removed_one(tmp_path: Path) -> None:
+    path = store.run_dir(tmp_path, "1-x")
+    write(path, code="old")
+    assert write(path, code="new") == store.load(path)
+    (path / store.RESULT).unlink()  # as a kill within `finalize` may leave it
+    assert not store.has_finished(path)
+    assert write(path, code="newest") == store.load(path)
+    assert [one.name for one in path.parent.iterdir()] == ["1-x"]
 
 
-def test_of_many_runs_those_that_finished_are_found(tmp_path: Path) -> None:
-    assert store.finished(tmp_path, ["a-1"]) == set()
-    for name in ("a-1", "b-2", "c-3.part"):
-        store.run_dir(tmp_path, name).mkdir(parents=True)
-    for name in ("a-1", "c-3.part"):
-        (store.run_dir(tmp_path, name) / store.RESULT).touch()
-    assert store.finished(tmp_path, ["a-1", "b-2", "c-3", "d-4"]) == {"a-1"}
-
-
-def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out=DIR"):
         store.create(tmp_path / "file" / "run", compose([]), [])
@@ -106,28 +83,13 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
         manifest.record(tmp_path / "file" / "study", planned())
 
 
-def write(path: Path, seconds: float) -> None:
-    """A finished run that took that long."""
-    part = store.create(path, compose([]), [])
-    run = sample("", 0, [0.8]).result
-    store.save(part, result.RunResult.from_json({**run.to_json(), "wall_seconds": seconds}))
-
-
-def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> None:
-    """Killed after any step of it, the old run or the new one is there."""
-    path = tmp_path / "runs" / "a-b"
-    write(path, 1.0)
-    store.finalize(store.part_of(path))
-    write(path, 2.0)
-    halfway = path.rename(path.with_name("a-b.replaced"))  # what `finalize` does first
-    store.recover(path)
-    assert store.load(path).wall_seconds == 1.0
-    store.finalize(store.part_of(path))
-    assert store.load(path).wall_seconds == 2.0
-    assert not halfway.exists()
-    shutil.copytree(path, halfway)  # and what it does last, left undone
-    store.recover(path)
-    assert (path.exists(), halfway.exists()) == (True, False)
+def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
+    for name, code in (("1-old", "x"), ("1-new", "y"), ("2-old", "x")):
+        write(store.run_dir(tmp_path, name), code=code)
+    wanted = Identity(settings="1", code={"model/a.py": "z"})
+    paths = store.of_other_code(tmp_path, wanted)
+    assert [path.name for path in paths] == ["1-new", "1-old"]
+    assert store.outdated(tmp_path, [wanted]) == ["model/a.py changed since 1 of these runs."]
 
 
 # Studies
@@ -135,47 +97,81 @@ def test_a_replacement_that_was_killed_half_way_is_undone(tmp_path: Path) -> Non
 
 def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
     """More seeds and variants join; the same run of new code takes the place of the old one."""
-    later = [("b", 0, "2-y"), ("b", 1, "3-y"), ("c", 0, "4-y")]
-    manifest.record(tmp_path, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
-    manifest.record(tmp_path, planned(*later, command="second"))
-    manifest.record(tmp_path, planned(later[0], command="second executor.workers=1"))
-    found = manifest.load(tmp_path)
-    assert found is not None
-    assert found.commands == ["first", "second executor.workers=1"]
-    assert [*found.variants] == ["b", "c", "a"]
-    assert [(run.variant, run.run_id) for run in found.runs] == [
-        *(("b", "2-y"), ("b", "3-y")),
-        *(("c", "4-y"), ("a", "1-x")),
-    ]
+    study = tmp_path / "study"
+    write(store.run_dir(tmp_path, "1-x"))
+    manifest.record(study, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
+    later = planned(("b", 0, "2-y"), ("b", 1, "3-y"), ("c", 0, "4-y"), command="second")
+    manifest.record(study, later)
+    assert found(study).commands == ["first", "second"]
+    assert [*found(study).variants] == ["b", "c", "a"]
+    runs = [(run.variant, run.run_id) for run in found(study).runs]
+    assert runs == [("b", "2-y"), ("b", "3-y"), ("c", "4-y"), ("a", "1-x")]
+
+
+def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Finished runs of earlier commands are shown; those that never ran are no longer missed."""
+    runs = [("a", seed, f"{seed}-x") for seed in range(6)]
+    for _, _, run_id in runs[:4]:
+        write(store.run_dir(tmp_path, run_id))
+    study = tmp_path / "study"
+    manifest.record(study, planned(*runs, command="six"))
+    assert len(manifest.load_runs([study])) == 4
+    assert "2 of 6 runs are missing. This makes them: six" in capsys.readouterr().err
+    manifest.record(study, planned(*runs[:3], command="three"))
+    assert len(manifest.load_runs([study])) == len(found(study).runs) == 4
+    assert "missing" not in capsys.readouterr().err
+    shutil.rmtree(store.run_dir(tmp_path, "0-x"))
+    assert len(manifest.load_runs([study])) == 3
+    assert "1 of 4 runs are missing. This makes them: three" in capsys.readouterr().err
+    manifest.record(study, planned(runs[5], command="three"))  # it adds a seed
+    assert sum(run.is_wanted for run in found(study).runs) == 4
+    manifest.forget(study, "0-x")
+    manifest.forget(study, "5-x")
+    assert [run.run_id for run in found(study).runs] == ["1-x", "2-x", "3-x"]
+    with pytest.raises(UserError, match="no study with a run 0-x"):
+        manifest.forget(study, "0-x")
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
-    threads = [
-        threading.Thread(target=manifest.record, args=(tmp_path, planned(("a", i, f"{i}-x"))))
-        for i in range(20)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = manifest.load(tmp_path)
-    assert found is not None
-    assert {run.run_id for run in found.runs} == {f"{i}-x" for i in range(20)}
+    with ThreadPoolExecutor() as pool:
+        studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
+        list(pool.map(manifest.record, [tmp_path] * 20, studies))
+    assert len(found(tmp_path).runs) == 20
 
 
-def test_one_run_may_have_a_name_in_every_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_out(
+    tmp_path: Path,
 ) -> None:
-    path = store.run_dir(tmp_path, "1-x")
-    write(path, 1.0)
-    store.finalize(store.part_of(path))
+    for run_id in ("1-x", "2-x"):
+        write(store.run_dir(tmp_path, run_id))
     manifest.record(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
-    manifest.record(
-        tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x"), command="the command")
-    )
-    folders = [tmp_path / "one", tmp_path / "two", tmp_path / "one"]
-    found = manifest.load_runs(folders)
-    assert [run.label for run in found] == ["a", "twin", "b"]
-    assert {run.path for run in found} == {path}
-    assert "1 of 2 runs are missing. This makes them: the command" in capsys.readouterr().err
-    assert [run.label for run in manifest.load_runs([tmp_path])] == [""]
+    manifest.record(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
+    (store.run_dir(tmp_path, "2-x") / store.RESULT).write_text("{")
+    left_out = list[str]()
+    runs = manifest.load_runs([tmp_path / "one", tmp_path / "two"], left_out.append)
+    assert [run.label for run in runs] == ["a", "twin", "b"]
+    assert str(store.run_dir(tmp_path, "2-x")) in "".join(left_out)
+    assert [run.label for run in manifest.load_runs([tmp_path], left_out.append)] == [""]
+    with pytest.raises(UserError, match="There is no folder"):
+        manifest.load_runs([tmp_path / "three"])
+    (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
+    with pytest.raises(UserError, match="Delete it and sweep again"):
+        manifest.load_runs([tmp_path / "one"])
+
+
+def test_what_was_declared_stays(tmp_path: Path) -> None:
+    declared = Declaration(metric="final", margin=0.005)
+    first = replace(planned(("a", 0, "1-x"), ("b", 0, "2-x")), declaration=declared)
+    manifest.record(tmp_path, first)
+    manifest.record(tmp_path, replace(first, runs=planned(("b", 1, "3-x")).runs))
+    assert found(tmp_path).declaration == declared
+    other_settings = planned(("a", 0, "9-x"), ("b", 0, "2-x"))
+    for changed in (
+        replace(first, declaration=Declaration(metric="best", margin=0.005)),
+        replace(first, variants={"a": {}}),
+        replace(other_settings, declaration=declared),
+    ):
+        with pytest.raises(UserError, match="declared with --metric final"):
+            manifest.record(tmp_path, changed)

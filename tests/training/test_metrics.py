@@ -1,12 +1,17 @@
-"""Accuracy, log-loss, Brier score and calibration error, against scikit-learn and by hand."""
+"""Metrics of logits: those of scikit-learn, and calibration by hand."""
 
 import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    log_loss,
+    precision_recall_fscore_support,
+)
 
-from attnexp.training.metrics import measure
+from attnexp.training.metrics import by_class, measure
 
 
 def test_every_figure_is_scikit_learns() -> None:
@@ -18,6 +23,22 @@ def test_every_figure_is_scikit_learns() -> None:
     assert found.loss == pytest.approx(log_loss(labels, probability))
     assert found.brier == pytest.approx(brier_score_loss(labels, probability))
     assert found.accuracy == accuracy_score(labels, probability > 0.5)
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_figures_by_class_are_scikit_learns(num_classes: int) -> None:
+    """Of five classes one is never predicted, and one has no text."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(500, num_classes)) - 1e3 * (np.arange(num_classes) == 3)
+    labels = rng.integers(0, min(num_classes, 4), 500).astype(np.float32)
+    logits = logits[:, 0] if num_classes == 2 else logits
+    predicted = logits > 0 if num_classes == 2 else logits.argmax(1)
+    expected = precision_recall_fscore_support(
+        labels, predicted, labels=range(num_classes), zero_division=0
+    )
+    found = by_class(logits, labels)
+    assert [*found] == ["precision", "recall", "f1", "n"]
+    np.testing.assert_allclose([*found.values()], expected, rtol=1e-12)
 
 
 def test_calibration_error_by_hand() -> None:
@@ -42,14 +63,9 @@ def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
     assert ece(first, second) == pytest.approx(abs((1 - first) - second) / 2)
 
 
-def test_large_logits_do_not_overflow() -> None:
+def test_large_logits_do_not_overflow_and_none_is_no_number() -> None:
     found = measure(np.array([1e4, -1e4, 1e4]), np.array([1, 0, 0]))
     assert (found.loss, found.accuracy) == pytest.approx((1e4 / 3, 2 / 3))
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
-
-
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_a_logit_that_is_no_number_gives_no_number(broken: float) -> None:
-    found = measure(np.array([1.0, broken]), np.array([1, 1]))
-    assert math.isnan(found.loss)
-    assert math.isnan(found.ece)
+    for broken in (math.nan, math.inf):
+        assert math.isnan(measure(np.array([1.0, broken]), np.array([1, 1])).loss)

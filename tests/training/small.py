@@ -1,0 +1,42 @@
+"""Small configs, texts and results that the tests of training share."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig
+from attnexp.model.init import named_seed
+from attnexp.runs.result import EpochRow
+from attnexp.training.loop import Examples
+
+WORDS = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
+model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu""".split()
+
+
+def config_in(folder: Path, *words: str) -> RunConfig:
+    """Config of a run on 64 generated texts that takes a tenth of a second."""
+    size = ["model.d_model=8", "model.d_head=4", "data.limit_train=64", "data.limit_test=64"]
+    return compose(
+        ["experiment=smoke", "train.threads=1", "train.epochs=3", f"out={folder}", *size, *words]
+    )
+
+
+def examples(n: int, *, seed: int = 0) -> Examples:
+    """Random texts of 6 tokens, whose label a bag of words can tell."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, 20, (n, 6), generator=generator, dtype=torch.int32)
+    return Examples(ids, (ids.float().mean(1) > 11).float())
+
+
+def shuffle(seed: int = 0) -> torch.Generator:
+    """Generator of the order of texts."""
+    return torch.Generator().manual_seed(named_seed(seed, "order"))
+
+
+def without_clock(rows: list[EpochRow]) -> list[dict[str, Any]]:
+    """Rows without their durations."""
+    clock = ("seconds", "examples_per_second")
+    return [{k: v for k, v in asdict(row).items() if k not in clock} for row in rows]
