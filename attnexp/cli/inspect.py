@@ -1,24 +1,13 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-RunDirs = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN_DIR", help="Finished runs.", autocompletion=completion.runs),
-]
-Do = Annotated[
-    str, typer.Option(metavar="NAME,...", help="As shuffle=3 or my_pkg.mod:function. All if empty.")
-]
+Do = Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3, or yours; all if empty.")]
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="Texts of the test set.")]
 Format = Annotated[Literal["table", "csv", "markdown", "latex", "json"], typer.Option()]
 Text = Annotated[str | None, typer.Argument(help="Text to classify; each line of stdin if none.")]
@@ -35,8 +24,7 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
 
-    Allowed settings: data.path, data.text, data.label, data.limit_test,
-    train.device, train.threads.
+    Settings: data.path, data.text, data.label, data.limit_test, train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
@@ -49,8 +37,8 @@ def evaluate(
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, one in (("stored", stored), ("measured", measured)):
-            shown = f"accuracy {100 * one.accuracy:6.2f} %   loss {one.loss:.6f}   n {one.n:,}"
-            emit(f"{name:9s} {shown}")
+            accuracy = f"accuracy {100 * one.accuracy:6.2f} %"
+            emit(f"{name:9s} {accuracy}   loss {one.loss:.6f}   n {one.n:,}")
     if not overrides and stored != measured:
         stop("stored and measured differ: another processor or torch, else code or data.", code=1)
 
@@ -74,7 +62,7 @@ def probe(
     from attnexp.inspect.probed import effects
     from attnexp.report import formats, terminal
 
-    rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code=trust_code)
+    rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code)
     found = effects(rows)
     if as_json or format == "json":
         emit({"schema": formats.SCHEMA, "effects": formats.records(found), "notes": notes})
@@ -82,7 +70,7 @@ def probe(
         emit(found.to_csv(index=False).rstrip("\n"))
     else:
         for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
-            title = f"{variant} on {n:,} texts of {data}, 95 % intervals: points, and attention"
+            title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
             if format == "table":
                 terminal.print_table((title, _readable(own)), console())
             elif format == "markdown":
@@ -92,7 +80,7 @@ def probe(
         emit("\n".join(notes))
 
 
-def _readable(effects: "DataFrame") -> "DataFrame":
+def _readable(effects: Any) -> Any:
     """Effects of a variant as texts: changes of accuracy in points, measures of attention."""
     from pandas import DataFrame
 
@@ -142,7 +130,7 @@ def predict(
 
 
 @app.command()
-def explore(run_dirs: RunDirs, port: Port = 8080, trust_code: TrustCode = False) -> None:
+def explore(run_dirs: Folders, port: Port = 8080, trust_code: TrustCode = False) -> None:
     """Serve a page where you type a text and see every head of one or more models.
 
     A click on a head opens its map. The page is reachable from this machine only.

@@ -61,7 +61,6 @@ class Reading:
     tokens: list[str]  # T, in reading order, without padding and without those cut off
     known: list[bool]  # whether each is in the run's vocabulary; all others are one to the model
     num_cut: int  # words cut off
-    longest: int | None  # tokens of the longest text in training, where the run noted it
     probabilities: dict[str, float]  # by class, in the order of labels
     layers: list[Attention]  # empty for a model without attention
     table: NDArray[np.float32] | None  # positions as they join the embeddings, (positions, D)
@@ -85,7 +84,8 @@ class Reading:
         sizes = [len(one.weights) for one in self.layers]
         if not 1 <= layer <= len(sizes) or head not in (None, *range(1, sizes[0] + 1)):
             has = f"{len(sizes)} layers of {sizes[0]} heads" if sizes else "no attention"
-            raise UserError(f"There is no head {head or 1} of layer {layer}: the model has {has}.")
+            what = f"layer {layer}" if head is None else f"head {head} of layer {layer}"
+            raise UserError(f"There is no {what}: the model has {has}.")
         seen = self.layers[layer - 1]
         return seen if head is None else replace(seen, weights=seen.weights[head - 1 : head])
 
@@ -141,7 +141,6 @@ def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text:
         tokens=tokens,
         known=known,
         num_cut=num_cut,
-        longest=run.result.data.get("longest"),
         probabilities=dict(zip(run.result.classes, probabilities, strict=True)),
         layers=layers,
         table=None if table is None else table.detach().numpy(),

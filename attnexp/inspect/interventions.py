@@ -142,7 +142,9 @@ def choose(words: Iterable[str], num_heads: int) -> list[str]:
     chosen, known = list[str](), [*INTERVENTIONS, ATTENTION]
     for word in words:
         name = word.partition("=")[0]
-        if name not in known and ":" not in name:
+        if ":" in name:
+            pieces.load(name)  # or a `UserError`
+        elif name not in known:
             raise UserError(
                 f"There is no intervention '{word}'.{did_you_mean(name, known)} There are "
                 f"{', '.join(known)}, some with a number (shuffle=3), and your own as "

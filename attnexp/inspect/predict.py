@@ -49,9 +49,8 @@ def to_text(reading: Reading, head: int | None) -> Text:
     for token, depth in zip_longest(reading.marked, reading.shades(head=head)):
         line.append(" ").append(token, "" if depth is None else f"black on {colour(depth)}")
     if reading.num_cut:
-        line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
-    if reading.longest and len(reading.tokens) > reading.longest:
-        line.append(f" (texts in training had at most {reading.longest} tokens)", "dim")
+        num_words = f"{reading.num_cut} words beyond what training saw (data.max_len)"
+        line.append(f" (without {num_words})", "dim")
     return line
 
 

@@ -2,13 +2,15 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.analysis.frames import load
@@ -20,7 +22,7 @@ from attnexp.inspect.insight import forward
 from attnexp.inspect.probed import Row
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.training.evaluate import Logits, load_trained, predict
+from attnexp.training.evaluate import load_trained, predict
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import most_probable
 
@@ -29,34 +31,29 @@ load_data = lru_cache(maxsize=1)(encode.load)  # most runs of a study share thei
 
 
 def probe(
-    paths: Sequence[Path],
-    words: Sequence[str] = (),
-    limit: int | None = None,
-    *,
-    trust_code: bool = False,
+    paths: Sequence[Path], words: Sequence[str] = (), limit: int | None = None, trust: bool = False
 ) -> tuple[pd.DataFrame, list[str]]:
     """The frame of what interventions change, and messages on what cannot be done.
 
     paths: folders of runs and studies, which are evaluated, and published studies. words: as
-    `interventions.choose` reads them; all if there are none. limit: texts of the test set. trust_code:
+    `interventions.choose` reads them; all if there are none. limit: texts of the test set. trust:
     run code that is not attnexp's. Raises `UserError` for a wrong word, a function that fails, or a
     run that cannot be evaluated.
     """
+    words = words or interventions.DEFAULT
     frames, folders, notes = list[pd.DataFrame](), list[Path](), dict[str, None]()
     for path in paths:
         name = path.name.removesuffix(".parquet").removesuffix(".probe")
-        if not (file := path.with_name(f"{name}.probe.parquet")).exists():
+        if (file := path.with_name(f"{name}.probe.parquet")).exists():
+            rows = probed.read(file)
+            kinds = rows["intervention"].str.partition("=")[0]
+            frames.append(rows[kinds.isin(words) | rows["intervention"].isin(words)])
+        else:
             folders.append(path)
-            continue
-        rows = probed.read(file)
-        kinds = rows["intervention"].str.partition("=")[0]
-        frames.append(rows[kinds.isin(words) | rows["intervention"].isin(words)] if words else rows)
     for group in load(folders) if folders else ():
         for run in group.runs.itertuples():
             one = Run(path=run.folder, result=store.load(run.folder))
-            found, impossible = probe_run(
-                one, words or interventions.DEFAULT, limit, trust_code=trust_code
-            )
+            found, impossible = probe_run(one, words, limit, trust)
             about = {"data": group.data, "variant": run.variant, "seed": run.seed}
             frames.append(probed.frame([about | row for row in found]))
             notes |= dict.fromkeys(f"{run.variant}, {line}" for line in impossible)
@@ -64,7 +61,7 @@ def probe(
 
 
 def probe_run(
-    run: Run, words: Sequence[str], limit: int | None = None, *, trust_code: bool = False
+    run: Run, words: Sequence[str], limit: int | None, trust: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of one run. What its folder holds is not measured again, but for functions of the
     user's own, which may have changed."""
@@ -76,14 +73,12 @@ def probe_run(
     impossible = list[str]()
     if missing := [name for name in names if name not in there]:
         given = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, model, test = load_trained(run, given, trust_code=trust_code, load=load_data)
+        config, model, test = load_trained(run, given, trust_code=trust, load=load_data)
         evaluate = partial(predict, model, precision=config.train.precision)
-        untouched = cache(lambda: evaluate(test))  # not needed where nothing can be done
+        untouched = most_probable(evaluate(test))
     for name in missing:
         try:
-            found = _measure(name, model, test, evaluate, untouched)
-        except UserError:
-            raise
+            found = _measure(name, model, test, untouched, evaluate)
         except ValueError as error:
             impossible.append(f"{name}: {error}")
             continue
@@ -99,27 +94,25 @@ def _measure(
     name: str,
     model: nn.Module,
     test: Examples,
-    evaluate: Callable[..., Logits],
-    untouched: Callable[[], Logits],
+    untouched: NDArray[Any],
+    evaluate: Callable[..., Any],
 ) -> list[Row]:
     if name == interventions.ATTENTION:
         some = torch.linspace(0, len(test) - 1, min(NUM_READ, len(test))).long()
         found = measure_heads(model, test.ids[some.to(test.device)])
         return [{"measure": key, "value": value} for key, value in found.items()]
     change = interventions.load(name)(test.ids.clone(), model)
-    before = most_probable(untouched())
     if isinstance(change, Tensor):
-        after = most_probable(evaluate(Examples(change, test.labels), label=f"probing {name}"))
+        logits = evaluate(Examples(change, test.labels), label=f"probing {name}")
     else:
         with change:
-            after = most_probable(evaluate(test, label=f"probing {name}"))
-    was_right, is_right = before == test.truth, after == test.truth
-    bits = {"won": is_right & ~was_right, "lost": was_right & ~is_right}
-    shares = {"accuracy": was_right, "changed_accuracy": is_right, "flips": before != after}
-    return [
-        {key: float(of.mean()) for key, of in shares.items()}
-        | {key: b64encode(np.packbits(of)).decode() for key, of in bits.items()}
-    ]
+            logits = evaluate(test, label=f"probing {name}")
+    changed = most_probable(logits)
+    before, after = untouched == test.truth, changed == test.truth
+    shares = {"accuracy": before, "changed_accuracy": after, "flips": untouched != changed}
+    bits = {"won": after & ~before, "lost": before & ~after}
+    packed = {key: b64encode(np.packbits(of).tobytes()).decode() for key, of in bits.items()}
+    return [{key: float(of.mean()) for key, of in shares.items()} | packed]
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:

@@ -13,12 +13,12 @@ from attnexp.analysis.frames import Group
 from attnexp.base import modules
 from attnexp.config.schema import flatten
 
-Config, Steps = dict[str, Any], dict[int, dict[str, float]]  # by key; metrics by epoch
+Config = dict[str, Any]  # settings by key
+Steps = dict[int, dict[str, float]]  # metrics by epoch
 
 
 def export(groups: Sequence[Group], target: str, into: Path) -> str:
-    """Write runs into a folder; those exported before are replaced. Returns the command that shows
-    them. target: of `TRACKERS`. Raises `UserError` if the tracker is not installed."""
+    """Write runs into a folder, in place of earlier copies. Returns the command that shows them."""
     write, command = TRACKERS[target]
     modules.require(target, f"--to {target}", target)
     into.mkdir(parents=True, exist_ok=True)
