@@ -110,26 +110,3 @@ def claims(
     refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
     if refuted:
         stop(f"refuted: {', '.join(refuted)}", code=1)
-
-
-@app.command()
-def doctor(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Folder with runs.", show_default=False)
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print versions, devices and data; or, for DIR, the damaged runs and how to repeat them.
-
-    Example: attnexp doctor outputs
-    """
-    from attnexp.inspect import doctor
-
-    if folder is None:
-        around = doctor.describe_installation()
-        emit(around) if as_json else doctor.print_installation(around, console())
-        return
-    found = doctor.examine(folder)
-    emit(found) if as_json else doctor.print_tree(found, console())
-    if found["troubles"]:
-        stop(f"{len(found['troubles'])} must be made again. Their commands are above.", code=1)
