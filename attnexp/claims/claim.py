@@ -1,88 +1,52 @@
-"""A claim of the sources, the result of checking it, and the list of all claims."""
+"""What a check of a claim returns, and how tensors and intervals become a verdict."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import TypeVar
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from attnexp.base.errors import UserError
+import torch
+from torch import Tensor
 
-
-class Conclusion(StrEnum):
-    """Exact claims hold or are refuted; experiments support a claim, do not, or leave it open."""
-
-    holds = "holds"
-    refuted = "refuted"
-    supported = "supported"
-    not_supported = "not supported"
-    inconclusive = "inconclusive"
-    not_run = "not run"
+EXACT = 1e-12
+"""Largest difference of equal float64 results, of a few hundred operations on numbers near 1."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """Result of checking a claim."""
+class Finding(NamedTuple):
+    """Result of a check: holds or refuted; of experiments supported, not supported, undecided."""
 
+    verdict: str
     measured: str
-    """One line: the measured number, its reference and the tolerance."""
-    conclusion: Conclusion
     n: int | None = None
-    """Number of seeds per variant; None for exact claims."""
-
-    @classmethod
-    def exact(cls, holds: bool, measured: str) -> "Finding":
-        """Finding on a claim that is either true or false."""
-        return cls(measured=measured, conclusion=Conclusion.holds if holds else Conclusion.refuted)
+    """Number of seeds a variant; None for exact claims."""
 
 
-class NotRun(Exception):
-    """Raised by a check whose runs are missing; says which, and the command that makes them."""
+def exact(holds: bool, measured: str) -> Finding:
+    """Finding on a claim that is either true or false."""
+    return Finding("holds" if holds else "refuted", measured)
 
 
-def concluded(parts: Sequence[Conclusion]) -> Conclusion:
-    """Supported when all parts are, not supported when any part is not, else inconclusive."""
-    if all(part is Conclusion.supported for part in parts):
-        return Conclusion.supported
-    return (
-        Conclusion.not_supported if Conclusion.not_supported in parts else Conclusion.inconclusive
-    )
+def equal(*tensors: Tensor, within: float = EXACT, also: bool = True, shown: str = "") -> Finding:
+    """Finding that tensors are equal, pair by pair, and that something else is true."""
+    off = max_abs_diff(*tensors)
+    return exact(off <= within and also, f"off by {off:.0e} (≤ {within:.0e}){shown}")
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A statement of a source, and its check."""
+def max_abs_diff(*tensors: Tensor) -> float:
+    """Largest difference of the first from the second, the third from the fourth, and so on.
 
-    id: str
-    source: str
-    """K, M, N, P, D as in docs/claims.md, or several of them."""
-    text: str
-    """The claim in one line: the first line of the check's docstring."""
-    check: Callable[..., Finding]
-    """Check of the claim. Takes the root of all results (`out`) if it reads sweeps."""
-    reads_sweeps: bool = False
-    """Whether the check needs finished sweeps on IMDB; such claims run by id or with `--all`."""
-
-    def run(self, results: Path) -> Finding:
-        """Check the claim. results: root of all results."""
-        try:
-            return self.check(results) if self.reads_sweeps else self.check()
-        except (NotRun, UserError) as error:
-            return Finding(measured=str(error), conclusion=Conclusion.not_run)
+    Infinite where shapes differ; NaN where an entry is, which no tolerance admits.
+    """
+    pairs = [*zip(tensors[::2], tensors[1::2], strict=True)]
+    if any(one.shape != other.shape for one, other in pairs):
+        return math.inf
+    return torch.stack([(one - other).abs().max() for one, other in pairs]).max().item()
 
 
-REGISTRY: dict[str, Claim] = {}
-"""Claims of the modules imported so far, by id."""
+def beyond(low: float, high: float, bound: float = 0.0) -> str:
+    """What an interval says of the claim that the value is above a bound."""
+    return "supported" if low > bound else "not supported" if high < bound else "undecided"
 
-Check = TypeVar("Check", bound=Callable[..., Finding])
 
-
-def claim(id: str, source: str, *, reads_sweeps: bool = False) -> Callable[[Check], Check]:
-    """Decorate a check, whose docstring begins with the claim, to add it to `REGISTRY`."""
-
-    def add(check: Check) -> Check:
-        text = (check.__doc__ or "").partition("\n")[0].removesuffix(".")
-        REGISTRY[id] = Claim(id, source, text, check, reads_sweeps)
-        return check
-
-    return add
+def joint(parts: Iterable[str]) -> str:
+    """Not supported where any part of a claim is, supported where all parts are."""
+    return min(parts, key=("not supported", "undecided", "supported").index)

@@ -1,0 +1,147 @@
+"""Claims that many runs decide. Each check takes the path of a study, published or one's own.
+
+A difference supports a claim if its 95 % interval lies on the claimed side of a bound, and speaks
+against it on the other side. Accuracies are those on the test set of IMDB, at the endpoints `best`
+(one epoch for all seeds of a variant) and `final`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from attnexp.analysis.contrasts import across, contrast
+from attnexp.analysis.frames import Group, load
+from attnexp.analysis.published import k_counts
+from attnexp.base.errors import UserError
+from attnexp.claims.claim import Finding, beyond, joint
+from attnexp.inspect import probed
+from attnexp.statistics.intervals import ALPHA, MARGIN, t_interval
+
+MIN_SEEDS = 6
+"""Fewest seeds of a variant. C20 takes 19: among fewer no rank is in the lowest 5 %."""
+
+CLOSE = 0.25
+"""Largest difference that counts as close, as a share of what positions give (sinusoidal − none);
+at least the project's margin."""
+
+Row = dict[str, Any]
+"""A difference: n, mean, low, high, and `bound` where it should lie within ± that, not above 0."""
+
+
+def group_of(study: Path, *variants: str, k: bool = False, min_seeds: int = MIN_SEEDS) -> Group:
+    """The group of a study that has so many seeds of these variants on IMDB. k: with K's settings.
+
+    Raises `UserError` where there is none.
+    """
+    for group in load([study]):
+        known = {*group.published["variant"]} if k else {*group.variants}
+        seeds = group.values("final", "accuracy").reindex(columns=variants).dropna()
+        if group.data == "imdb" and {*variants} <= known and len(seeds) >= min_seeds:
+            return group
+    raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
+
+
+def difference(group: Group, one: str, other: str, point: str, m: int = 1) -> Row:
+    """One variant minus another over the seeds that they share."""
+    return contrast(group, {one: 1.0, other: -1.0}, point, m=m)
+
+
+def finding(rows: dict[str, Row]) -> Finding:
+    """Finding on a claim that each of these differences must support."""
+    shown, parts = list[str](), list[str]()
+    for name, row in rows.items():
+        low, high, bound = row["low"], row["high"], row.get("bound", 0.0)
+        shown.append(f"{name} {100 * row['mean']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
+        parts += [beyond(low, high, -bound)] + [beyond(-high, -low, -bound)] * (bound > 0)
+    return Finding(joint(parts), "; ".join(shown), min(row["n"] for row in rows.values()))
+
+
+def close(group: Group, one: str) -> dict[str, Row]:
+    """A kind of position minus sinusoidal, which should be little of what that gives."""
+    rows = {}
+    for at in ("best", "final"):
+        gain = abs(difference(group, "sinusoidal", "none", at)["mean"])
+        bound = max(MARGIN, CLOSE * gain)
+        row = difference(group, one, "sinusoidal", at)
+        rows[f"{at} (close: ±{100 * bound:.2f})"] = row | {"bound": bound}
+    return rows
+
+
+def c10(study: Path) -> Finding:
+    """Close at both endpoints."""
+    return finding(close(group_of(study, "learned", "sinusoidal", "none"), "learned"))
+
+
+def c11(study: Path) -> Finding:
+    """Close at both endpoints, and both better than none after the last epoch."""
+    group, names = group_of(study, "concat", "sinusoidal", "none"), ("concat", "sinusoidal")
+    gains = {f"final, {name} − none": difference(group, name, "none", "final") for name in names}
+    return finding(close(group, "concat") | gains)
+
+
+def c20(study: Path) -> Finding:
+    """How many of K's values lie in the 95 % prediction interval of one more seed; not supported if
+    that count is in the lowest 5 % among those of our own seeds, each by the others."""
+    group = group_of(study, "no_pe", "pe", k=True, min_seeds=19)
+    (count,) = (count for count in k_counts(group) if not count["unlike"])
+    own, inside = sorted(count["own"]), count["inside"]
+    rank = 1 + sum(each <= inside for each in own)
+    said = "supported" if rank > ALPHA * (1 + len(own)) else "not supported"
+    shown = f"{inside} of {count['values']} values inside; our own seeds {own[0]} to {own[-1]}"
+    return Finding(said, f"{shown}; K's rank from below {rank} of {1 + len(own)}", count["n"])
+
+
+def c21(study: Path) -> Finding:
+    """At the best epoch of each, and at the last."""
+    group = group_of(study, "attention", "lstm")
+    return finding({at: difference(group, "attention", "lstm", at) for at in ("best", "final")})
+
+
+def c22(study: Path) -> Finding:
+    """Over-fitting: accuracy on train (running, as K shows it) minus that on test, at the end."""
+    group = group_of(study, "pe", "no_pe", k=True)
+    last = group.epochs[group.epochs["epoch"] == group.epochs["epoch"].max()]
+    wide = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
+    gap = wide["train_accuracy"] - wide["val_accuracy"]
+    less = t_interval(gap["no_pe"] - gap["pe"])._asdict()
+    return finding({"final": difference(group, "pe", "no_pe", "final"), "gap smaller by": less})
+
+
+def c26(study: Path) -> Finding:
+    """Each pair is better than both of its parts at the best epoch; the four hold together."""
+    pairs = [(f"{one}_attention", part) for one in ("cnn", "lstm") for part in ("attention", one)]
+    group = group_of(study, *{name for pair in pairs for name in pair})
+    return finding({" − ".join(pair): difference(group, *pair, "best", m=4) for pair in pairs})
+
+
+def intervened(study: Path, name: str) -> tuple[Any, Any]:
+    """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
+    file, values = study.with_suffix(".probe.parquet"), ["accuracy", "changed_accuracy"]
+    rows = probed.read(file) if file.exists() else probed.frame(load([study]))
+    rows = rows[rows["intervention"].str.partition("=")[0] == name]
+    wide = rows.pivot(index="seed", columns=["variant", "intervention"], values=values).dropna()
+    if len(wide) < MIN_SEEDS:
+        raise UserError(f"{study} lacks {MIN_SEEDS} seeds of `attnexp probe {study} --do {name}`.")
+    return wide["accuracy"], wide["changed_accuracy"]
+
+
+def c30(study: Path) -> Finding:
+    """What the model with PE loses by shuffled words, and what it has over that without."""
+    before, after = (accuracy.droplevel(1, axis=1) for accuracy in intervened(study, "shuffle"))
+    cost, gain = before["pe"] - after["pe"], before["pe"] - before["no_pe"]
+    name = f"cost {100 * cost.mean():.2f} − gain {100 * gain.mean():.2f}:"
+    return finding({name: t_interval(cost - gain)._asdict()})
+
+
+def c31(study: Path) -> Finding:
+    """The share of heads of PE's model that cost less than the margin, against one half (Michel et
+    al. 2019, arXiv 1905.10650, found most to cost little in models of far more heads)."""
+    before, after = intervened(study, "no_head")
+    d = t_interval((before["pe"] - after["pe"] < MARGIN).mean(axis=1))
+    shown = f"{d.mean:.0%} [{d.low:.0%}, {d.high:.0%}] of heads cost below {100 * MARGIN} points"
+    return Finding(beyond(d.low, d.high, 0.5), shown, d.n)
+
+
+def c32(study: Path) -> Finding:
+    """What PE gives with embeddings times √d minus what it gives without; n is of data sets."""
+    rows = across(load([study])).set_index("point")
+    return finding(rows[rows["variant"] == "pe_scaled − none_scaled"].to_dict("index"))
