@@ -12,7 +12,7 @@ from attnexp.analysis.contrasts import across, contrast
 from attnexp.analysis.frames import Group, load
 from attnexp.analysis.published import k_counts
 from attnexp.base.errors import UserError
-from attnexp.claims.claim import Finding, beyond, joint
+from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.inspect import probed
 from attnexp.statistics.intervals import ALPHA, MARGIN, t_interval
 
@@ -22,9 +22,6 @@ MIN_SEEDS = 6
 CLOSE = 0.25
 """Largest difference that counts as close, as a share of what positions give (sinusoidal − none);
 at least the project's margin."""
-
-Row = dict[str, Any]
-"""A difference: n, mean, low, high, and `bound` where it should lie within ± that, not above 0."""
 
 
 def group_of(study: Path, *variants: str, k: bool = False, min_seeds: int = MIN_SEEDS) -> Group:
@@ -40,13 +37,8 @@ def group_of(study: Path, *variants: str, k: bool = False, min_seeds: int = MIN_
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
-def difference(group: Group, one: str, other: str, point: str, m: int = 1) -> Row:
-    """One variant minus another over the seeds that they share."""
-    return contrast(group, {one: 1.0, other: -1.0}, point, m=m)
-
-
-def finding(rows: dict[str, Row]) -> Finding:
-    """Finding on a claim that each of these differences must support."""
+def finding(rows: dict[str, dict[str, Any]]) -> Finding:
+    """Finding on a claim that every difference supports by lying above 0, or within ± its bound."""
     shown, parts = list[str](), list[str]()
     for name, row in rows.items():
         low, high, bound = row["low"], row["high"], row.get("bound", 0.0)
@@ -55,13 +47,13 @@ def finding(rows: dict[str, Row]) -> Finding:
     return Finding(joint(parts), "; ".join(shown), min(row["n"] for row in rows.values()))
 
 
-def close(group: Group, one: str) -> dict[str, Row]:
+def close(group: Group, one: str) -> dict[str, dict[str, Any]]:
     """A kind of position minus sinusoidal, which should be little of what that gives."""
     rows = {}
     for at in ("best", "final"):
-        gain = abs(difference(group, "sinusoidal", "none", at)["mean"])
-        bound = max(MARGIN, CLOSE * gain)
-        row = difference(group, one, "sinusoidal", at)
+        gain = contrast(group, {"sinusoidal": 1, "none": -1}, at)["mean"]
+        bound = max(MARGIN, CLOSE * abs(gain))
+        row = contrast(group, {one: 1, "sinusoidal": -1}, at)
         rows[f"{at} (close: ±{100 * bound:.2f})"] = row | {"bound": bound}
     return rows
 
@@ -73,9 +65,10 @@ def c10(study: Path) -> Finding:
 
 def c11(study: Path) -> Finding:
     """Close at both endpoints, and both better than none after the last epoch."""
-    group, names = group_of(study, "concat", "sinusoidal", "none"), ("concat", "sinusoidal")
-    gains = {f"final, {name} − none": difference(group, name, "none", "final") for name in names}
-    return finding(close(group, "concat") | gains)
+    group, rows = group_of(study, "concat", "sinusoidal", "none"), dict[str, dict[str, Any]]()
+    for name in ("concat", "sinusoidal"):
+        rows[f"final, {name} − none"] = contrast(group, {name: 1, "none": -1}, "final")
+    return finding(close(group, "concat") | rows)
 
 
 def c20(study: Path) -> Finding:
@@ -92,8 +85,8 @@ def c20(study: Path) -> Finding:
 
 def c21(study: Path) -> Finding:
     """At the best epoch of each, and at the last."""
-    group = group_of(study, "attention", "lstm")
-    return finding({at: difference(group, "attention", "lstm", at) for at in ("best", "final")})
+    group, weights = group_of(study, "attention", "lstm"), {"attention": 1, "lstm": -1}
+    return finding({at: contrast(group, weights, at) for at in ("best", "final")})
 
 
 def c22(study: Path) -> Finding:
@@ -103,24 +96,24 @@ def c22(study: Path) -> Finding:
     wide = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
     gap = wide["train_accuracy"] - wide["val_accuracy"]
     less = t_interval(gap["no_pe"] - gap["pe"])._asdict()
-    return finding({"final": difference(group, "pe", "no_pe", "final"), "gap smaller by": less})
+    final = contrast(group, {"pe": 1, "no_pe": -1}, "final")
+    return finding({"final": final, "gap smaller by": less})
 
 
 def c26(study: Path) -> Finding:
     """Each pair is better than both of its parts at the best epoch; the four hold together."""
     pairs = [(f"{one}_attention", part) for one in ("cnn", "lstm") for part in ("attention", one)]
-    group = group_of(study, *{name for pair in pairs for name in pair})
-    return finding({" − ".join(pair): difference(group, *pair, "best", m=4) for pair in pairs})
+    group, rows = group_of(study, *{name for pair in pairs for name in pair}), {}
+    for one, part in pairs:
+        rows[f"{one} − {part}"] = contrast(group, {one: 1, part: -1}, "best", m=len(pairs))
+    return finding(rows)
 
 
 def intervened(study: Path, name: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
-    file, values = study.with_suffix(".probe.parquet"), ["accuracy", "changed_accuracy"]
-    rows = probed.read(file) if file.exists() else probed.frame(load([study]))
+    rows, values = probed.read(probed.published(study)), ["accuracy", "changed_accuracy"]
     rows = rows[rows["intervention"].str.partition("=")[0] == name]
     wide = rows.pivot(index="seed", columns=["variant", "intervention"], values=values).dropna()
-    if len(wide) < MIN_SEEDS:
-        raise UserError(f"{study} lacks {MIN_SEEDS} seeds of `attnexp probe {study} --do {name}`.")
     return wide["accuracy"], wide["changed_accuracy"]
 
 
@@ -133,8 +126,8 @@ def c30(study: Path) -> Finding:
 
 
 def c31(study: Path) -> Finding:
-    """The share of heads of PE's model that cost less than the margin, against one half (Michel et
-    al. 2019, arXiv 1905.10650, found most to cost little in models of far more heads)."""
+    """Heads of PE's model that cost less than the margin, against one half of them (Michel et al.
+    2019, arXiv 1905.10650, found most to cost little in models of far more heads)."""
     before, after = intervened(study, "no_head")
     d = t_interval((before["pe"] - after["pe"] < MARGIN).mean(axis=1))
     shown = f"{d.mean:.0%} [{d.low:.0%}, {d.high:.0%}] of heads cost below {100 * MARGIN} points"

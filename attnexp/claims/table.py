@@ -15,7 +15,7 @@ from rich.text import Text
 
 from attnexp.base.errors import UserError
 from attnexp.claims import costs, exact, studies, trials
-from attnexp.claims.claim import Finding
+from attnexp.claims.exact import Finding
 
 SCHEMA = 2
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from attnexp.claims.claim import Finding, beyond, joint
+from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.config.compose import compose
 from attnexp.model.classifier import build_classifier
 from attnexp.model.init import named_seed
@@ -36,14 +36,15 @@ def c25() -> Finding:
     know (the more frequent parity among the 23 others), with PE it is above that by more, and the
     convolution above PE by more; undecided where the convolution is below 0.95.
     """
-    found = [np.array([tagging(words, seed) for seed in SEEDS]).T for words in TAGGERS]
+    found = np.array([[tagging(words, seed) for seed in SEEDS] for words in TAGGERS])
     blind = sum(math.comb(23, k) * max(k, 23 - k) for k in range(24)) / (23 * 2**23)
-    parts, shown = list[str](), list[str]()
-    for budget, none, pe, cnn in zip(BUDGETS, *found, strict=True):
+    parts = list[str]()
+    for none, pe, cnn in found.transpose(2, 0, 1):
         said = [above(blind - none, -CLOSE), above(pe - none, CLOSE), above(cnn - pe, CLOSE)]
         parts += said if cnn.min() >= 0.95 else ["undecided"]
-        shown.append(f"after {budget} batches {mean_sd(none, pe, cnn)}")
-    return Finding(joint(parts), f"none, PE, CNN in %: {'; '.join(shown)}; blind {blind:.1%}", 6)
+    means = [", ".join(f"{100 * mean:.1f}" for mean in one) for one in found.mean(axis=1)]
+    shown = f"none {means[0]}; PE {means[1]}; CNN {means[2]} % after 75, 150, 300 batches"
+    return Finding(joint(parts), f"{shown}; blind to positions {100 * blind:.1f} at best", 6)
 
 
 def tagging(words: str, seed: int) -> list[float]:
@@ -69,27 +70,21 @@ def tagging(words: str, seed: int) -> list[float]:
 def c29() -> Finding:
     """In epoch 2, in which this model learns: the running accuracy on train is below validation's,
     and that measured after the epoch at most 0.02 below it. No dropout could be the reason."""
-    running, after, validation = np.array([learning(seed) for seed in SEEDS]).T
+    words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
+        train.measure_train=true data.limit_train=2000"""
+    found = []
+    for seed in SEEDS:
+        with TemporaryDirectory() as out, redirect_stderr(StringIO()), torch.random.fork_rng([]):
+            run = train_run(compose([*words.split(), f"seed={seed}", f"out={out}"]))
+        row = run[1].epochs[1]
+        found.append((row.train_accuracy, row.train_accuracy_after, row.val_accuracy))
+    running, after, validation = np.array(found).T
     parts = [above(validation - running), above(after - validation, -CLOSE)]
-    shown = f"on train running, after, validation in %: {mean_sd(running, after, validation)}"
-    return Finding(joint(parts), shown, len(running))
-
-
-def learning(seed: int) -> tuple[float, float | None, float]:
-    """Accuracies in epoch 2 on the embedded corpus: running, on train after it, validation."""
-    words = "data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2"
-    words += f" train.measure_train=true data.limit_train=2000 seed={seed}"
-    with TemporaryDirectory() as out, redirect_stderr(StringIO()), torch.random.fork_rng([]):
-        row = train_run(compose([*words.split(), f"out={out}"]))[1].epochs[1]
-    return row.train_accuracy, row.train_accuracy_after, row.val_accuracy
+    shown = (f"{100 * one.mean():.1f} ± {100 * one.std(ddof=1):.1f}" for one in np.array(found).T)
+    return Finding(joint(parts), "running {}, after {}, validation {} %".format(*shown), len(found))
 
 
 def above(values: NDArray[np.float64], bound: float = 0.0) -> str:
     """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
     interval = t_interval(values)
     return beyond(interval.low, interval.high, bound)
-
-
-def mean_sd(*columns: NDArray[np.float64]) -> str:
-    """Mean ± standard deviation of each column, in %."""
-    return ", ".join(f"{100 * one.mean():.1f} ± {100 * one.std(ddof=1):.1f}" for one in columns)
