@@ -1,8 +1,7 @@
 """Claims that many runs decide. Each check takes the path of a study, published or one's own.
 
-A difference supports a claim if its 95 % interval lies on the claimed side of a bound, and speaks
-against it on the other side. Accuracies are those on the test set of IMDB, at the endpoints `best`
-(one epoch for all seeds of a variant) and `final`.
+A difference supports a claim if its 95 % interval lies on the claimed side of its bound. Accuracies
+are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`.
 """
 
 from pathlib import Path
@@ -20,15 +19,12 @@ MIN_SEEDS = 6
 """Fewest seeds of a variant. C20 takes 19: among fewer no rank is in the lowest 5 %."""
 
 CLOSE = 0.25
-"""Largest difference that counts as close, as a share of what positions give (sinusoidal − none);
-at least the project's margin."""
+"""Differences count as close up to this share of what PE gives, or up to the project's margin."""
 
 
 def group_of(study: Path, *variants: str, k: bool = False, min_seeds: int = MIN_SEEDS) -> Group:
-    """The group of a study that has so many seeds of these variants on IMDB. k: with K's settings.
-
-    Raises `UserError` where there is none.
-    """
+    """The group of a study that has so many seeds of these variants on IMDB; k: with K's settings.
+    Raises `UserError` where there is none."""
     for group in load([study]):
         known = {*group.published["variant"]} if k else {*group.variants}
         seeds = group.values("final", "accuracy").reindex(columns=variants).dropna()
@@ -65,10 +61,9 @@ def c10(study: Path) -> Finding:
 
 def c11(study: Path) -> Finding:
     """Close at both endpoints, and both better than none after the last epoch."""
-    group, rows = group_of(study, "concat", "sinusoidal", "none"), dict[str, dict[str, Any]]()
-    for name in ("concat", "sinusoidal"):
-        rows[f"final, {name} − none"] = contrast(group, {name: 1, "none": -1}, "final")
-    return finding(close(group, "concat") | rows)
+    group = group_of(study, "concat", "sinusoidal", "none")
+    gains = [contrast(group, {name: 1, "none": -1}, "final") for name in ("concat", "sinusoidal")]
+    return finding(close(group, "concat") | {f"{d['variant']} − none": d for d in gains})
 
 
 def c20(study: Path) -> Finding:
@@ -77,10 +72,10 @@ def c20(study: Path) -> Finding:
     group = group_of(study, "no_pe", "pe", k=True, min_seeds=19)
     (count,) = (count for count in k_counts(group) if not count["unlike"])
     own, inside = sorted(count["own"]), count["inside"]
-    rank = 1 + sum(each <= inside for each in own)
-    said = "supported" if rank > ALPHA * (1 + len(own)) else "not supported"
+    rank = (1 + sum(each <= inside for each in own)) / (1 + len(own))
     shown = f"{inside} of {count['values']} values inside; our own seeds {own[0]} to {own[-1]}"
-    return Finding(said, f"{shown}; K's rank from below {rank} of {1 + len(own)}", count["n"])
+    said = "supported" if rank > ALPHA else "not supported"
+    return Finding(said, f"{shown}; K's rank from below {rank:.0%}", count["n"])
 
 
 def c21(study: Path) -> Finding:
@@ -103,10 +98,9 @@ def c22(study: Path) -> Finding:
 def c26(study: Path) -> Finding:
     """Each pair is better than both of its parts at the best epoch; the four hold together."""
     pairs = [(f"{one}_attention", part) for one in ("cnn", "lstm") for part in ("attention", one)]
-    group, rows = group_of(study, *{name for pair in pairs for name in pair}), {}
-    for one, part in pairs:
-        rows[f"{one} − {part}"] = contrast(group, {one: 1, part: -1}, "best", m=len(pairs))
-    return finding(rows)
+    group = group_of(study, *{name for pair in pairs for name in pair})
+    rows = [contrast(group, {one: 1, part: -1}, "best", m=4) for one, part in pairs]
+    return finding({" − ".join(pair): row for pair, row in zip(pairs, rows, strict=True)})
 
 
 def intervened(study: Path, name: str) -> tuple[Any, Any]:
@@ -126,8 +120,7 @@ def c30(study: Path) -> Finding:
 
 
 def c31(study: Path) -> Finding:
-    """Heads of PE's model that cost less than the margin, against one half of them (Michel et al.
-    2019, arXiv 1905.10650, found most to cost little in models of far more heads)."""
+    """Heads of PE's model that cost less than the margin, as Michel et al. 2019 (1905.10650)."""
     before, after = intervened(study, "no_head")
     d = t_interval((before["pe"] - after["pe"] < MARGIN).mean(axis=1))
     shown = f"{d.mean:.0%} [{d.low:.0%}, {d.high:.0%}] of heads cost below {100 * MARGIN} points"

@@ -1,7 +1,7 @@
 """The claims of the sources, and how they are chosen, checked and printed.
 
-K: kexue.fm/archives/4765; M: mathpretty.com/15218.html; N, P, D: three Chinese articles on the
-paper, on positional encoding in PyTorch, and on scaled dot-product attention; own: this project.
+K: kexue.fm/archives/4765, M: mathpretty.com/15218.html; articles on the paper (N), on positional
+encoding in PyTorch (P) and on scaled dot-product attention (D); own: this project.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +17,15 @@ from attnexp.base.errors import UserError
 from attnexp.claims import costs, exact, studies, trials
 from attnexp.claims.exact import Finding
 
-SCHEMA = 2
-
 
 class Claim(NamedTuple):
-    """A statement of a source, and the function that checks it."""
+    """A statement of a source and its check, which takes the path of the study, if there is one."""
 
     id: str
     source: str
     text: str
     check: Callable[..., Finding]
     study: str = ""
-    """Name of the study whose path the check takes; empty if it takes nothing."""
 
 
 CLAIMS = [
@@ -73,10 +70,7 @@ BY_CONSTRUCTION = {"C01", "C02", "C05", "C06", "C13", "C15", "C17", "C24", "C28"
 
 
 def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
-    """The claims of these ids; without ids all, or those that read no study.
-
-    Raises `UserError` for an unknown id.
-    """
+    """The claims of these ids; without ids all, or those that read no study."""
     wanted, known = {id.upper() for id in ids}, {claim.id for claim in CLAIMS}
     if unknown := wanted - known:
         raise UserError(f"There is no claim {min(unknown)}. They run from C01 to {max(known)}.")
@@ -99,8 +93,6 @@ def print_table(records: Sequence[dict[str, Any]], console: Console) -> None:
     """Print each claim with its verdict, and below what was measured."""
     table = Table("id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD)
     for row in records:
-        style = "bold red" if row["verdict"] == "refuted" else ""
         text = Text.assemble(row["claim"], "\n", (row["measured"], "dim"))
-        verdict = Text(row["verdict"], style)
-        table.add_row(row["id"], row["source"], text, str(row["n"] or ""), verdict)
+        table.add_row(row["id"], row["source"], text, str(row["n"] or ""), row["verdict"])
     console.print(table)

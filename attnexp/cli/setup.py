@@ -108,7 +108,7 @@ def claims(
         table.check(claim, out) for claim in track(chosen, total=len(chosen), label="claims")
     ]
     if as_json:
-        emit({"schema": table.SCHEMA, "claims": records})
+        emit({"schema": 2, "claims": records})
     else:
         table.print_table(records, console())
     if refuted := [record["id"] for record in records if record["verdict"] == "refuted"]:
