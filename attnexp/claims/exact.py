@@ -1,7 +1,7 @@
 """What a check of a claim returns, and the claims that numbers settle at once.
 
-Inputs and weights are float64 and leave torch's global random state alone; the table of sines is
-stored in float32. Shapes: B batch, T tokens, D model width, H heads, K head width.
+Inputs and weights are float64, the table of sines is stored in float32. Shapes: B batch, T tokens,
+D model width, H heads, K head width.
 """
 
 import itertools
@@ -66,8 +66,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -> Any:
     """A module with random weights, large enough for attention far from uniform."""
-    with torch.random.fork_rng(devices=[]):  # torch initialises from the global state
-        module = make(*args, **settings).double().eval().requires_grad_(False)
+    module = make(*args, **settings).double().eval().requires_grad_(False)
     for seed, weight in enumerate(module.parameters(), start=1000):  # unlike the seeds of inputs
         weight.copy_(normal(*weight.shape, seed=seed) / weight.shape[-1] ** 0.5)
     return module

@@ -12,7 +12,7 @@ from attnexp.analysis.frames import Group, load
 from attnexp.analysis.published import k_counts
 from attnexp.base.errors import UserError
 from attnexp.claims.exact import Finding, beyond, joint
-from attnexp.inspect import probed
+from attnexp.inspect.probe import probe
 from attnexp.statistics.intervals import ALPHA, MARGIN, t_interval
 
 MIN_SEEDS = 6
@@ -105,8 +105,7 @@ def c26(study: Path) -> Finding:
 
 def intervened(study: Path, name: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
-    rows, values = probed.read(probed.published(study)), ["accuracy", "changed_accuracy"]
-    rows = rows[rows["intervention"].str.partition("=")[0] == name]
+    (rows, _), values = probe([study], [name]), ["accuracy", "changed_accuracy"]
     wide = rows.pivot(index="seed", columns=["variant", "intervention"], values=values).dropna()
     return wide["accuracy"], wide["changed_accuracy"]
 

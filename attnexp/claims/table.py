@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -78,9 +79,13 @@ def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
 
 
 def check(claim: Claim, out: Path) -> dict[str, Any]:
-    """Check a claim; `attnexp claims --json` prints this record. out: folder of studies."""
+    """Check a claim; `attnexp claims --json` prints this record. out: folder of studies.
+
+    torch's global random state stays as it is.
+    """
     try:
-        found = claim.check(out / claim.study) if claim.study else claim.check()
+        with torch.random.fork_rng(devices=[]):
+            found = claim.check(out / claim.study) if claim.study else claim.check()
     except UserError as error:
         command = f"attnexp sweep study={claim.study} out=DIR"
         found = Finding("missing runs", f"{error} Make them: {command}, then use --out DIR.")
