@@ -15,14 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.config.compose import compose
-from attnexp.model import masks
-from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Block, FeedForward
+from attnexp.model.attention import Block, FeedForward, MultiHeadSelfAttention
 from attnexp.model.classifier import build_model
-from attnexp.model.pooling import MaskedMean
+from attnexp.model.mixers import MaskedMean
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
-from attnexp.model.scores import Additive, DotProduct
-from attnexp.model.softmax import attention_weights
+from attnexp.model.scores import Additive, Causal, DotProduct, attention_weights, grid, real_keys
 
 
 class Finding(NamedTuple):
@@ -42,8 +39,7 @@ def equal(*tensors: Tensor, within: float = 1e-12, also: bool = True, shown: str
 
 def max_abs_diff(*tensors: Tensor) -> float:
     """Largest difference within pairs; infinite where shapes differ, NaN where an entry is."""
-    each = [tensor.double() for tensor in tensors]
-    pairs = [*zip(each[::2], each[1::2], strict=True)]
+    pairs = [(a.double(), b.double()) for a, b in zip(tensors[::2], tensors[1::2], strict=True)]
     if any(one.shape != other.shape for one, other in pairs):
         return math.inf
     return torch.stack([(one - other).abs().max() for one, other in pairs]).max().item()
@@ -72,10 +68,9 @@ def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -
     return module
 
 
-def attention(d_input: int = 8, num_heads: int = 2, d_head: int = 4, **settings: Any) -> Any:
+def attention(d_input: int = 8, heads: int = 2, d_head: int = 4, **more: Any) -> Any:
     """Attention with random weights."""
-    settings |= {"num_heads": num_heads, "d_head": d_head}
-    return random_module(MultiHeadSelfAttention, d_input, **settings)
+    return random_module(MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head, **more)
 
 
 def encoding(num_positions: int, width: int) -> Tensor:
@@ -201,7 +196,7 @@ def c13() -> Finding:
 
 def c14() -> Finding:
     """The last three of seven tokens change: earlier outputs do not, but do without a mask."""
-    x, causal, layer = normal(1, 7, 8), masks.Causal()(*masks.grid(7)), attention()
+    x, causal, layer = normal(1, 7, 8), Causal()(*grid(7)), attention()
     later, weights = torch.cat([x[:, :4], normal(1, 3, 8, seed=1)], 1), layer.weights(x, causal)
     free = max_abs_diff(layer(x)[:, :4], layer(later)[:, :4])
     compared = (weights, weights.tril(), layer(x, causal)[:, :4], layer(later, causal)[:, :4])
@@ -238,7 +233,7 @@ def c17() -> Finding:
 def c19() -> Finding:
     """Other tokens at padding change nothing; weights are K's, who subtracts 1e12 from scores."""
     x, padding, layer = normal(1, 8, 8), torch.arange(8)[None] < 3, attention()
-    other, real = x.masked_fill(padding[..., None], 9.0), masks.real_keys(padding)
+    other, real = x.masked_fill(padding[..., None], 9.0), real_keys(padding)
     y, changed = (MaskedMean(8)(layer(each, real), padding) for each in (x, other))
     k = (layer.score(*layer.queries_and_keys(x)) - 1e12 * padding[:, None, None]).softmax(dim=-1)
     rows = attention(mask_mode="mul").weights(x, real).sum(dim=-1).max().item()

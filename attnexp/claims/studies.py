@@ -91,8 +91,7 @@ def c22(study: Path) -> Finding:
     wide = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
     gap = wide["train_accuracy"] - wide["val_accuracy"]
     less = t_interval(gap["no_pe"] - gap["pe"])._asdict()
-    final = contrast(group, {"pe": 1, "no_pe": -1}, "final")
-    return finding({"final": final, "gap smaller by": less})
+    return finding({"final": contrast(group, {"pe": 1, "no_pe": -1}, "final"), "less gap": less})
 
 
 def c26(study: Path) -> Finding:

@@ -79,10 +79,7 @@ def choose(ids: Sequence[str], *, everything: bool) -> list[Claim]:
 
 
 def check(claim: Claim, out: Path) -> dict[str, Any]:
-    """Check a claim; `attnexp claims --json` prints this record. out: folder of studies.
-
-    torch's global random state stays as it is.
-    """
+    """Record of a claim and its finding; torch's random state stays. out: folder of studies."""
     try:
         with torch.random.fork_rng(devices=[]):
             found = claim.check(out / claim.study) if claim.study else claim.check()

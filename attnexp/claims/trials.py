@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike
 
 from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.config.compose import compose
@@ -78,7 +77,7 @@ def c29() -> Finding:
     return Finding(joint(parts), "running {}, after {}, validation {} %".format(*shown), len(runs))
 
 
-def above(values: ArrayLike, bound: float = 0.0) -> str:
+def above(values: Any, bound: float = 0.0) -> str:
     """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
     interval = t_interval(values)
     return beyond(interval.low, interval.high, bound)
