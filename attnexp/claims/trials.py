@@ -1,259 +1,83 @@
-"""Small experiments on generated data: tagging (C25) and the displayed training accuracy (C29).
-
-Shapes: B batch, T tokens, D width.
-"""
+"""Small experiments, trained on the spot: tagging (C25) and the shown train accuracy (C29)."""
 
 import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
-from attnexp.claims.claim import Conclusion, Finding, claim, concluded
-from attnexp.claims.evidence import above
+from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.config.compose import compose
-from attnexp.config.schema import TrainConfig
-from attnexp.data import encode
-from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Block
 from attnexp.model.classifier import build_model
-from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
-from attnexp.model.mixers import Convolution, Recurrent
-from attnexp.model.positions import SinusoidalPosition
-from attnexp.runs.result import EpochRow
-from attnexp.statistics.paired import paired
-from attnexp.training.evaluate import examples_of
-from attnexp.training.loop import start
+from attnexp.statistics.intervals import t_interval
 from attnexp.training.optimizer import make_optimizer
-from attnexp.training.run import fit
+from attnexp.training.run import train_run
 
-SEEDS = range(6)
+SEEDS, BUDGETS = range(6), (75, 150, 300)
+"""Seeds of both experiments; numbers of batches after which taggers are compared."""
 
-NUM_TOKENS, NUM_WORDS, WIDTH = 24, 20, 64
-BATCH_SIZE, NUM_FRESH = 32, 500
+TAGGERS = ("position=none model.heads=4", "position=sinusoidal model.heads=4", "model=cnn")
 
-BUDGETS = (75, 150, 300)
-"""C25: numbers of batches after which taggers are compared."""
-
-MARGIN = 0.02
-"""C25: largest difference of accuracy that counts as none. An accuracy on fresh sequences (11,500
-tags) has a standard error of at most 0.005."""
-LEARNED = 0.95
-"""C25: accuracy that the convolution, which sees the neighbour, must reach for any conclusion."""
+CLOSE = 0.02
+"""Largest difference of accuracy that counts as none; 11,500 tags have standard errors of 0.005."""
 
 
-class Tagger(nn.Module):
-    """ids -> a logit for each token: embedding, position where given, mixer, linear."""
-
-    def __init__(self, mixer: nn.Module, *, position: nn.Module | None = None) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(NUM_WORDS, WIDTH)
-        self.position = position
-        self.mixer = mixer
-        self.output = nn.Linear(WIDTH, 1)
-
-    def init_parameters(self, stream: Stream) -> None:
-        """As in `Classifier`."""
-        init_table(self.embedding.weight, stream("embedding.weight"))
-        init_layers(self, stream, "output")
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B, T)."""
-        x = self.embedding(ids)
-        if self.position is not None:
-            x = self.position(x)
-        logits: Tensor = self.output(self.mixer(x, torch.zeros_like(ids, dtype=torch.bool)))
-        return logits.squeeze(-1)
-
-
-def _attention() -> Block:
-    """Attention layer of source K, without residual, normalisation or feed-forward."""
-    return Block(MultiHeadSelfAttention(WIDTH, num_heads=4, d_head=WIDTH // 4), d_input=WIDTH)
-
-
-TAGGERS: dict[str, Callable[[], Tagger]] = {
-    "none": lambda: Tagger(_attention()),
-    "PE": lambda: Tagger(_attention(), position=SinusoidalPosition(NUM_TOKENS, WIDTH)),
-    "CNN": lambda: Tagger(Convolution(WIDTH, WIDTH, kernel=3)),
-    "LSTM": lambda: Tagger(Recurrent(WIDTH, WIDTH, cell="lstm")),
-}
-
-
-@claim("C25", "K")
 def c25() -> Finding:
-    """Pure attention is poor at sequence labelling; PE only mitigates it.
+    """A token's tag is 1 where the id of the token before it is odd; the first of 24 has none.
 
-    The task: 24 tokens, each drawn uniformly from 20; the tag of a token is 1 where the id of the
-    token before it is odd, else 0. The first token has no tag. Every tagger gets the same batches
-    of 32 new sequences and K's optimizer; accuracy is that on 500 fresh sequences, after 75, 150
-    and 300 batches.
-
-    Supported if, at every budget, by the 95 % intervals over six seeds, attention without position
-    stays within 0.02 of what a position-blind model can know (`position_blind_ceiling`), attention
-    with PE is above it by more than 0.02, and the convolution above that by more than 0.02. Not
-    supported if an interval contradicts one of the three at some budget. Inconclusive otherwise,
-    and when the convolution gets less than 0.95 in any seed. The LSTM is shown beside them.
+    At every budget attention must be within 0.02 of what a model blind to positions can know (the
+    more frequent parity of the other 23), PE above attention by more, the convolution above PE.
     """
-    runs = {name: [tagging(name, seed) for seed in SEEDS] for name in TAGGERS}
-    return judge_tagging(
-        {
-            budget: {name: [accuracies[i] for accuracies in each] for name, each in runs.items()}
-            for i, budget in enumerate(BUDGETS)
-        }
-    )
+    found = np.array([[tagging(words, seed) for seed in SEEDS] for words in TAGGERS])
+    blind = sum(math.comb(23, k) * max(k, 23 - k) for k in range(24)) / (23 * 2**23)
+    parts = list[str]()
+    for none, pe, cnn in found.transpose(2, 0, 1):
+        said = [above(blind - none, -CLOSE), above(pe - none, CLOSE), above(cnn - pe, CLOSE)]
+        parts += said if cnn.min() >= 0.95 else ["undecided"]
+    means = [", ".join(f"{100 * mean:.1f}" for mean in one) for one in found.mean(axis=1)]
+    shown = f"none {means[0]}; PE {means[1]}; CNN {means[2]} % after 75, 150, 300 batches"
+    return Finding(joint(parts), f"{shown}; blind to positions {100 * blind:.1f} at best", 6)
 
 
-def tagging(name: str, seed: int, *, budgets: Sequence[int] = BUDGETS) -> list[float]:
-    """The accuracy of one tagger after each of these numbers of batches, ascending (C25)."""
-    with torch.random.fork_rng(devices=[]):
-        tagger = TAGGERS[name]()
-    init_weights(tagger, seed)
-    optimizer = make_optimizer(tagger, TrainConfig())
-    generator = torch.Generator().manual_seed(named_seed(seed, "tagging/train"))
-    accuracies = []
-    for step in range(1, budgets[-1] + 1):
-        ids, tags = sequences(BATCH_SIZE, generator)
-        loss = F.binary_cross_entropy_with_logits(tagger(ids)[:, 1:], tags)
+def tagging(words: str, seed: int) -> list[float]:
+    """Accuracy of a tagger after each budget of batches of 32, by K's optimizer; tokens of 20."""
+    words += f" data.vocab_size=20 data.max_len=24 model.d_model=64 model.dropout=0 seed={seed}"
+    config, stream = compose(words.split()), torch.Generator().manual_seed(seed)
+    tagger: Any = build_model(config)
+    tagger.pool.forward = lambda x, _: x  # a logit for each token
+    ids = torch.randint(20, (500 + 32 * BUDGETS[-1], 24), generator=stream)
+    tags, fresh = (ids[:, :-1] % 2).float(), slice(500)
+    optimizer, accuracies = make_optimizer(tagger, config.train), list[float]()
+    for step, rows in enumerate(torch.arange(500, len(ids)).split(32), start=1):
         optimizer.zero_grad()
-        loss.backward()
+        F.binary_cross_entropy_with_logits(tagger(ids[rows])[:, 1:], tags[rows]).backward()
         optimizer.step()
-        if step in budgets:
-            accuracies.append(_fresh_accuracy(tagger, seed))
+        if step in BUDGETS:
+            right = (tagger(ids[fresh])[:, 1:] > 0) == (tags[fresh] > 0)
+            accuracies.append(right.double().mean().item())
     return accuracies
 
 
-def _fresh_accuracy(tagger: Tagger, seed: int) -> float:
-    generator = torch.Generator().manual_seed(named_seed(seed, "tagging/fresh"))
-    ids, tags = sequences(NUM_FRESH, generator)
-    with torch.inference_mode():
-        right = (tagger(ids)[:, 1:] > 0) == (tags > 0)
-    return float(right.double().mean())
-
-
-def sequences(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Random ids (number, T), and the tags of all tokens but the first (number, T - 1)."""
-    ids = torch.randint(NUM_WORDS, (number, NUM_TOKENS), generator=generator)
-    return ids, (ids[:, :-1] % 2).float()
-
-
-def position_blind_ceiling(num_tokens: int = NUM_TOKENS) -> float:
-    """The best accuracy possible on the tags without knowledge of positions.
-
-    Such a model knows a token and the bag of the others, each equally likely to stand before.
-    It can only guess the more frequent parity: max(k, n - k) / n correct if k of n others are odd.
-    """
-    n = num_tokens - 1
-    return sum(math.comb(n, k) * max(k, n - k) for k in range(n + 1)) / (n * 2.0**n)
-
-
-def judge_tagging(budgets: Mapping[int, Mapping[str, Sequence[float]]]) -> Finding:
-    """The conclusion on C25 from the accuracies of each tagger, by budget, seed by seed."""
-    ceiling = position_blind_ceiling()
-    conclusions, shown = [], []
-    for budget, accuracies in budgets.items():
-        none, pe, cnn = accuracies["none"], accuracies["PE"], accuracies["CNN"]
-        conclusion = concluded(
-            [
-                _above([ceiling] * len(none), none, -MARGIN),
-                _above(pe, none, MARGIN),
-                _above(cnn, pe, MARGIN),
-            ]
-        )
-        if min(cnn) < LEARNED:
-            conclusion = Conclusion.inconclusive
-        conclusions.append(conclusion)
-        means = ", ".join(f"{name} {_mean_sd(values)}" for name, values in accuracies.items())
-        shown.append(f"{budget} batches: {means}, {conclusion}")
-    return Finding(
-        measured=f"accuracy, % (position-blind: {100 * ceiling:.1f} at best); {'; '.join(shown)}",
-        conclusion=concluded(conclusions),
-        n=len(none),
-    )
-
-
-LEARNING = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu
-train.measure_train=true""".split()
-JUMP = 0.1
-"""C29: smallest rise of validation accuracy within an epoch that counts as learning."""
-TOLERANCE = 0.02
-"""C29: largest allowed gap of train accuracy, measured after the epoch, below validation's."""
-
-
-@claim("C29", "K")
 def c29() -> Finding:
-    """Shown train accuracy is a running mean: first below validation's.
-
-    attnexp's own loop on the embedded corpus, sinusoidal PE. Dropout, another reason why accuracy
-    on train is low while training, is off, so that the running mean alone can be the cause.
-
-    The rule is about the epoch with the largest rise of validation accuracy (from 0.5 before the
-    first). Supported if there, by the 95 % intervals over six seeds, the running accuracy lies
-    below validation's, and the accuracy on train measured after the epoch at most 0.02 below it.
-    Not supported if an interval contradicts one of the two. Inconclusive otherwise, and when a
-    seed's largest rise is below 0.1.
-    """
-    return judge_learning([learning(seed) for seed in SEEDS])
-
-
-Steepest = tuple[float, EpochRow]
-"""The largest rise of validation accuracy within an epoch, and that epoch (C29)."""
+    """In epoch 2, in which this model learns: the running accuracy on train is below validation's,
+    and that measured after the epoch at most 0.02 below it. No dropout could be the reason."""
+    words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
+        train.measure_train=true data.limit_train=2000"""
+    with TemporaryDirectory() as out, redirect_stderr(StringIO()):
+        runs = [train_run(compose(f"{words} out={out} seed={s}".split()))[1] for s in SEEDS]
+    rows = [run.epochs[1] for run in runs]
+    found = np.array([(r.train_accuracy, r.train_accuracy_after, r.val_accuracy) for r in rows]).T
+    running, after, validation = found
+    parts = [above(validation - running), above(after - validation, -CLOSE)]
+    shown = (f"{100 * one.mean():.1f} ± {100 * one.std(ddof=1):.1f}" for one in found)
+    return Finding(joint(parts), "running {}, after {}, validation {} %".format(*shown), len(runs))
 
 
-def learning(seed: int, *, num_train: int = 2000, num_epochs: int = 4) -> Steepest:
-    """Train one seed without writing files; return its steepest epoch (C29)."""
-    config = compose(
-        [*LEARNING, f"seed={seed}", f"train.epochs={num_epochs}", f"data.limit_train={num_train}"]
-    )
-    dataset = encode.load(config.data)
-    train, val = (examples_of(part, torch.device("cpu")) for part in (dataset.train, dataset.test))
-    with torch.random.fork_rng(devices=[]):
-        model = build_model(config)
-    shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
-    state = start(model, train, config.train, shuffle)
-    return steepest([row for row, _ in fit(state, train, val, config.train)])
-
-
-def steepest(rows: Sequence[EpochRow]) -> Steepest:
-    """The epoch with the largest rise of validation accuracy, from 0.5 before the first."""
-    before = [0.5] + [row.val_accuracy for row in rows]
-    rises = [row.val_accuracy - earlier for row, earlier in zip(rows, before, strict=False)]
-    return max(rises), rows[rises.index(max(rises))]
-
-
-def judge_learning(found: Sequence[Steepest]) -> Finding:
-    """The conclusion on C29 from the steepest epoch of each seed."""
-    rows = [row for _, row in found]
-    running = [row.train_accuracy for row in rows]
-    after = [each for row in rows if (each := row.train_accuracy_after) is not None]
-    validation = [row.val_accuracy for row in rows]
-    conclusion = concluded(
-        [_above(validation, running, 0.0), _above(after, validation, -TOLERANCE)]
-    )
-    learned = min(rise for rise, _ in found) >= JUMP
-    columns = {"running": running, "after": after, "validation": validation}
-    epochs = "/".join(str(row.epoch) for row in rows)
-    return Finding(
-        measured=f"accuracy in epoch {epochs}, %: on train "
-        + ", ".join(f"{name} {_mean_sd(values)}" for name, values in columns.items()),
-        conclusion=conclusion if learned else Conclusion.inconclusive,
-        n=len(found),
-    )
-
-
-def _above(one: Sequence[float], other: Sequence[float], bound: float) -> Conclusion:
-    """Whether the 95 % t interval of the mean of one − other lies above a bound, below it, or on
-    both sides."""
-    pair = paired(
-        {str(i): value for i, value in enumerate(one)},
-        {str(i): value + bound for i, value in enumerate(other)},
-    )
-    assert pair is not None
-    return Conclusion.inconclusive if pair.low is None else above(pair)
-
-
-def _mean_sd(values: Sequence[float]) -> str:
-    """Mean ± standard deviation in percent; the mean alone for one value."""
-    mean = f"{100 * statistics.mean(values):.1f}"
-    return mean if len(values) == 1 else f"{mean} ± {100 * statistics.stdev(values):.1f}"
+def above(values: Any, bound: float = 0.0) -> str:
+    """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
+    interval = t_interval(values)
+    return beyond(interval.low, interval.high, bound)

@@ -1,13 +1,18 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
+
+Do = Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3, or yours; all if empty.")]
+Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="Texts of the test set.")]
+Format = Annotated[Literal["table", "csv", "markdown", "latex", "json"], typer.Option()]
+Text = Annotated[str | None, typer.Argument(help="Text to classify; each line of stdin if none.")]
+Head = Annotated[int | None, typer.Option(metavar="N", help="One head; the mean of all if none.")]
+Port = Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")]
 
 
 @app.command()
@@ -19,8 +24,7 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
 
-    Allowed settings: data.path, data.text, data.label, data.limit_test,
-    train.device, train.threads.
+    Settings: data.path, data.text, data.label, data.limit_test, train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
@@ -32,152 +36,104 @@ def evaluate(
     if as_json:
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
-        for name, figures in (("stored", stored), ("measured", measured)):
-            emit(
-                f"{name:9s} accuracy {100 * figures.accuracy:6.2f} %   loss {figures.loss:.6f}   "
-                f"n {figures.n:,}"
-            )
-    if overrides:
-        return
-    if stored != measured:
-        stop(
-            f"stored and measured differ: accuracy {stored.accuracy} and {measured.accuracy}, loss "
-            f"{stored.loss} and {measured.loss}. Another processor or torch rounds differently; "
-            f"beyond that, code or data are not those of the run.",
-            code=1,
-        )
-    if not as_json:
-        emit("The same to the last bit.")
+        for name, one in (("stored", stored), ("measured", measured)):
+            accuracy = f"accuracy {100 * one.accuracy:6.2f} %"
+            emit(f"{name:9s} {accuracy}   loss {one.loss:.6f}   n {one.n:,}")
+    if not overrides and stored != measured:
+        stop("stored and measured differ: another processor or torch, else code or data.", code=1)
 
 
 @app.command()
 def probe(
     folders: Folders,
-    do: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Interventions, as shuffle=3 or my_pkg.mod:function (default: all).",
-            show_default=False,
-        ),
-    ] = "",
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Texts of the test set (default: all).")
-    ] = None,
-    format: Annotated[
-        Literal["table", "markdown", "csv", "json", "latex"], typer.Option(help="Output format.")
-    ] = "table",
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a forest plot: FILE.svg, .pdf or .png."),
-    ] = None,
+    do: Do = "",
+    limit: Limit = None,
+    format: Format = "table",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate finished runs under interventions: what does a trained model use?
 
-    Results are kept in the folders of the runs; `attnexp report --html` shows them.
-
-    Example: attnexp probe outputs/blog
+    Results are kept in the folders of the runs. DIR may be a published study, too.
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
-    from dataclasses import asdict
+    from attnexp.inspect.probe import probe
+    from attnexp.inspect.probed import effects
+    from attnexp.report import formats, terminal
 
-    from attnexp.analysis.probed import summarise
-    from attnexp.base.progress import note
-    from attnexp.inspect import probe
-    from attnexp.report import formats, pictures, probed
-    from attnexp.runs.manifest import load_runs
-
-    if figure is not None:
-        pictures.kind_of(figure)  # before anything is computed
-    runs, words = load_runs(folders), [word for word in do.split(",") if word]
-    ids, reasons = probe.probe(runs, words, limit=limit, trust_code=trust_code)
-    found = summarise(runs, ids)
-    if figure is not None:
-        pictures.write_probed(figure, found)
-        note(f"Figure: {figure}")
+    rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code)
+    found = effects(rows)
     if as_json or format == "json":
-        emit({"schema": probed.SCHEMA, "variants": [asdict(one) for one in found]})
-    elif format != "table":
-        emit(formats.TABLE_TEXTS[format](probed.tables(found)).rstrip("\n"))
-    elif figure is None:
-        formats.print_tables(probed.tables(found), console())
-    if reasons:
-        stop("\n".join(["Some was left out:", *reasons]), code=max(reasons.values()))
+        emit({"schema": formats.SCHEMA, "effects": formats.records(found), "notes": notes})
+    elif format == "csv":
+        emit(found.to_csv(index=False).rstrip("\n"))
+    else:
+        for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
+            title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
+            if format == "table":
+                terminal.print_table((title, _readable(own)), console())
+            elif format == "markdown":
+                emit(formats.markdown((title, _readable(own))))
+            else:
+                emit(formats.latex((title, _readable(own)), "probe"))
+        emit("\n".join(notes))
+
+
+def _readable(effects: Any) -> Any:
+    """Effects of a variant as texts: changes of accuracy in points, measures of attention."""
+    from pandas import DataFrame
+
+    from attnexp.report.tables import interval, number
+
+    rows = []
+    for row in effects.to_dict("records"):
+        share = {"is_share": row["metric"] == "accuracy"}
+        rows.append({
+            "intervention": row["intervention" if share["is_share"] else "metric"],
+            "n": str(row["n"]),
+            "mean": number(row["mean"], sign="+" if share["is_share"] else "", **share),
+            "other seeds": interval(row["low"], row["high"], **share),
+            "other texts too": interval(row["texts_low"], row["texts_high"], **share),
+            "flips, %": number(row["flips"], is_share=True),
+        })  # fmt: skip
+    return DataFrame(rows)
 
 
 @app.command()
 def predict(
     run_dir: RunDir,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="Text to classify (default: each line of stdin).",
-            show_default=False,
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Classify each line of this file instead.")
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Show the attention of this head, counted from 1 (default: mean of heads).",
-        ),
-    ] = None,
-    why: Annotated[
-        Literal["attention", "gradient", "erasure"],
-        typer.Option(
-            help="What colours tokens: attention received, gradient × embedding, or what the "
-            "answer loses without the token."
-        ),
-    ] = "attention",
+    text: Text = None,
+    head: Head = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify a text with a trained model and show its attention.
 
-    The more attention a token receives, or the more it counts by gradient × embedding or by
-    erasure, the darker its colour. Unknown words end in "?".
+    The more attention a token receives, the darker its colour. Unknown words end in "?".
 
     Example: attnexp predict outputs/runs/RUN "the cast was superb but the plot was dreadful"
 
     Example: attnexp predict outputs/runs/RUN "the cast was dreadful but the plot was superb"
     """
-    from attnexp.inspect import predict
+    from attnexp.inspect import insight, predict
+    from attnexp.runs.result import Run
+    from attnexp.runs.store import load
 
-    texts = predict.lines(text, file, sys.stdin.buffer)
-    found = predict.readings(run_dir, texts, head, why=why, trust_code=trust_code)
+    read = insight.reader(Run(path=run_dir, result=load(run_dir)), trust_code=trust_code)
+    found = (read(line) for line in predict.lines(text, sys.stdin.buffer))
     if as_json:
-        read = [predict.to_json(reading, head) for reading in found]
-        emit({"schema": predict.SCHEMA, "texts": read})
+        emit({"schema": 1, "texts": [predict.to_json(one, head) for one in found]})
     else:
-        for reading in found:
-            predict.print_reading(reading, head, console())
+        for one in found:
+            console().print(predict.to_text(one, head))
 
 
 @app.command()
-def explore(
-    run_dirs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN_DIR",
-            help="Finished runs to show side by side.",
-            autocompletion=completion.runs,
-        ),
-    ],
-    port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
-    trust_code: TrustCode = False,
-) -> None:
+def explore(run_dirs: Folders, port: Port = 8080, trust_code: TrustCode = False) -> None:
     """Serve a page where you type a text and see every head of one or more models.
 
-    A click on a head opens its map. Tokens are coloured as by `attnexp predict --why`, which is
-    chosen on the page, as is the layer. The page is reachable from this machine only and needs no
-    network.
+    A click on a head opens its map. The page is reachable from this machine only.
 
     Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
     """

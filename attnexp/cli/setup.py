@@ -89,9 +89,9 @@ def claims(
         typer.Argument(metavar="ID", help="Claim, such as C04.", show_default=False),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Check also the claims that read finished sweeps.")
+        bool, typer.Option("--all", help="Check also the claims that read studies.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of all results.")] = Path("outputs"),
+    out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
     as_json: AsJson = False,
 ) -> None:
     """Check the claims of the sources: print each claim, its measurement and a verdict.
@@ -101,35 +101,15 @@ def claims(
     Example: attnexp claims C04 C20
     """
     from attnexp.base.progress import track
-    from attnexp.claims import run
-    from attnexp.claims.claim import Conclusion
+    from attnexp.claims import table
 
-    chosen = run.choose(ids or [], everything=everything)
-    found = list(track(run.check(chosen, out), total=len(chosen), label="checking claims"))
-    emit(run.to_json(found)) if as_json else run.print_table(found, console())
-    refuted = [claim.id for claim, finding in found if finding.conclusion is Conclusion.refuted]
-    if refuted:
+    chosen = table.choose(ids or [], everything=everything)
+    records = [
+        table.check(claim, out) for claim in track(chosen, total=len(chosen), label="claims")
+    ]
+    if as_json:
+        emit({"schema": 2, "claims": records})
+    else:
+        table.print_table(records, console())
+    if refuted := [record["id"] for record in records if record["verdict"] == "refuted"]:
         stop(f"refuted: {', '.join(refuted)}", code=1)
-
-
-@app.command()
-def doctor(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Folder with runs.", show_default=False)
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print versions, devices and data; or, for DIR, the damaged runs and how to repeat them.
-
-    Example: attnexp doctor outputs
-    """
-    from attnexp.inspect import doctor
-
-    if folder is None:
-        around = doctor.describe_installation()
-        emit(around) if as_json else doctor.print_installation(around, console())
-        return
-    found = doctor.examine(folder)
-    emit(found) if as_json else doctor.print_tree(found, console())
-    if found["troubles"]:
-        stop(f"{len(found['troubles'])} must be made again. Their commands are above.", code=1)

@@ -1,133 +1,101 @@
-"""Internals of a trained model: its attention and its table of positions.
+"""What a trained model makes of a text: its prediction, its attention, its table of positions.
 
-Only the run's folder is read, not the data set. Shapes: H heads, T tokens, D width.
+Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config import pieces
-from attnexp.config.options import name_of
+from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
-from attnexp.config.trust import NotTrusted, require_trust
+from attnexp.config.trust import require_trust
+from attnexp.data.encode import tokenizer_of
+from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
+from attnexp.inspect.interventions import attentions
+from attnexp.model.classifier import build_model
 from attnexp.runs import store
+from attnexp.runs.arrays import load_weights
 from attnexp.runs.result import Run
-
-if TYPE_CHECKING:
-    from torch import nn
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """Default text: its words are in the embedded corpus and in most film reviews."""
 
+START, SUMMARY = "⟨start⟩", "⟨cls⟩"  # in front of a text, the second with `model.pooling=cls`
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
-    """Prediction of a model for a text, with its attention."""
 
-    tokens: list[str]
-    """Tokens in reading order, T, without padding and without those cut off."""
-    known: list[bool]
-    """Whether each token is in the run's vocabulary; to the model all others are the same."""
-    num_cut: int
-    """Number of words cut off."""
-    probabilities: dict[str, float]
-    """Probabilities keyed by class, in the order of labels."""
-    layers: "list[Attention]"
-    """Attention of every layer; empty for a model without."""
-    relevance: list[float] | None = None
-    """How much each token counts by gradient or erasure, where that was asked for."""
+def shade(weights: NDArray[Any], num_keys: int | None = None) -> NDArray[np.float64]:
+    """Depth of colour, 0 to 1, of attention weights (..., keys), on one scale for all texts: that
+    of uniform attention, 1 / num_keys, is 0.25, and that of four times as much or more is 1.
 
-    def attention(self, layer: int = 1, head: int | None = None) -> "Attention":
-        """Attention of a layer, or of one of its heads; both are counted from 1.
-
-        Raises `UserError` if the model has no such layer or head.
-        """
-        if not self.layers:
-            raise UserError("The model has no attention, and so no heads or layers to choose.")
-        for name, number, most in (
-            ("layer", layer, len(self.layers)),
-            ("head", head, len(self.layers[0].weights)),
-        ):
-            if number is not None and not 1 <= number <= most:
-                raise UserError(f"There is no {name} {number}: the model has 1 to {most}.")
-        seen = self.layers[layer - 1]
-        if head is None:
-            return seen
-        chosen = slice(head - 1, head)
-        return replace(seen, weights=seen.weights[chosen], to_padding=seen.to_padding[chosen])
-
-    def counts(self, layer: int = 1, head: int | None = None) -> list[float]:
-        """How much each token counts: its relevance where that was asked for, else the attention
-        that it receives; empty for a model without. Raises `UserError` as `attention` does."""
-        if self.relevance is not None or not self.layers:
-            return self.relevance or []
-        return self.attention(layer, head).received
-
-    @property
-    def label(self) -> str:
-        """The most probable class."""
-        return max(self.probabilities, key=self.probabilities.__getitem__)
-
-    @property
-    def confidence(self) -> float:
-        """The probability of `label`."""
-        return self.probabilities[self.label]
-
-    @property
-    def marked(self) -> list[str]:
-        """Tokens, with a question mark after unknown ones."""
-        return [f"{t}?" if not k else t for t, k in zip(self.tokens, self.known, strict=True)]
-
-    @property
-    def unknown(self) -> list[str]:
-        """Unknown tokens, each once."""
-        found = zip(self.tokens, self.known, strict=True)
-        return list(dict.fromkeys(token for token, known in found if not known))
+    num_keys: as in `Attention`; the number of weights if None.
+    """
+    return np.asarray((weights * (num_keys or weights.shape[-1]) / 4).clip(0, 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attention:
     """Attention of one layer."""
 
-    weights: NDArray[np.float32]
-    """(H, T queries, T keys). Rows sum to 1 less what goes to padding."""
-    to_padding: NDArray[np.float32]
-    """Share of each head's attention that goes to padding, on average over queries: (H,)."""
-    num_padding: int
+    weights: NDArray[np.float32]  # (H, T queries, T keys); what goes to padding is left out
+    num_keys: int  # tokens that are attended to: T, and padding where it gets any attention
 
     @property
     def mean(self) -> NDArray[np.float32]:
         """Mean of the heads: (T queries, T keys)."""
-        mean: NDArray[np.float32] = self.weights.mean(axis=0)
-        return mean
-
-    @property
-    def received(self) -> list[float]:
-        """Attention that each token receives, on average over queries and heads."""
-        received: list[float] = self.mean.mean(axis=0).tolist()
-        return received
-
-    @property
-    def on_padding(self) -> float:
-        """Share of attention that goes to padding, on average over queries and heads."""
-        return float(self.to_padding.mean())
+        return np.asarray(self.weights.mean(axis=0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Insight:
-    """Reading and position table of a model; `missing` says why one is not there."""
+class Reading:
+    """Prediction of a model for a text, with its attention."""
 
-    reading: Reading | None = None
-    """Reading of the text, by a model with attention."""
-    table: NDArray[np.float32] | None = None
-    """Position table as it joins the embeddings, (positions, D)."""
-    missing: list[str] = field(default_factory=list)
+    tokens: list[str]  # T, in reading order, without padding and without those cut off
+    known: list[bool]  # whether each is in the run's vocabulary; all others are one to the model
+    num_cut: int  # words cut off
+    probabilities: dict[str, float]  # by class, in the order of labels
+    layers: list[Attention]  # empty for a model without attention
+    table: NDArray[np.float32] | None  # positions as they join the embeddings, (positions, D)
+
+    @property
+    def label(self) -> str | None:
+        """The most probable class; None where no word is known, so that the text says nothing."""
+        words = {*self.tokens} & {*self.marked} - {START, SUMMARY}
+        return max(self.probabilities, key=lambda name: self.probabilities[name]) if words else None
+
+    @property
+    def marked(self) -> list[str]:
+        """Tokens, with a question mark after unknown ones."""
+        return [f"{t}?" if not k else t for t, k in zip(self.tokens, self.known, strict=True)]
+
+    def attention(self, layer: int = 1, head: int | None = None) -> Attention:
+        """Attention of a layer, or of one of its heads; both are counted from 1.
+
+        Raises `UserError` if the model has no such layer or head.
+        """
+        sizes = [len(one.weights) for one in self.layers]
+        if not 1 <= layer <= len(sizes) or head not in (None, *range(1, sizes[0] + 1)):
+            has = f"{len(sizes)} layers of {sizes[0]} heads" if sizes else "no attention"
+            what = f"layer {layer}" if head is None else f"head {head} of layer {layer}"
+            raise UserError(f"There is no {what}: the model has {has}.")
+        seen = self.layers[layer - 1]
+        return seen if head is None else replace(seen, weights=seen.weights[head - 1 : head])
+
+    def shades(self, layer: int = 1, head: int | None = None) -> NDArray[np.float64]:
+        """Depth of colour of each token, (T,): the attention that it receives, on average over
+        queries; empty for a model without attention."""
+        if not self.layers and head is None:
+            return np.zeros(0)
+        seen = self.attention(layer, head)
+        return shade(seen.mean.mean(axis=0), seen.num_keys)
 
 
 def has_attention(run: Run) -> bool:
@@ -135,132 +103,60 @@ def has_attention(run: Run) -> bool:
     return "score" in run.result.config["model"]
 
 
-def has_table(run: Run) -> bool:
-    """Whether the model may have a position table, since its positions join the embeddings."""
-    position = run.result.config.get("position")
-    kind = position["kind"] if isinstance(position, dict) else position
-    try:
-        return bool(kind) and pieces.seam(kind) == "JoinedPosition"
-    except UserError:  # a class that is not here
-        return False
+def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
+    """Function that reads a text with the run's model.
 
-
-def look(run: Run, text: str = SENTENCE, *, trust_code: bool = False) -> Insight:
-    """Load a run's model and let it read a text. Whatever cannot be shown is `missing`.
-
-    Raises `NotTrusted` where the model is not attnexp's, without `trust_code`.
+    Raises `UserError` where the folder holds no weights or no words, or a model that is not
+    attnexp's, without `trust_code`.
     """
-    if not has_attention(run):
-        kind = name_of(run.result.config["model"]["kind"])
-        return Insight(missing=[f"model={kind} has no attention."])
-    try:
-        config, model = _load(run, trust_code)
-    except NotTrusted:
-        raise
-    except UserError as error:
-        return Insight(missing=[str(error)])
-    missing = []
-    reading = None
-    try:
-        reading = _read(run.result.classes, _vocabulary(run), config, model, text)
-    except UserError as error:
-        missing.append(f"There is no attention map: {error}")
-    position = getattr(model, "position", None)
-    rows = None if position is None else position.table_rows()
-    if rows is None:
-        missing.append(f"There is no table of positions with position={config.position.name}.")
-    table = None if rows is None else rows.detach().numpy()
-    return Insight(reading=reading, table=table, missing=missing)
-
-
-def reader(run: Run, *, trust_code: bool = False) -> Callable[..., Reading]:
-    """Function that reads a text with the run's model: `read(text, why="attention")`.
-
-    why: of `relevance.WHY`, what to say of tokens beside attention; `read` raises `UserError` where
-    the model does not have it. Raises `UserError` where the folder holds no weights or no words,
-    and `NotTrusted` where the model is not attnexp's, without `trust_code`.
-    """
-    config, model = _load(run, trust_code)
-    return partial(_read, run.result.classes, _vocabulary(run), config, model)
-
-
-def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
-    from attnexp.config.compose import overlay
-    from attnexp.model.classifier import build_model
-    from attnexp.runs.arrays import load_weights
-
     config = overlay(run.result.config, [])
     require_trust(run.result.config, trust_code)
     model = build_model(config, len(run.result.classes))
     load_weights(run, model)
-    return config, model.eval()
+    if not (words := store.load_vocabulary(run)):
+        raise UserError(f"{run.path} was trained on ranks without words, and reads no sentence.")
+    return partial(_read, run, config, model.eval(), words)
 
 
-def _read(
-    classes: list[str],
-    words: list[str],
-    config: RunConfig,
-    model: "nn.Module",
-    text: str,
-    why: str = "attention",
-) -> Reading:
-    import torch
-
-    from attnexp.data.encode import tokenizer_of
-    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
-    from attnexp.inspect.relevance import WHY, forward
-    from attnexp.model.classifier import Classifier
-
+def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text: str) -> Reading:
     tokenize = tokenizer_of(config.data)
     (ids,) = to_ids(rank_with(words, [text], tokenize), config.data)
-    real = ids != PAD
-    kept = int(real.sum())
-    said = ["⟨start⟩", *tokenize(text)]
-    tokens = said[-kept:] if config.data.truncate is Side.pre else said[:kept]
+    real, said = ids != PAD, [START, *tokenize(text)]
+    num_cut = len(said) - int(real.sum())
+    tokens = said[num_cut:] if config.data.truncate is Side.pre else said[: len(said) - num_cut]
     known = (ids[real] != UNKNOWN).tolist()
-    batch = torch.from_numpy(ids).long()[None]
-    logits, maps = forward(model, batch)
-    found = None
-    if why != "attention":
-        try:
-            found = WHY[why](model, batch)[0, torch.from_numpy(real)].tolist()
-        except ValueError as error:
-            raise UserError(f"There is no --why {why} here: {error}.") from error
+    logits, maps = forward(model, torch.from_numpy(ids).long()[None])
     if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     (probabilities,) = logits.double().softmax(-1).tolist()
-    layers = list[Attention]()
-    if maps:
-        assert isinstance(model, Classifier)
-        if model.cls is not None:
-            tokens, known = ["⟨cls⟩", *tokens], [True, *known]
-            real = np.concatenate([[True], real])
-            found = found and [0.0, *found]
-        # padding looks around too, at nothing that matters here
-        layers = [
-            Attention(
-                weights=weights[:, :, real],
-                to_padding=weights[:, :, ~real].sum(axis=-1).mean(axis=-1),
-                num_padding=int((~real).sum()),
-            )
-            for weights in (of_layer[0].numpy()[:, real] for of_layer in maps)
-        ]
+    if maps and maps[0].shape[-1] > len(ids):  # a summary token in front
+        tokens, known, real = [SUMMARY, *tokens], [True, *known], np.append(True, real)
+    layers = []
+    for weights in (of_layer[0].numpy()[:, real] for of_layer in maps):  # padding looks around too
+        num_keys = len(real) if weights[:, :, ~real].any() else len(tokens)
+        layers.append(Attention(weights=weights[:, :, real], num_keys=num_keys))
+    position = getattr(model, "position", None)
+    table = None if position is None else position.table_rows()
     return Reading(
         tokens=tokens,
         known=known,
-        num_cut=len(said) - kept,
-        probabilities=dict(zip(classes, probabilities, strict=True)),
+        num_cut=num_cut,
+        probabilities=dict(zip(run.result.classes, probabilities, strict=True)),
         layers=layers,
-        relevance=found,
+        table=None if table is None else table.detach().numpy(),
     )
 
 
-def _vocabulary(run: Run) -> list[str]:
-    """The words of a run. Raises `UserError` where there are none."""
-    words = store.load_vocabulary(run)
-    if not words:
-        raise UserError(
-            f"{run.path} was trained on word ranks without their words (Keras's imdb.npz), and "
-            f"there is no sentence that it could read."
-        )
-    return words
+@torch.no_grad()
+def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Logits, and the attention map of every layer: (B, H, T queries, T keys).
+
+    A summary token in front counts as one of T.
+    """
+    seen: list[Any] = []
+    with ExitStack() as hooks:
+        for layer in (layers := attentions(model)):
+            hook = layer.register_forward_pre_hook(lambda _, given: seen.append(given))
+            hooks.enter_context(hook)
+        logits = model(ids)
+    return logits, [layer.weights(*given) for layer, given in zip(layers, seen, strict=True)]

@@ -2,8 +2,8 @@
 
 Each is a function of ids (n, T) and a model; `name=NUMBER` gives a third argument. It returns
 changed ids, or a context manager within which the model computes otherwise, and raises `ValueError`
-where the model lacks what it acts on. `--do my_pkg.mod:function` names a function of anyone's.
-Words are all tokens but padding and the start of a text. Random draws are the same for every model.
+where it cannot be done, as where the model lacks what it acts on. Words are all tokens but padding
+and the start of a text. Random draws are the same for every model.
 
 Shapes: n texts (B in a batch), T tokens, H heads, K width of a head's values.
 """
@@ -23,11 +23,10 @@ from attnexp.config.schema import did_you_mean
 from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
-from attnexp.runs.probed import ATTENTION
 
+ATTENTION = "attention"  # which changes nothing: that of the untouched model is measured
 Context = AbstractContextManager[object]
-Given = tuple[Any, ...]
-"""Arguments of a module's call."""
+Given = tuple[Any, ...]  # arguments of a module's call
 
 
 def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
@@ -36,8 +35,6 @@ def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
     Pham et al. 2021 (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the
     windows. The accuracy of a model that is blind to order stays the same.
     """
-    if window < 2:
-        raise ValueError("a window has 2 words or more")
     place = (ids > START).cumsum(1) - 1
     return _reordered(ids, (place / window).floor() + _random(ids))
 
@@ -47,12 +44,12 @@ def reverse(ids: Tensor, model: nn.Module) -> Tensor:
     return _reordered(ids, -(ids > START).cumsum(1).float())
 
 
-def unknown(ids: Tensor, model: nn.Module, share: float) -> Tensor:
+def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
     """Each word replaced by the unknown one with this probability."""
     return ids.masked_fill((ids > START) & (_random(ids) < share), UNKNOWN)
 
 
-def last(ids: Tensor, model: nn.Module, number: float) -> Tensor:
+def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
     from_end = (ids != PAD).flip(1).cumsum(1).flip(1)
     return ids.masked_fill(from_end > number, PAD)
@@ -73,7 +70,7 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
     return _together(part.register_forward_hook(removed) for part in _position_pieces(model))
 
 
-def shift_positions(ids: Tensor, model: nn.Module, by: float) -> Context:
+def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
     """Positions counted from another number; a table begins again after its last row."""
 
     def shifted(part: nn.Module, given: Given) -> Given:
@@ -127,43 +124,39 @@ def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
     return layer.v_proj.register_forward_hook(silent)
 
 
+OF_TEXTS = (shuffle, reverse, unknown, last)
+OF_MODELS = (no_positions, shift_positions, permute_positions, uniform, self_only, no_head)
 INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
-    function.__name__: function
-    for function in (
-        *(shuffle, reverse, unknown, last, no_positions, shift_positions, permute_positions),
-        *(uniform, self_only, no_head),
-    )
+    function.__name__: function for function in (*OF_TEXTS, *OF_MODELS)
 }
-NUMBERS = {"unknown": 0.1, "last": 20, "shift_positions": 1}
-"""Default numbers of interventions that take one."""
+DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 no_positions
+    shift_positions=1 permute_positions uniform self_only no_head attention""".split()
+"""What a probe does where nothing is chosen."""
 
-DEFAULT = ("shuffle", "shuffle=2", "shuffle=3", "shuffle=5", *list(INTERVENTIONS)[1:], ATTENTION)
 
+def choose(words: Iterable[str], num_heads: int) -> list[str]:
+    """The interventions that words ask for; `no_head` alone is one for each head.
 
-def choose(word: str, num_heads: int) -> list[str]:
-    """The interventions that a word asks for: `no_head` alone is one for each head.
-
-    Raises `UserError` for an unknown one, and for one that cannot be imported.
+    Raises `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`.
     """
-    name, equals, number = word.partition("=")
-    known = [*INTERVENTIONS, ATTENTION]
-    is_number = not equals or number.replace(".", "", 1).isdecimal()
-    if not is_number or not (name in known or pieces.CLASS.fullmatch(name)):
-        raise UserError(
-            f"There is no intervention '{word}'.{did_you_mean(name, known)} There are "
-            f"{', '.join(known)}, some with a number (shuffle=3), and your own as "
-            f"my_pkg.mod:function."
-        )
-    if ":" in name:
-        pieces.load(name)
-    if word in NUMBERS:
-        return [f"{word}={NUMBERS[word]:g}"]
-    each = [f"no_head={i + 1}" for i in range(num_heads)]
-    return each if word == "no_head" and each else [word]
+    chosen, known = list[str](), [*INTERVENTIONS, ATTENTION]
+    for word in words:
+        name = word.partition("=")[0]
+        if ":" in name:
+            pieces.load(name)  # or a `UserError`
+        elif name not in known:
+            raise UserError(
+                f"There is no intervention '{word}'.{did_you_mean(name, known)} There are "
+                f"{', '.join(known)}, some with a number (shuffle=3), and your own as "
+                f"my_pkg.mod:function."
+            )
+        heads = range(1, num_heads + 1) if word == "no_head" else ()
+        chosen += [f"no_head={head}" for head in heads] or [word]
+    return chosen
 
 
 def load(intervention: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
-    """The function of an intervention that was chosen, with its number."""
+    """The function of an intervention, with its number."""
     name, _, number = intervention.partition("=")
     function = INTERVENTIONS.get(name) or pieces.load(name)
     return lambda ids, model: function(ids, model, *([float(number)] if number else []))

@@ -1,118 +1,59 @@
-"""Predictions of a trained model for texts, with the attention of each token."""
+"""Predictions of a trained model for texts: where these come from, and how they are shown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from rich.console import Console
 from rich.text import Text
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.inspect import insight
 from attnexp.inspect.insight import Reading
-from attnexp.runs import store
-from attnexp.runs.result import Run
 
-SCHEMA = 1
-
-MAX_CLASSES_SHOWN = 5
-"""Maximum number of class probabilities printed in a line; `--json` has all of them."""
-
-LIGHT, FULL = (255, 255, 255), (240, 130, 20)
-"""RGB background of a token that does not count, and of the one that counts most."""
+FULL = (240, 130, 20)  # RGB background of a token with the full colour
 
 
-def readings(
-    run_dir: Path,
-    texts: Iterable[str],
-    head: int | None = None,
-    *,
-    why: str = "attention",
-    trust_code: bool = False,
-) -> Iterator[Reading]:
-    """Read each text with the model of a finished run.
-
-    head: attention head, counted from 1; only checked here. why: as in `insight.reader`. Raises
-    `UserError` if the model does not have it, or if the run cannot read text.
-    """
-    if head is not None and why != "attention":
-        raise UserError(f"--head {head} is of attention, not of --why {why}. Leave out one.")
-    run = Run(path=run_dir, result=store.load(run_dir))
-    read = insight.reader(run, trust_code=trust_code)
-    for text in texts:
-        reading = read(text, why)
-        if head is not None:
-            reading.attention(head=head)  # or a `UserError`
-        yield reading
-
-
-def lines(text: str | None, file: Path | None, stdin: BinaryIO) -> Iterator[str]:
-    """The text, or else each non-empty line of the file, or else of stdin. Raises `UserError`."""
-    if text is not None and file is not None:
-        raise UserError(f"Give a text or --file {file}, not both.")
-    if text is not None:
-        yield from _not_empty([text])
-        return
-    if file is None:
-        yield from _not_empty(line.decode(errors="replace") for line in stdin)
-        return
-    try:
-        with file.open("rb") as opened:
-            yield from _not_empty(line.decode(errors="replace") for line in opened)
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+def lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
+    """The text, or else each line of stdin, without empty ones. Raises `UserError` for none."""
+    if text is None and stdin.isatty():
+        progress.note("Type a text and press Enter. Ctrl-D ends.")
+    given = stdin if text is None else [text.encode()]
+    line = ""
+    for line in filter(None, (one.decode(errors="replace").strip() for one in given)):
+        yield line
+    if not line:
+        raise UserError("There is no text to read. Give one that holds a word.")
 
 
 def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
-    """The reading as plain containers. `attention` is what each token receives, averaged over
-    queries; `relevance` is how much it counts by gradient or erasure."""
+    """The reading as plain containers; label and probabilities are None where no word is known.
+    attention: what each token receives, on average over queries; None for a model without."""
+    is_there = reading.layers or head
+    received = reading.attention(head=head).mean.mean(axis=0).tolist() if is_there else None
     return {
         "label": reading.label,
-        "probabilities": reading.probabilities,
-        "positive": reading.probabilities.get("positive"),
+        "probabilities": reading.label and reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": reading.attention(head=head).received if reading.layers else None,
-        "relevance": reading.relevance,
+        "attention": received,
         "words_cut": reading.num_cut,
     }
 
 
-def print_reading(reading: Reading, head: int | None, console: Console) -> None:
-    """Print the label, the probabilities, and the tokens: the more they count, the darker."""
+def to_text(reading: Reading, head: int | None) -> Text:
+    """A line with the most probable classes, and the tokens: the more they count, the darker."""
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-    but_last = ranked[:-1]  # the last one follows from the others
-    said = ", ".join(
-        f"{name} {probability:.4f}" for name, probability in but_last[:MAX_CLASSES_SHOWN]
-    )
-    line = Text(f"{said} ")
-    line.stylize("bold", 0, len(reading.label))
-    colours = backgrounds(reading.counts(head=head))
-    for token, colour in zip_longest(reading.marked, colours):
-        line.append(" ")
-        line.append(token, "" if colour is None else f"black on {colour}")
+    said = ", ".join(f"{name} {p:.4f}" for name, p in ranked[:-1][:5])  # the last one follows
+    line = Text(f"{said if reading.label else 'none of these words is known'} ")
+    line.stylize("bold", 0, len(reading.label or line))
+    for token, depth in zip_longest(reading.marked, reading.shades(head=head)):
+        line.append(" ").append(token, "" if depth is None else f"black on {colour(depth)}")
     if reading.num_cut:
-        line.append(f" (without {reading.num_cut} words that did not fit)", "dim")
-    console.print(line)
+        num_words = f"{reading.num_cut} words beyond what training saw (data.max_len)"
+        line.append(f" (without {num_words})", "dim")
+    return line
 
 
-def backgrounds(counts: Sequence[float]) -> list[str]:
-    """Colours for black tokens, as `rgb(r,g,b)`: the more a token counts, for or against, the
-    darker."""
-    most = max(map(abs, counts), default=0.0) or 1.0
-    mixed = [
-        [round(a + abs(count) / most * (b - a)) for a, b in zip(LIGHT, FULL, strict=True)]
-        for count in counts
-    ]
-    return [f"rgb({','.join(map(str, colour))})" for colour in mixed]
-
-
-def _not_empty(texts: Iterable[str]) -> Iterator[str]:
-    found = False
-    for text in texts:
-        if stripped := text.strip():
-            found = True
-            yield stripped
-    if not found:
-        raise UserError("There is no text to read. Give one that holds a word.")
+def colour(depth: float) -> str:
+    """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
+    return f"rgb({','.join(str(round(255 + depth * (full - 255))) for full in FULL)})"

@@ -1,178 +1,129 @@
 """`attnexp probe`: evaluate finished runs on their test sets under interventions."""
 
-import functools
-import json
+from base64 import b64encode
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
-from inspect import signature
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base import code, progress
+from attnexp.analysis.frames import load
 from attnexp.base.errors import UserError
-from attnexp.config.schema import Precision
 from attnexp.data import encode
 from attnexp.data.text import PAD
-from attnexp.inspect import interventions, relevance
-from attnexp.runs.arrays import WEIGHTS
-from attnexp.runs.identity import ROOMS
-from attnexp.runs.probed import ATTENTION, load, save
-from attnexp.runs.result import Run, digest
-from attnexp.training.evaluate import load_trained
-from attnexp.training.loop import Examples, batch_size_of, predict_batches
+from attnexp.inspect import interventions, probed
+from attnexp.inspect.insight import forward
+from attnexp.inspect.probed import Row
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.training.evaluate import load_trained, predict
+from attnexp.training.loop import Examples
 from attnexp.training.metrics import most_probable
 
-NUM_READ = 100
-"""Texts that `attention` reads, evenly spaced over the test set; erasure takes T passes of each."""
-
-
-@functools.cache
-def _id(name: str, num_texts: int) -> str:
-    """Sixteen hex digits that change with an intervention, its code and the number of texts."""
-    own = [name.partition(":")[0]] if ":" in name else []
-    roots = [interventions.__name__, relevance.__name__, *own]
-    found = code.digests(roots, lambda module, importer: f"{module}.".startswith(ROOMS))
-    return digest(json.dumps([name, num_texts, found]).encode())[:16]
+NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
+load_data = lru_cache(maxsize=1)(encode.load)  # most runs of a study share their data
 
 
 def probe(
-    runs: Sequence[Run],
-    words: Sequence[str] = (),
-    *,
-    limit: int | None = None,
-    trust_code: bool = False,
-) -> tuple[list[str], dict[str, int]]:
-    """Evaluate runs under interventions, as far as that is not stored yet.
+    paths: Sequence[Path], words: Sequence[str] = (), limit: int | None = None, trust: bool = False
+) -> tuple[pd.DataFrame, list[str]]:
+    """The frame of what interventions change, and messages on what cannot be done.
 
-    words: as `interventions.choose` reads them; all interventions where there are none. limit:
-    texts of the test set. Published runs without weights show what was stored before. Returns the
-    ids of all results that were asked for, and the reasons why any is missing, with their exit
-    codes. Raises `UserError` if there is no result at all.
+    paths: folders of runs and studies, which are evaluated, and published studies. words: as
+    `interventions.choose` reads them; all if there are none. limit: texts of the test set. trust:
+    run code that is not attnexp's. Raises `UserError` for a wrong word, a function that fails, or a
+    run that cannot be evaluated.
     """
-    asked, reasons = dict[str, str](), dict[str, int]()
-    num_without_weights = 0
-    num_threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
-    load_data = functools.lru_cache(maxsize=1)(encode.load)
-    with ThreadPoolExecutor(num_threads) as pool:
-        for i, run in enumerate(runs, start=1):
-            names = _choose(words or interventions.DEFAULT, run, reasons)
-            stored, num_texts = load(run.path), run.result.data["n_test"]
-            num_texts = min(limit or num_texts, num_texts)
-            if WEIGHTS in run.result.files:
-                by_id = {_id(name, num_texts): name for name in names}
-            else:
-                by_id = {id: one["name"] for id, one in stored.items() if one["name"] in names}
-                num_without_weights += bool(names) and not by_id
-            asked |= by_id
-            missing = {id: name for id, name in by_id.items() if id not in stored}
-            if not missing:
-                continue
-            given = ["train.device=auto", "train.threads=1", f"data.limit_test={num_texts}"]
-            try:
-                opened = load_trained(run, given, trust_code=trust_code, load=load_data)
-            except UserError as error:
-                reasons[str(error)] = 1
-                continue
-            config, model, test = opened
-            label = f"probing run {i} of {len(runs)}"
-            answer = functools.partial(_answers, pool, label, model, config.train.precision)
-            intact = answer(test)
-            for id, name in missing.items():
-                try:
-                    result = _result(name, model, test, intact, answer)
-                except ValueError as error:
-                    result = {"impossible": str(error)}
-                except Exception as error:  # whatever anyone's function may do
-                    said = f"{name} failed on {run.path}: {type(error).__name__}: {error}"
-                    reasons[said] = 1
-                    continue
-                save(run.path, load(run.path) | {id: {"name": name, "n": len(test), **result}})
-    results = [load(run.path) for run in runs]
-    found = [of_run[id] for of_run in results for id in asked if id in of_run]
-    impossible = [f"{one['name']}: {one['impossible']}." for one in found if "impossible" in one]
-    if num_without_weights:
-        progress.note(
-            f"{num_without_weights} of {len(runs)} runs were published without their weights. "
-            f"Train them again to probe them."
-        )
-    if len(impossible) == len(found):
-        lines = dict.fromkeys([*reasons, *impossible])
-        raise UserError("\n".join(["Nothing could be probed.", *lines]))
-    return [*asked], reasons
+    words = words or interventions.DEFAULT
+    frames, folders, notes = list[pd.DataFrame](), list[Path](), dict[str, None]()
+    for path in paths:
+        name = path.name.removesuffix(".parquet").removesuffix(".probe")
+        if (file := path.with_name(f"{name}.probe.parquet")).exists():
+            rows = probed.read(file)
+            kinds = rows["intervention"].str.partition("=")[0]
+            frames.append(rows[kinds.isin(words) | rows["intervention"].isin(words)])
+        else:
+            folders.append(path)
+    for group in load(folders) if folders else ():
+        for run in group.runs.itertuples():
+            one = Run(path=run.folder, result=store.load(run.folder))
+            found, impossible = probe_run(one, words, limit, trust)
+            about = {"data": group.data, "variant": run.variant, "seed": run.seed}
+            frames.append(probed.frame([about | row for row in found]))
+            notes |= dict.fromkeys(f"{run.variant}, {line}" for line in impossible)
+    return pd.concat(frames), [*notes]
 
 
-def _choose(words: Sequence[str], run: Run, reasons: dict[str, int]) -> list[str]:
-    """The interventions that words ask for; the reason of each wrong word is added to `reasons`.
-
-    Numbers are checked here: ids of stored results change with the code of `interventions`.
-    """
-    model, names = run.result.config["model"], list[str]()
-    for word in words:
-        name, equals, number = word.partition("=")
-        function = interventions.INTERVENTIONS.get(name)
+def probe_run(
+    run: Run, words: Sequence[str], limit: int | None, trust: bool
+) -> tuple[list[Row], list[str]]:
+    """The rows of one run. What its folder holds is not measured again, but for functions of the
+    user's own, which may have changed."""
+    pieces, num_texts = run.result.config["model"], run.result.data["n_test"]
+    num_texts = min(limit or num_texts, num_texts)
+    names = interventions.choose(words, pieces.get("heads", 0) * pieces.get("layers", 1))
+    rows = [row for row in probed.load(run.path) if ":" not in row["intervention"]]
+    there = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
+    impossible = list[str]()
+    if missing := [name for name in names if name not in there]:
+        given = ["train.device=auto", f"data.limit_test={num_texts}"]
+        config, model, test = load_trained(run, given, trust_code=trust, load=load_data)
+        evaluate = partial(predict, model, precision=config.train.precision)
+        untouched = most_probable(evaluate(test))
+    for name in missing:
         try:
-            if equals and (
-                name == ATTENTION or (function and len(signature(function).parameters) < 3)
-            ):
-                raise UserError(f"{word}: {name} takes no number. Give --do {name}.")
-            chosen = interventions.choose(word, model.get("heads", 0) * model.get("layers", 1))
-            if name == "unknown" and number and float(number) > 1:
-                raise UserError(f"{word}: a probability is 1 at most.")
-            if name == "last" and number and float(number) < 1:
-                raise UserError(f"{word}: a text keeps 1 token or more.")
-            names += chosen
-        except UserError as error:
-            reasons[str(error)] = 2
-    return names
+            found = _measure(name, model, test, untouched, evaluate)
+        except ValueError as error:
+            impossible.append(f"{name}: {error}")
+            continue
+        except Exception as error:  # whatever anyone's function may do
+            raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
+        rows += [{"intervention": name, "num_texts": num_texts, **row} for row in found]
+        probed.save(run.path, rows)
+    asked = [row for row in rows if row["intervention"] in names and row["num_texts"] == num_texts]
+    return asked, impossible
 
 
-def _answers(
-    pool: Executor, label: str, model: nn.Module, precision: Precision, texts: Examples
-) -> Tensor:
-    """The most probable class of every text, (n,); a thread does a batch at a time."""
-    size = batch_size_of(texts.device)
-    batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-    logits = pool.map(lambda batch: next(predict_batches(model, batch, precision)), batches)
-    found = torch.cat([*progress.track(logits, total=len(batches), label=label)])
-    answers: Tensor = most_probable(found)
-    return answers
-
-
-def _result(
+def _measure(
     name: str,
     model: nn.Module,
     test: Examples,
-    intact: Tensor,
-    answer: Callable[[Examples], Tensor],
-) -> dict[str, Any]:
-    """What is stored of an intervention. intact: the answers without it."""
-    if name == ATTENTION:
-        return _read(model, test.ids)
-    changed = interventions.load(name)(test.ids.clone(), model)
-    if isinstance(changed, Tensor):
-        answers = answer(Examples(changed, test.labels))
+    untouched: NDArray[Any],
+    evaluate: Callable[..., Any],
+) -> list[Row]:
+    if name == interventions.ATTENTION:
+        some = torch.linspace(0, len(test) - 1, min(NUM_READ, len(test))).long()
+        found = measure_heads(model, test.ids[some.to(test.device)])
+        return [{"measure": key, "value": value} for key, value in found.items()]
+    change = interventions.load(name)(test.ids.clone(), model)
+    if isinstance(change, Tensor):
+        logits = evaluate(Examples(change, test.labels), label=f"probing {name}")
     else:
-        with changed:
-            answers = answer(test)
-    before, after = intact == test.labels, answers == test.labels
-    return {
-        "accuracy": float(before.double().mean()),
-        "flips": float((answers != intact).double().mean()),
-        "won": torch.nonzero(after & ~before).flatten().tolist(),
-        "lost": torch.nonzero(before & ~after).flatten().tolist(),
-    }
+        with change:
+            logits = evaluate(test, label=f"probing {name}")
+    changed = most_probable(logits)
+    before, after = untouched == test.truth, changed == test.truth
+    shares = {"accuracy": before, "changed_accuracy": after, "flips": untouched != changed}
+    bits = {"won": after & ~before, "lost": before & ~after}
+    packed = {key: b64encode(np.packbits(of).tobytes()).decode() for key, of in bits.items()}
+    return [{key: float(of.mean()) for key, of in shares.items()} | packed]
 
 
-def _read(model: nn.Module, ids: Tensor) -> dict[str, Any]:
-    """What is stored of `attention`: how much each token of some texts counts, and its heads."""
-    rows = torch.linspace(0, len(ids) - 1, min(NUM_READ, len(ids))).long()
-    ids = ids[rows.to(ids.device)]
-    counts = {}
-    for why, of_tokens in relevance.WHY.items():
-        with suppress(ValueError):  # no attention, or no gradient
-            texts = zip(of_tokens(model, ids).abs(), ids != PAD, strict=True)
-            counts[why] = [[float(f"{x:.3g}") for x in row[real].tolist()] for row, real in texts]
-    return {"counts": counts, "heads": relevance.heads(model, ids)}
+def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
+    """`entropy, head 1` of attention, mean over the words of texts (B, T). Heads count through all
+    layers. It is over its maximum, the logarithm of the number of keys that get any weight, so 1 is
+    uniform attention."""
+    found = dict[str, float]()
+    for weights in forward(model, ids)[1]:
+        real = F.pad(ids != PAD, (weights.shape[-1] - ids.shape[1], 0), value=True)  # (B, T)
+        highest = (weights > 0).sum(dim=-1).clamp(min=2).log()
+        entropy = torch.special.entr(weights).sum(dim=-1) / highest  # (B, H, T)
+        for value in entropy.transpose(1, 2)[real].mean(dim=0).tolist():
+            found[f"entropy, head {len(found) + 1}"] = value
+    return found

@@ -9,45 +9,65 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from conftest import Command, Json, Refused
 from rich.console import Console
-from samples import stored
+from typer.testing import CliRunner
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight, predict
+from attnexp.inspect.insight import Attention, Reading, shade
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
+SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()
+
+
+def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout, and stderr on one line."""
+    done = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    return done.exit_code, done.stdout, " ".join(done.stderr.split())
+
+
+def run_of(path: Path) -> Run:
+    return Run(path=path, result=store.load(path))
+
+
+def a_reading(**other: Any) -> Reading:
+    """Three tokens, the last unknown, under uniform attention over them and five of padding."""
+    weights = np.full((2, 3, 3), 1 / 8, np.float32)
+    given: dict[str, Any] = {
+        "tokens": [insight.START, "plot", "frabjous"],
+        "known": [True, True, False],
+        "num_cut": 0,
+        "probabilities": {"negative": 0.25, "positive": 0.75},
+        "layers": [Attention(weights=weights, num_keys=8)],
+        "table": None,
+    }
+    return Reading(**(given | other))
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of the examples, which knows order after two epochs."""
     words = ["data=contrast", "position=sinusoidal", "train.epochs=2", "train.threads=1"]
     path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
     return Run(path=path, result=result)
 
 
-def test_the_examples_of_help_are_a_sentence_and_its_mirror_with_opposite_labels(
-    trained: Run,
-) -> None:
+def test_the_examples_of_help_are_a_sentence_and_its_mirror_with_opposite_labels(run: Run) -> None:
     commands: Any = typer.main.get_command(app)
-    examples = [
-        shlex.split(line)[-1]
-        for line in commands.commands["predict"].help.splitlines()
-        if "Example:" in line
-    ]
+    lines = commands.commands["predict"].help.splitlines()
+    examples = [shlex.split(line)[-1] for line in lines if "Example:" in line]
     assert len({tuple(sorted(text.split())) for text in examples}) == 1
-    labels = [reading.label for reading in predict.readings(trained.path, examples)]
-    assert labels == ["negative", "positive"]
+    assert [reading.label for reading in map(insight.reader(run), examples)] == [
+        "negative", "positive",
+    ]  # fmt: skip
 
 
-def test_probabilities_are_those_of_the_run(trained: Run) -> None:
-    run = trained
+def test_probabilities_are_those_of_the_run(run: Run) -> None:
     read = insight.reader(run)
     reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.texts
     assert isinstance(reviews, list)
@@ -57,65 +77,101 @@ def test_probabilities_are_those_of_the_run(trained: Run) -> None:
     )
 
 
-@pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    run = stored(tmp_path / "run", "model.heads=2")
-    store.save(run.path, run.result)
-    return run.path
-
-
-def test_tokens_are_said_with_what_they_receive(here_json: Json, run_dir: Path) -> None:
-    document = here_json("predict", str(run_dir), TEXT)
-    (found,) = document["texts"]
-    assert document["schema"] == 1
-    assert found["tokens"] == ["⟨start⟩", "the", "plot", "was", "superb", "frabjous"]
-    assert found["known"] == [True] * 5 + [False]
-    assert found["label"] == ("positive" if found["positive"] > 0.5 else "negative")
-    assert found["probabilities"]["positive"] == found["positive"]
-    assert sum(found["probabilities"].values()) == pytest.approx(1)
-    assert len(found["attention"]) == 6
-    num_heads = store.load(run_dir).config["model"]["heads"]
-    by_head = [
-        here_json("predict", str(run_dir), TEXT, "--head", str(head))["texts"][0]["attention"]
-        for head in range(1, num_heads + 1)
+@pytest.mark.parametrize("num_tokens", [2, 9, 80])
+def test_uniform_attention_has_one_light_shade_in_every_text(num_tokens: int) -> None:
+    uniform = np.full((3, num_tokens), 1 / num_tokens)
+    assert shade(uniform) == pytest.approx(0.25)
+    assert shade(uniform / 2, 2 * num_tokens) == pytest.approx(0.25)  # half of it goes to padding
+    assert shade(np.eye(num_tokens))[0].tolist() == [
+        min(1, num_tokens / 4),
+        *[0] * (num_tokens - 1),
     ]
-    np.testing.assert_allclose(np.mean(by_head, axis=0), found["attention"], atol=1e-6)
+    assert a_reading().shades() == pytest.approx(0.25)
 
 
-def test_lines_come_from_stdin_and_from_a_file(
-    here: Command, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+def test_padding_counts_where_it_is_attended_to(tmp_path: Path) -> None:
+    words = [*SMALL, "model.score=uniform", f"out={tmp_path}"]
+    for more, num_keys in (([], 80), (["mask=padding"], 5)):
+        path, _ = train_run(compose([*words, "data.max_len=80", *more]))
+        reading = insight.reader(run_of(path))("the plot was superb")
+        assert reading.attention().num_keys == num_keys
+        assert reading.shades() == pytest.approx(0.25)
+        with pytest.raises(ValueError, match="1 layers of 8 heads"):
+            reading.attention(layer=2)
+
+
+def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
+    words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
+    path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
+    reading = insight.reader(run_of(path))("the cast was superb but the plot was dreadful")
+    assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
+    assert reading.num_cut == 4
+    assert reading.table is not None
+    assert reading.table.shape == (7, 128)
+    for layer in reading.layers:
+        assert layer.weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
+        np.testing.assert_allclose(reading.attention(head=3).mean, reading.layers[0].weights[2])
+
+
+def test_tokens_are_said_with_what_they_receive(run: Run) -> None:
+    code, out, err = command("predict", run.path, TEXT, "--json")
+    (found,) = json.loads(out)["texts"]
+    assert (code, err) == (0, "")
+    assert found["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
+    assert found["known"][-1] is False
+    assert found["label"] == max(found["probabilities"], key=found["probabilities"].get)
+    assert sum(found["probabilities"].values()) == pytest.approx(1)
+    by_head = [
+        json.loads(command("predict", run.path, TEXT, "--head", head, "--json")[1])["texts"][0]
+        for head in "12345678"
+    ]
+    received = [one["attention"] for one in by_head]
+    np.testing.assert_allclose(np.mean(received, axis=0), found["attention"], atol=1e-6)
+
+
+def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
+    code, out, _ = command("predict", run.path, "frabjous callooh")
+    assert (code, out) == (0, "none of these words is known  ⟨start⟩ frabjous? callooh?\n")
+    (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
+    assert (found["label"], found["probabilities"]) == (None, None)
+
+
+class Typed(io.BytesIO):
+    """Lines that someone types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_come_from_stdin_and_a_terminal_is_prompted(
+    run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = f"{TEXT}\n\nthe cast was dreadful\n"
-    (file := run_dir / "lines.txt").write_text(lines)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    piped = here("predict", run_dir).stdout
-    assert piped.count("⟨start⟩") == 2
-    assert "frabjous?" in piped
-    assert "\x1b" not in piped
-    assert here("predict", run_dir, "--file", file).stdout == piped
-    assert here("predict", run_dir, TEXT).stdout == piped.splitlines(keepends=True)[0]
+    code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
+    assert (code, out.count(insight.START), err) == (0, 2, "")
+    assert "frabjous?" in out
+    assert "\x1b" not in out
+    assert command("predict", run.path, TEXT)[1] == out.splitlines(keepends=True)[0]
+    assert [*predict.lines(None, Typed(b"good\n"))] == ["good"]
+    assert "Ctrl-D" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_gets_colours_unless_it_wants_none(run_dir: Path, no_color: str) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor",
+def test_a_terminal_gets_colours_unless_it_wants_none(no_color: str) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system="truecolor", width=200,
                       _environ={"NO_COLOR": no_color})  # fmt: skip
-    (reading,) = predict.readings(run_dir, [TEXT])
-    predict.print_reading(reading, None, console)
-    seen = console.file.getvalue()  # type: ignore[attr-defined]
-    assert ("\x1b[30;48" in seen) is not bool(no_color)
+    console.print(predict.to_text(a_reading(num_cut=2), None))
+    assert ("\x1b[30;48;2;251;224;196m" in file.getvalue()) is not bool(no_color)
+    assert "without 2 words beyond what training saw" in file.getvalue()
 
 
-def test_a_model_without_attention_reads_too(
-    here: Command, refused: Refused, tmp_path: Path
-) -> None:
-    words = ["data=contrast", "data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
-    done = here("train", *words, "model=mean", "--json")
-    run_dir = tmp_path / "outputs/runs" / json.loads(done.stdout)["run_id"]
-    found = json.loads(here("predict", str(run_dir), TEXT, "--json").stdout)["texts"][0]
+def test_a_model_without_attention_reads_too(tmp_path: Path) -> None:
+    path, _ = train_run(compose([*SMALL, "model=mean", f"out={tmp_path}"]))
+    assert not insight.has_attention(run_of(path))
+    (found,) = json.loads(command("predict", path, TEXT, "--json")[1])["texts"]
     assert found["attention"] is None
-    assert 0 < found["positive"] < 1
-    assert "has no attention" in refused("predict", str(run_dir), TEXT, "--head", "1")
+    assert found["label"] in ("negative", "positive")
+    assert "has no attention" in command("predict", path, TEXT, "--head", "1")[2]
 
 
 @pytest.mark.parametrize(
@@ -123,12 +179,10 @@ def test_a_model_without_attention_reads_too(
     [
         ([TEXT, "--head", "99"], "There is no head 99"),
         ([TEXT, "--head", "0"], "There is no head 0"),
-        ([TEXT, "--file", "a.txt"], "not both"),
-        (["--file", "missing.txt"], "missing.txt cannot be read"),
         (["  "], "no text to read"),
     ],
 )
-def test_wrong_words_are_reported(
-    refused: Refused, run_dir: Path, words: list[str], message: str
-) -> None:
-    assert message in refused("predict", str(run_dir), *words)
+def test_wrong_words_are_reported(run: Run, words: list[str], message: str) -> None:
+    code, out, err = command("predict", run.path, *words)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -2,40 +2,44 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
-from conftest import ROOT, Refused
-from samples import composed, exit_code, padded_reviews
+from scipy import stats
 from torch import Tensor, nn
+from typer.testing import CliRunner
 
+from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.inspect import relevance
-from attnexp.inspect.doctor import examine
+from attnexp.inspect import probed
 from attnexp.inspect.interventions import INTERVENTIONS, choose, load
-from attnexp.inspect.probe import probe as probe_runs
+from attnexp.inspect.probe import measure_heads, probe
 from attnexp.model.classifier import build_model
-from attnexp.model.pooling import Mean
-from attnexp.runs import probed, store
-from attnexp.runs.arrays import WEIGHTS
-from attnexp.runs.manifest import load_runs
-from attnexp.runs.probed import FILE
+from attnexp.model.seams import Pooling
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 
-IDS = padded_reviews()
+PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
+
+IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
+IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text
+
 ORDERS = ["shuffle", "shuffle=2", "shuffle=3", "reverse"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi",
              "sinusoidal position.combine=concat"]  # fmt: skip
 
+TINY = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
+model.d_head=4""".split()
+
 
 def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
     """A model of random weights, or of those that it shares with another."""
-    model = build_model(composed(words)).double().eval().requires_grad_(False)
+    built = build_model(compose([*TINY, *words.split()]))
+    model = built.double().eval().requires_grad_(requires_grad=False)
     torch.manual_seed(0)
     for weight in model.parameters():
         weight.normal_()
@@ -139,28 +143,16 @@ def test_words_become_unknown_and_texts_are_cut() -> None:
 def test_a_model_is_as_it_was_afterwards(name: str) -> None:
     model = model_of("position=learned")
     before = logits(model)
-    for chosen in choose(name, num_heads=2):
+    for chosen in choose([name], num_heads=2):
         logits(model, chosen)
     assert torch.equal(logits(model), before)
 
 
-def test_relevance_adds_up_where_the_model_is_linear() -> None:
-    model = model_of("model=mean model.pooling=mean position=none")
-    output: Any = model.output
-    score = logits(model)
-    own = (score - output.bias) * score.sign()
-    torch.testing.assert_close(relevance.gradient(model, IDS).sum(dim=1), own)
-    erased = relevance.erasure(model, IDS)
-    pad = relevance.gradient(model, IDS)[0, 0] * score[0].sign()
-    expected = relevance.gradient(model, IDS) - pad * score.sign()[:, None]
-    torch.testing.assert_close(erased, expected)
-
-
 def test_heads_of_uniform_attention_have_the_highest_entropy() -> None:
-    found = relevance.heads(model_of("model.score=uniform"), IDS)
-    assert found["entropy"] == pytest.approx([1, 1])
-    near = relevance.heads(model_of("mask=window mask.radius=0"), IDS)
-    assert near == {"entropy": [0, 0], "distance": [0, 0]}
+    found = measure_heads(model_of("model.score=uniform"), IDS)
+    assert found == pytest.approx({"entropy, head 1": 1, "entropy, head 2": 1})
+    near = measure_heads(model_of("mask=window mask.radius=0"), IDS)
+    assert near == {"entropy, head 1": 0, "entropy, head 2": 0}
 
 
 SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
@@ -179,25 +171,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Copies of them in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
     shutil.copytree(trained[0].parent, "outputs/runs")
     return [Path("outputs/runs", run.name) for run in trained]
 
 
-Probe = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def probe(capsys: pytest.CaptureFixture[str]) -> Probe:
-    """Exit code, stdout, and stderr on one line, of the command on all runs."""
-
-    def run(do: str, *more: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = exit_code("probe", "outputs/runs", "--do", do, *more)
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return run
+def command(*words: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout, and stderr on one line."""
+    done = CliRunner().invoke(app, ["probe", *map(str, words)])
+    return done.exit_code, done.stdout, " ".join(done.stderr.split())
 
 
 def nothing(ids: Tensor, model: nn.Module) -> Tensor:
@@ -212,123 +193,122 @@ def stop(ids: Tensor, model: nn.Module) -> Tensor:
     raise KeyboardInterrupt
 
 
-def test_what_is_found_is_kept_and_goes_on(probe: Probe, runs: list[Path]) -> None:
-    def variants(do: str, *more: str) -> Any:
-        code, out, err = probe(do, *more, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out)["variants"]
+def a_frame(changes: list[tuple[int, int]], num_texts: int = 100) -> pd.DataFrame:
+    """A run for each pair: so many texts, from the front, become right, and, from the back,
+    wrong; 60 were right."""
+    rows = []
+    for seed, (num_won, num_lost) in enumerate(changes):
+        won, lost = np.arange(num_texts) < num_won, np.arange(num_texts) >= num_texts - num_lost
+        rows.append({
+            "data": "imdb", "variant": "pe", "seed": str(seed), "intervention": "shuffle",
+            "num_texts": num_texts, "accuracy": 0.6, "flips": (num_won + num_lost) / num_texts,
+            "changed_accuracy": 0.6 + (num_won - num_lost) / num_texts,
+            "won": np.packbits(won).tobytes(), "lost": np.packbits(lost).tobytes(),
+        })  # fmt: skip
+    return pd.DataFrame(rows, columns=probed.COLUMNS)
 
+
+def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
+    frame = a_frame([(0, 3), (1, 6), (0, 5), (2, 4)])
+    (effect,) = probed.effects(frame).to_dict("records")
+    d = frame["changed_accuracy"] - frame["accuracy"]
+    low, high = stats.ttest_1samp(d, 0).confidence_interval()
+    assert (effect["n"], effect["metric"]) == (4, "accuracy")
+    assert (effect["mean"], effect["sd"]) == pytest.approx((d.mean(), d.std()))
+    assert (effect["low"], effect["high"]) == pytest.approx((low, high))
+    assert effect["texts_low"] <= low <= high <= effect["texts_high"]
+    assert effect["flips"] == pytest.approx(0.0525)
+    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=[4, 5, 6, 5])
+    (level,) = probed.effects(levels).to_dict("records")
+    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, 5)
+
+
+def test_equal_effects_are_not_certain() -> None:
+    (effect,) = probed.effects(a_frame([(0, 0), (0, 0), (0, 0)])).to_dict("records")
+    assert effect["low"] < 0 < effect["high"]  # half a step of accuracy is assumed
+    assert np.isnan(effect["texts_low"])
+
+
+def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
+    do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
     with pytest.raises(KeyboardInterrupt):
-        probe_runs(load_runs([runs[0].parent]), ["shuffle", "test_probe:stop"])
-    (file,) = Path("outputs").rglob(FILE)
-    (found,) = json.loads(file.read_text())["results"].values()
-    assert (found["name"], found["accuracy"]) == ("shuffle", evaluate_run(file.parent)[1].accuracy)
-    do = "shuffle,test_probe:nothing,no_positions,attention"
-    blind, seeing = all_found = variants(do)
-    effect = blind["effects"]["shuffle"]
-    assert effect["accuracy"]["by_seed"] == {"0": 0, "1": 0}
-    assert (effect["flips"], effect["num_texts"]) == (0, 48)
-    assert effect["accuracy"]["low"] < 0 < effect["accuracy"]["high"]  # two seeds prove no zero
-    assert blind["effects"]["test_probe:nothing"]["flips"] == 0
-    assert blind["impossible"] == {"no_positions": "the model has no position piece"}
-    assert seeing["impossible"] == {}
-    assert blind["measures"]["attention, two seeds"]["n"] == 1
+        probe([runs[0]], ["shuffle", "test_probe:stop"])
+    (row,) = probed.load(runs[0])
+    assert (row["intervention"], row["num_texts"]) == ("shuffle", 48)
+    assert row["accuracy"] == evaluate_run(runs[0])[1].accuracy
+    frame, notes = probe([Path("outputs")], do)
+    found = probed.effects(frame)
+    seeing, blind = (own.set_index("metric") for _, own in found.groupby("variant"))
+    assert blind.loc["accuracy", ["intervention", "n", "mean"]].to_numpy().tolist() == [
+        ["shuffle", 2, 0], ["test_probe:nothing", 2, 0],
+    ]  # fmt: skip
+    assert {*seeing.loc["accuracy", "intervention"]} == {*do[:3]}
+    assert blind.loc["entropy, head 2", "mean"] == pytest.approx(1, abs=0.05)
+    assert [note.partition(", ")[2] for note in notes] == [
+        "no_positions: the model has no position piece"
+    ]
     for run in runs:
-        (run / WEIGHTS).rename(run / "hidden")
-    assert variants(do) == all_found
-    code, out, err = probe("reverse")
-    assert (code, out) == (2, "")
-    assert "is missing" in err
-    for run in runs:
-        (run / "hidden").rename(run / WEIGHTS)
-    assert examine(runs[0].parent)["troubles"] == []
-    (limited, _) = variants("shuffle", "--limit", "10")
-    assert limited["effects"]["shuffle"]["num_texts"] == 10
-    file.write_text(file.read_text().replace("lost", "most"))
-    code, out, err = probe(do, "--json")
-    assert "is damaged and left out" in err
-    assert json.loads(out)["variants"] == all_found
-    earlier = {"id": {"name": "shuffle", "n": 48, "won": [], "lost": [3]}}
-    file.write_bytes(store.seal({"schema": 1, "results": earlier}))
-    assert variants(do) == all_found
-    published = {id: one | {"counts": {}} for id, one in probed.load(runs[1]).items()}
-    probed.save(runs[1], published)
-    assert "attention, two seeds" not in variants(do)[0]["measures"]
+        (run / "model.safetensors").rename(run / "hidden")
+    again, _ = probe([Path("outputs")], ["shuffle", "attention"])
+    kept = found[found["intervention"].isin(["shuffle", "attention"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(probed.effects(again), kept)
+    assert "model.safetensors" in command("outputs", "--do", "reverse")[2]
+    (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
+    limited, _ = probe(runs[:1], ["shuffle"], 10)
+    assert {*limited["num_texts"]} == {10}
+    assert {row["num_texts"] for row in probed.load(runs[0])} == {48, 10}
 
 
-def test_tables_come_in_every_format_and_on_the_page(
-    probe: Probe, runs: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    do = "shuffle,uniform,attention"
+def test_effects_come_in_every_format(runs: list[Path]) -> None:
     for format, message in {
-        "table": "intervention", "markdown": "| uniform | 2 |", "latex": r"\toprule",
-        "csv": "data,variant,intervention,texts,seed,difference",
+        "table": "intervention", "markdown": "| uniform |", "latex": r"\toprule",
+        "csv": "data,variant,intervention,num_texts,metric,n,mean,sd,low,high",
     }.items():  # fmt: skip
-        code, out, _ = probe(do, "--format", format)
-        assert code == 0
+        code, out, err = command("outputs", "--do", "uniform,attention", "--format", format)
+        assert (code, err) == (0, "")
         assert message in out
         assert format != "table" or max(map(len, out.splitlines())) <= 80
-    # also below the table of a variant on which nothing else was done
-    assert "no_positions cannot be done" in probe("no_positions")[1]
-    assert probe(do, "--figure", "probe.svg")[0] == 0
-    assert ">shuffle<" in Path("probe.svg").read_text()
-    assert exit_code("report", runs[0], "--html", "page.html") == 0
-    assert "What the models use" in Path("page.html").read_text()
+    document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
+    assert document["schema"] == 5
+    keys = {"data", "variant", "intervention", "metric", "n", "mean", "sd", "low", "high"}
+    assert keys <= document["effects"][0].keys()
+    assert "no position piece" in document["notes"][0]
 
 
-def test_a_full_disk_is_named_and_no_setting_that_probe_lacks(
-    probe: Probe, runs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_published_study_is_read_with_and_without_its_endings() -> None:
+    code, out, _ = command(PUBLISHED / "blog", "--do", "shuffle,no_head", "--json")
+    assert code == 0
+    effects = pd.DataFrame(json.loads(out)["effects"])
+    assert len(effects) == 2 * 9
+    shuffled = effects.set_index(["variant", "intervention"]).loc["pe", "shuffle"]
+    assert shuffled[["n", "mean", "low", "high"]].round(4).tolist() == [
+        10, -0.0252, -0.0272, -0.0233,
+    ]  # fmt: skip
+    for name in ("blog.parquet", "blog.probe.parquet"):
+        assert command(PUBLISHED / name, "--do", "shuffle,no_head", "--json")[1] == out
 
-    monkeypatch.setattr("os.fsync", full)
-    code, out, err = probe("uniform")
-    assert (code, out) == (2, "")
-    assert f"/{FILE}" in err
-    assert "out=" not in err
 
-
-def test_what_cannot_be_done_is_told_and_the_others_are_done(
-    probe: Probe, runs: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:
     for word, message in {
-        "shufle": "Did you mean 'shuffle'?", "shuffle=x": "There is no intervention 'shuffle=x'",
-        "samples:missing": "samples:missing cannot be imported", "nowhere:f": "nowhere:f cannot be",
-        "no_head=3": "the model has 2 heads", "shuffle=1": "2 words or more",
-        "reverse=3": "reverse takes no number", "attention=2": "attention takes no number",
-        "unknown=2": "a probability is 1 at most", "last=0": "keeps 1 token or more",
+        "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
+        "reverse=3": "reverse=3 failed: TypeError", "test_probe:broken": "test_probe:broken failed",
     }.items():  # fmt: skip
-        code, out, err = probe(word)
+        code, out, err = command("outputs", "--do", word)
         assert (code, out) == (2, "")
         assert message in err
-    assert exit_code("probe", ROOT / "outputs" / "published" / "contrast") == 2
-    assert "12 of 12 runs were published without" in capsys.readouterr().err
-    assert exit_code("probe", ROOT / "outputs" / "published" / "blog", "--do", "uniform") == 0
-    assert " of 80 runs were published without" in capsys.readouterr().err
-    assert exit_code("probe", ROOT / "outputs" / "published" / "blog", "--do", "shufle") == 2
-    assert "published without" not in capsys.readouterr().err  # the word alone is wrong
-    (runs[0] / WEIGHTS).unlink()
-    for do, expected, message in [
-        ("shufle,uniform", 2, "shufle"),
-        ("test_probe:broken,uniform", 1, "test_probe:broken failed on"),
-        ("uniform", 1, WEIGHTS),
-    ]:
-        code, out, err = probe(do)
-        assert code == expected
-        assert message in err
-        assert "uniform" in out
+    code, out, _ = command("outputs", "--do", "uniform,no_head=3,shuffle=x")
+    assert code == 0
+    assert "uniform" in out
+    assert "no_head=3: the model has 2 heads" in out
+    assert "shuffle=x: could not convert string to float" in out
 
 
-class Pool(Mean):
-    pass
+class Pool(Pooling):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        return x.mean(dim=1)
 
 
-def test_a_run_of_foreign_pieces_needs_trust(
-    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    train_run(compose([*SMALL, "model.pooling=test_probe:Pool"]))
-    words = ["probe", "outputs/runs", "--do", "shuffle"]
-    assert "--trust-code" in refused(*words)
-    assert exit_code(*words, "--trust-code") == 0
+def test_a_run_of_foreign_pieces_needs_trust(tmp_path: Path) -> None:
+    path, _ = train_run(compose([*SMALL, "model.pooling=test_probe:Pool", f"out={tmp_path}"]))
+    assert "--trust-code" in command(path, "--do", "shuffle")[2]
+    assert command(path, "--do", "shuffle", "--trust-code")[0] == 0

@@ -1,0 +1,300 @@
+"""Every claim holds on our code and results, and is refuted once what it rests on is broken."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+from attnexp.analysis.frames import Group
+from attnexp.claims import costs, exact, studies, table, trials
+from attnexp.cli.app import app
+from attnexp.config.compose import compose
+from attnexp.model import attention, mixers, positions
+from attnexp.model.attention import Block, FeedForward, MultiHeadSelfAttention
+from attnexp.model.mixers import LSTM, Convolution
+from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
+from attnexp.model.scores import Additive, Causal, DotProduct, Window, attention_weights, grid
+
+CLAIMS = {claim.id: claim for claim in table.CLAIMS}
+AT_ONCE = [c.id for c in table.CLAIMS if c.check.__module__ in (exact.__name__, costs.__name__)]
+PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
+
+Patch = pytest.MonkeyPatch
+Breakage = Callable[[Patch], None]
+"""Makes a piece wrong until the test ends."""
+
+
+def test_every_claim_is_here_once_and_in_a_line() -> None:
+    assert [*CLAIMS] == [f"C{number:02}" for number in range(1, 33)]
+    assert all(len(claim.text) <= 70 for claim in table.CLAIMS)
+    assert CLAIMS.keys() > table.BY_CONSTRUCTION
+    assert {name for name, _, _ in (*WRONG, *MEASURED)} | {"C32"} == {*CLAIMS}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_it_holds_and_leaves_the_random_state_alone(name: str) -> None:
+    state = torch.get_rng_state()
+    found = table.check(CLAIMS[name], Path())
+    assert found["verdict"].startswith("not supported" if name == "C12" else "holds")
+    assert torch.equal(torch.get_rng_state(), state)
+    if name != "C18":  # which shows seconds
+        assert table.check(CLAIMS[name], Path()) == found
+
+
+def put(owner: object, name: str, value: object) -> Breakage:
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def change_table(change: Callable[[Tensor, str], Tensor]) -> Breakage:
+    """Change the table of sines and cosines, (table, layout) -> table, wherever it is used."""
+
+    def changed(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
+        return change(sinusoidal_table(num_positions, d_model, layout=layout), layout)
+
+    def apply(patch: Patch) -> None:
+        for module in (exact, positions):
+            patch.setattr(module, "sinusoidal_table", changed)
+
+    return apply
+
+
+def change_softmax(weigh: Callable[..., Tensor]) -> Breakage:
+    """Put this in the place of `attention_weights`."""
+
+    def apply(patch: Patch) -> None:
+        for module in (attention, exact, costs):
+            patch.setattr(module, "attention_weights", weigh)
+
+    return apply
+
+
+def change_output(owner: type[nn.Module], change: Callable[[Tensor], Tensor]) -> Breakage:
+    """Change what a module's `forward` gives."""
+    forward: Callable[..., Tensor] = owner.forward
+    return put(owner, "forward", lambda *given, **named: change(forward(*given, **named)))
+
+
+def force(owner: type[nn.Module], **forced: Any) -> Breakage:
+    """Construct a module with these arguments, whatever was asked for."""
+    construct: Callable[..., None] = owner.__init__
+    return put(owner, "__init__", lambda *given, **named: construct(*given, **{**named, **forced}))
+
+
+def small_mask(scores: Tensor, allowed: Tensor) -> Tensor:
+    """The large negative number is not large."""
+    return scores.masked_fill(~allowed, -20.0).softmax(dim=-1)
+
+
+def causal_anyway(scores: Tensor, *_: Any, **__: Any) -> Tensor:
+    return attention_weights(scores, Causal()(*grid(scores.shape[-1])))
+
+
+def drifting(table: Tensor, layout: str) -> Tensor:
+    """The angle grows with the square of the position."""
+    squares = torch.arange(len(table)) ** 2
+    return sinusoidal_table(int(squares[-1]) + 1, table.shape[-1], layout=layout)[squares]
+
+
+def mixed_heads(self: MultiHeadSelfAttention, x: Tensor) -> Tensor:
+    heads: Tensor = x.unflatten(-1, (-1, self.num_heads))
+    return heads.movedim(-1, -3)
+
+
+def without_tanh(self: Additive, q: Tensor, k: Tensor) -> Tensor:
+    hidden = (q @ self.query)[..., :, None, :] + (k @ self.key)[..., None, :, :]
+    return (hidden @ self.value[:, None, :, None]).squeeze(-1)
+
+
+def whole_map(q: Tensor, k: Tensor, v: Tensor, *, radius: int) -> Tensor:
+    allowed = Window(radius=radius)(*grid(q.shape[-2]))
+    return attention_weights(q @ k.mT, allowed) @ v
+
+
+MASK_AFTER = change_softmax(lambda s, seen=None, **_: attention_weights(s, seen, "mul"))
+
+WRONG: list[tuple[str, str, Breakage]] = [
+    ("C01", "softmax over queries", change_softmax(lambda scores: scores.softmax(dim=-2))),
+    ("C02", "a token lost", change_output(MultiHeadSelfAttention, lambda x: x[:, 1:])),
+    ("C03", "masked after softmax", MASK_AFTER),
+    ("C03", "a small number", change_softmax(small_mask)),
+    ("C04", "order-aware without PE", change_softmax(causal_anyway)),
+    ("C04", "PE lost", change_table(lambda table, _: torch.zeros_like(table))),
+    ("C05", "one position late", change_table(lambda table, _: table.roll(1, dims=0))),
+    ("C06", "not scaled", put(exact, "compose", lambda words: compose(words[:2] + words[3:]))),
+    ("C06", "step ignored", put(SinusoidalPosition, "forward", lambda s, x, _: x + s.table[:1])),
+    ("C07", "another encoding", change_table(lambda t, layout: -t if layout == "split" else t)),
+    ("C08", "no rotation", change_table(drifting)),
+    ("C09", "slow waves first", change_table(lambda table, _: table.flip(-1))),
+    ("C12", "never scaled", force(DotProduct, scale=False)),
+    ("C12", "nothing saturates", change_softmax(lambda scores: scores / scores.shape[-1])),
+    ("C13", "no W_O", force(MultiHeadSelfAttention, d_output=None)),
+    ("C14", "one ahead", put(Causal, "__call__", lambda _, query, key: key <= query + 1)),
+    ("C15", "dot product accepted", force(MultiHeadSelfAttention, score=Additive)),
+    ("C15", "no hidden layer", put(Additive, "forward", without_tanh)),
+    ("C16", "heads mixed", put(MultiHeadSelfAttention, "split_heads", mixed_heads)),
+    ("C17", "no residual", force(Block, residual=False)),
+    ("C18", "heads mixed", put(MultiHeadSelfAttention, "split_heads", mixed_heads)),
+    ("C19", "`add` after softmax", MASK_AFTER),
+    ("C19", "mean over padding", put(exact, "MaskedMean", mixers.Mean)),
+    ("C23", "the window makes the whole map", put(costs, "window_attention", whole_map)),
+    ("C24", "neighbours mixed", change_output(FeedForward, lambda x: x.roll(1, dims=-2))),
+    ("C27", "a wider convolution", force(Convolution, kernel=5)),
+    ("C27", "an LSTM that sees the end", change_output(LSTM, lambda x: x + x[:, -1:])),
+    ("C27", "attention looks back only", change_softmax(causal_anyway)),
+    ("C28", "a token lost", change_output(MultiHeadSelfAttention, lambda x: x[:, :79])),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "breakage"), [pytest.param(*wrong[::2], id=" ".join(wrong[:2])) for wrong in WRONG]
+)
+def test_it_is_refuted_when_a_piece_is_wrong(
+    monkeypatch: Patch, name: str, breakage: Breakage
+) -> None:
+    breakage(monkeypatch)
+    assert CLAIMS[name].check().verdict == "refuted"
+
+
+def test_a_difference_of_shapes_or_a_nan_is_never_within_tolerance() -> None:
+    assert exact.max_abs_diff(torch.zeros(2, 3), torch.zeros(3)) == np.inf
+    nan, zero = torch.tensor([np.nan, 0.0]), torch.zeros(2)
+    assert not exact.max_abs_diff(nan, zero, zero, zero) <= 1e9
+    assert exact.max_abs_diff(zero, zero, zero + 2, zero) == 2
+
+
+VERDICTS = {
+    **{"C10": "not supported", "C11": "undecided", "C20": "supported", "C21": "not supported"},
+    **{"C22": "supported", "C26": "undecided", "C30": "undecided", "C31": "undecided"},
+    "C32": "supported",
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_published_studies_give_the_documented_verdict(name: str) -> None:
+    assert table.check(CLAIMS[name], PUBLISHED)["verdict"] == VERDICTS[name]
+
+
+@pytest.mark.parametrize("name", ["C10", "C30", "C32"])
+def test_without_runs_the_command_is_named(name: str, tmp_path: Path) -> None:
+    found = table.check(CLAIMS[name], tmp_path)
+    assert found["verdict"] == "missing runs"
+    assert f"attnexp sweep study={CLAIMS[name].study}" in found["measured"]
+
+
+def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
+    """Six seeds a variant on IMDB, at best and final; the first one's differ by ± `wobble`."""
+    rows = [
+        {"variant": name, "seed": str(seed), "epoch": 5, "metric": "accuracy"}
+        | {"value": value + wobble * (-1) ** seed * (name == next(iter(finals)))}
+        for name, value in finals.items()
+        for seed in range(6)
+    ]
+    found = pd.DataFrame(rows)
+    epochs = [found.assign(metric="val_accuracy"), found.assign(metric="train_accuracy", value=0.9)]
+    group = Group(
+        data="imdb",
+        protocol="blog",
+        variants=[*finals],
+        points=["final", "best"],
+        endpoints=pd.concat([found.assign(point=point) for point in ("final", "best")]),
+        epochs=pd.concat(epochs),
+        published=pd.DataFrame({"variant": [*finals]}),
+    )
+    return put(studies, "load", lambda _: [group])
+
+
+def ks_values_inside(inside: int) -> Breakage:
+    count = {"unlike": (), "inside": inside, "values": 40, "n": 20, "own": [*range(21, 41)]}
+
+    def apply(patch: Patch) -> None:
+        patch.setattr(studies, "group_of", lambda *_, **__: None)
+        patch.setattr(studies, "k_counts", lambda _: [count, count | {"unlike": ("eps",)}])
+
+    return apply
+
+
+def intervened(intervention: str, changed: float) -> Breakage:
+    """PE has 0.82 and the model without it 0.8; an intervention changes PE's."""
+    rows = [
+        {"variant": variant, "seed": str(seed), "intervention": intervention}
+        | {"accuracy": before + seed / 1e4, "changed_accuracy": after + seed**2 / 1e5}
+        for variant, before, after in (("pe", 0.82, changed), ("no_pe", 0.8, 0.8))
+        for seed in range(6)
+    ]
+    return put(studies, "probe", lambda *_: (pd.DataFrame(rows), []))
+
+
+def tagged(*accuracies: float) -> Breakage:
+    seen = dict(zip(trials.TAGGERS, accuracies, strict=True))
+    return put(trials, "tagging", lambda words, seed: [seen[words] + seed / 1e5] * 3)
+
+
+def learned(running: float, after: float) -> Breakage:
+    row = SimpleNamespace(train_accuracy=running, train_accuracy_after=after, val_accuracy=0.93)
+    return put(trials, "train_run", lambda _: (None, SimpleNamespace(epochs=[None, row])))
+
+
+PAIRS = {"attention": 0.8, "cnn": 0.79, "lstm": 0.79, "lstm_attention": 0.82}
+PE = {"sinusoidal": 0.82, "none": 0.8}
+
+MEASURED: list[tuple[str, str, Breakage]] = [
+    ("C10", "supported", accuracies(learned=0.821, **PE)),
+    ("C10", "undecided", accuracies(0.01, learned=0.821, **PE)),
+    ("C10", "not supported", accuracies(learned=0.84, **PE)),
+    ("C11", "supported", accuracies(concat=0.821, **PE)),
+    ("C11", "not supported", accuracies(concat=0.79, sinusoidal=0.79, none=0.8)),
+    ("C20", "supported", ks_values_inside(40)),
+    ("C20", "not supported", ks_values_inside(20)),
+    ("C21", "supported", accuracies(attention=0.83, lstm=0.82)),
+    ("C21", "not supported", accuracies(attention=0.81, lstm=0.82)),
+    ("C22", "supported", accuracies(pe=0.82, no_pe=0.8)),
+    ("C22", "not supported", accuracies(pe=0.79, no_pe=0.8)),
+    ("C25", "supported", tagged(0.58, 0.8, 1.0)),
+    ("C25", "not supported", tagged(0.7, 0.8, 1.0)),
+    ("C25", "not supported", tagged(0.58, 0.99, 1.0)),
+    ("C25", "undecided", tagged(0.58, 0.8, 0.94)),
+    ("C26", "supported", accuracies(cnn_attention=0.82, **PAIRS)),
+    ("C26", "undecided", accuracies(cnn_attention=0.80, **PAIRS)),
+    ("C29", "supported", learned(0.7, 0.92)),
+    ("C29", "not supported", learned(0.7, 0.8)),
+    ("C30", "supported", intervened("shuffle", 0.77)),
+    ("C30", "not supported", intervened("shuffle", 0.81)),
+    ("C31", "supported", intervened("no_head=1", 0.82)),
+    ("C31", "not supported", intervened("no_head=1", 0.8)),
+]
+
+
+@pytest.mark.parametrize(("name", "verdict", "results"), MEASURED)
+def test_what_was_measured_decides(
+    monkeypatch: Patch, name: str, verdict: str, results: Breakage
+) -> None:
+    results(monkeypatch)
+    assert table.check(CLAIMS[name], Path())["verdict"] == verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "verdict"), [("C25", "not supported"), ("C29", "supported")])
+def test_trained_on_the_spot(name: str, verdict: str) -> None:
+    assert table.check(CLAIMS[name], Path())["verdict"] == verdict
+
+
+def test_the_command_prints_a_table_and_exits_1_where_a_claim_is_refuted(
+    monkeypatch: Patch,
+) -> None:
+    shown = CliRunner().invoke(app, ["claims", "c07", "C13"], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0
+    assert "holds by" in shown.output
+    assert max(map(len, shown.output.splitlines())) <= 80
+    put(exact, "sinusoidal_table", lambda *_, layout: torch.full((9, 16), len(layout)))(monkeypatch)
+    found = CliRunner().invoke(app, ["claims", "C07", "--json"])
+    assert found.exit_code == 1
+    record = json.loads(found.stdout)["claims"][0]
+    assert (record["id"], record["source"], record["verdict"]) == ("C07", "K", "refuted")
