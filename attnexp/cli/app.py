@@ -246,7 +246,8 @@ def _as_setting(error: TyperException, words: list[str]) -> str:
     from attnexp.config.schema import walk
     from attnexp.config.words import habit
 
-    if hint := habit(option):
+    given = next((word for word in words if word.startswith(option)), option)
+    if hint := habit(given.partition("=")[0]):
         return hint
     key = option.lstrip("-")
     if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:

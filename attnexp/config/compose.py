@@ -13,7 +13,7 @@ import shlex
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -73,7 +73,8 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     _set(tree, parse(words, "a sweep has one executor."))
     given = tree["executor"] if isinstance(tree["executor"], dict) else {"kind": tree["executor"]}
     config = ExecutorConfig()
-    _fill(config, read("executor", given["kind"]) | given, config, "executor.")
+    keys = [key for key, _, _ in walk(config, "executor.")]
+    _fill(config, read("executor", given["kind"]) | given, keys, "executor.")
     _reset_idle(config, words, "executor.")
     return config
 
@@ -174,7 +175,7 @@ def _typed(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     config = RunConfig()
     for place, seams in PLACES.items():
         setattr(config, place, _piece(tree, place, seams, option=None))
-    _fill(config, tree, config)
+    _fill(config, tree, [key for key, _, _ in walk(config)])
     _reset_idle(config, words)
     _check(config)
     for section, name in ((config.data, "path"), (config.model, "vectors")):
@@ -208,27 +209,28 @@ def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) 
     return piece
 
 
-def _fill(section: Any, tree: Any, config: Any, prefix: str = "") -> None:
-    """Put the values of a tree into a section of the config, checked."""
+def _fill(section: Any, tree: Any, keys: Sequence[str], prefix: str = "") -> None:
+    """Put the values of a tree into a section of the config, checked. keys: all that there are."""
     known = {f.name: f for f in fields(section)}
-    for name in tree if isinstance(tree, dict) else [""]:
-        if name not in known:
-            raise _unknown(f"{prefix}{name}".rstrip("."), config)
+    given = tree if isinstance(tree, dict) else {"": tree}
+    for name in given.keys() - known.keys():
+        (first, *_) = [*flatten({f"{prefix}{name}".rstrip("."): given[name]}), str(name)]
+        raise _unknown(first, keys)
     for name, f in known.items():
         key, value = f"{prefix}{name}", getattr(section, name)
         if is_dataclass(value):
-            _fill(value, tree.get(name, {}), config, f"{key}.")
+            _fill(value, tree.get(name, {}), keys, f"{key}.")
         elif name in tree:
             setattr(section, name, checked(key, f.type, tree[name]))
         elif value == REQUIRED:
             raise UserError(f"{key} must be given: write {key}=VALUE.")
 
 
-def _unknown(key: str, config: Any) -> UserError:
-    """Error for a key that no chosen option has."""
+def _unknown(key: str, keys: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has. keys: those that there are."""
     if having := _owners().get(key):
         return UserError(f"'{key}' belongs to {', '.join(having)}, which is not chosen.")
-    keys = [*dict.fromkeys([*flatten(asdict(config)), *_owners(), *groups()])]
+    keys = [one for one in {**dict.fromkeys(keys), **_owners(), **groups()} if one != key]
     same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
     hint = did_you_mean(key, same) or did_you_mean(key, keys)
     if "." not in key and 0 < len(same) <= 3:
@@ -261,8 +263,8 @@ def _reset_idle(config: Any, words: Sequence[str], prefix: str = "") -> None:
         made = f.default if f.default_factory is MISSING else f.default_factory()
         value = getattr(section, f.name)
         given = [one for one in words if one.startswith((f"{key}=", f"{key}."))]
-        if isinstance(value, Piece) and value != made:
-            given.append(f"{key}={value.name}")
+        if value != made and (isinstance(value, Piece) or isinstance(section, Piece)):
+            given.append(f"{key}={value.name if isinstance(value, Piece) else value}")
         for word in given:
             if word != f"{key}=none":
                 belongs = f"{key} belongs to {when.description}"

@@ -35,8 +35,8 @@ CLASS = re.compile(r"[\w.]+:\w+")
 REQUIRED = "???"
 """Default of a setting that must be given."""
 
-_imported: dict[Any, dict[str, str]] = {}
-"""Digests of the user's code when it was imported, by class or function."""
+_imported: dict[tuple[str, int], dict[str, str]] = {}
+"""Digests of the user's code when it was imported, by name and identity."""
 
 
 @dataclass(kw_only=True)
@@ -87,6 +87,7 @@ def spec(kind: str | None, frame: type[Piece] = Piece) -> type[Piece]:
     kind: `module:Class`. Raises `UserError` where there is no such class, or its constructor cannot
     be read.
     """
+    # mypy takes a class for an instance, which has no hash
     made: type[Piece] = _spec(kind, load(kind), frame) if kind else frame  # type: ignore[arg-type]
     return made
 
@@ -110,10 +111,10 @@ def _spec(kind: str, made_of: Any, frame: type[Piece]) -> Any:
 
 
 def _setting(kind: str, given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
-    default = REQUIRED if given.default is given.empty else given.default
+    default: Any = REQUIRED if given.default is given.empty else given.default
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(plain) is type:
-        wanted: Any = get_args(plain)[0]
+        (wanted,) = get_args(plain)
         chosen = f"{default.__module__}:{default.__name__}" if default else None
         return given.name, Piece, setting(Piece, seam=wanted.__name__, option=chosen)
     if default != REQUIRED:
@@ -146,7 +147,7 @@ def checked(key: str, kind: Any, value: Any) -> Any:
 def seam(kind: str | None) -> str | None:
     """The seam that a class fills; None where it fills none. Raises `UserError` like `load`."""
     seams = vars(importlib.import_module("attnexp.model.seams"))
-    classes = getattr(load(kind), "__mro__", ()) if kind else ()
+    classes: tuple[type, ...] = getattr(load(kind), "__mro__", ()) if kind else ()
     return next((c.__name__ for c in classes if seams.get(c.__name__) is c), None)
 
 
@@ -178,7 +179,7 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if not is_ours and _imported.setdefault(found, now := code_of(kind)) != now:
+    if not is_ours and _imported.setdefault((kind, id(found)), now := code_of(kind)) != now:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."

@@ -43,7 +43,7 @@ HABITS = {
 class _Options:
     """The options of each group, for Hydra's `glob()`."""
 
-    def get_group_options(self, group: str, _kind: Any) -> list[str]:
+    def get_group_options(self, group: str, results_filter: Any) -> list[str]:
         return groups().get(group, [])
 
 

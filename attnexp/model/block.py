@@ -130,6 +130,11 @@ class Attention(Layers):
         attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("On the attention weights.")] = 0.0,
     ) -> None:
         super().__init__()
+        if context.rotation and (d_query or d_head) != (d_key or d_head):
+            raise ValueError(
+                f"a rotation turns q and k alike, so they need one width; got "
+                f"{d_query or d_head} and {d_key or d_head}"
+            )
         self.num_tokens = context.num_tokens
         for _ in range(layers):
             attention = MultiHeadSelfAttention(

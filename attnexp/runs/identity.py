@@ -111,11 +111,12 @@ def departures(config: dict[str, Any]) -> list[str]:
     defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
     data, own, foreign = data_of(config), settings(config), foreign_code(config)
     words = [f"data={data.name}", *([quoted("data.path", data.path)] if data.path else [])]
-    usual = default_settings(*words)
-    chosen = [key for key in own if key.endswith((".kind", "train.protocol"))]
-    chosen = [key for key in chosen if usual.get(key, ...) != own[key]]
-    words += [as_word(key, own[key]) for key in chosen if own[key] not in foreign]
-    default = usual | default_settings(*words)
+    default, chosen = default_settings(*words), list[str]()
+    for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
+        if default.get(key, ...) != own[key]:  # a choice brings settings of its own
+            chosen.append(key)
+            words += [as_word(key, own[key])] if own[key] not in foreign else []
+            default = default_settings(*words)
     for place in [place for place in PLACES if own.get(f"{place}.kind") in foreign]:
         shared = (f for frame in PLACES[place].values() for f in fields(frame))
         default |= {f"{place}.{f.name}": f.default for f in shared}
