@@ -10,15 +10,13 @@ import copy
 import os
 import re
 import shlex
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -26,23 +24,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
-from attnexp.config import pieces
+from attnexp.config import pieces, schema
 from attnexp.config.options import conf_dir, file, groups, read
 from attnexp.config.pieces import CLASS, REQUIRED, Piece, checked
-from attnexp.config.schema import (
-    PLACES,
-    TOKENIZERS,
-    ExecutorConfig,
-    ModelConfig,
-    RunConfig,
-    did_you_mean,
-    flatten,
-    walk,
-)
+from attnexp.config.schema import PLACES, ExecutorConfig, RunConfig, did_you_mean, flatten, walk
 from attnexp.config.words import check_option, options_of, parse
 
-_one_at_a_time = threading.Lock()
-"""Held while Hydra is initialized, since its state belongs to the whole process."""
+_built: set[str] = set()
+"""Models that could be built, as texts."""
 
 
 class NotTrusted(UserError):
@@ -114,17 +103,15 @@ def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
     for key, override in zip(keys, overrides, strict=True):
         if key not in by_hydra or "." in key:
             settings.append(override)
-        elif key == "experiment":  # several compose, in their order
-            chosen.setdefault(key, []).extend(options_of(override))
-        else:
-            chosen[key] = options_of(override)[-1:]
+        else:  # several experiments compose, of other groups the last word counts
+            before = chosen.get(key, []) if key == "experiment" else []
+            chosen[key] = before + options_of(override)
     try:
-        names = {key: [_offer(key, name) for name in options] for key, options in chosen.items()}
-        files = [f"{key}={','.join(n) if key != 'experiment' else n}" for key, n in names.items()]
-        all_ours = names == chosen  # a file of the user's may have changed since it was read
-        tree = copy.deepcopy((_merged if all_ours else _merged.__wrapped__)(*files))
+        files = {key: [_offer(key, name) for name in names] for key, names in chosen.items()}
+        merge = _merged if files == chosen else _merged.__wrapped__  # a user's file may change
+        tree = copy.deepcopy(merge(*(f"{key}=[{','.join(names)}]" for key, names in files.items())))
     except (HydraException, OmegaConfBaseException) as error:
-        given = " ".join(f"{key}={','.join(options)}" for key, options in chosen.items())
+        given = " ".join(f"{key}={','.join(names)}" for key, names in chosen.items())
         raise UserError(f"{given}: {str(error.__cause__ or error).splitlines()[0]}") from error
     _set(tree, settings)
     return tree
@@ -133,9 +120,8 @@ def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
 @lru_cache
 def _merged(*files: str) -> dict[str, Any]:
     """Values of the chosen files; cached, since reading takes longer than all the rest."""
-    place = str(conf_dir().resolve())
-    with _one_at_a_time, initialize_config_dir(place, job_name="attnexp", version_base="1.3"):
-        tree: Any = OmegaConf.to_container(hydra_compose("config", [*files]), resolve=False)
+    with hydra.initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
+        tree: Any = OmegaConf.to_container(hydra.compose("config", [*files]), resolve=False)
     return tree  # type: ignore[no-any-return]
 
 
@@ -180,8 +166,7 @@ def _typed(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     _check(config)
     for section, name in ((config.data, "path"), (config.model, "vectors")):
         if (path := getattr(section, name, None)) and (name, config.data.name) != ("path", "hub"):
-            path = os.path.abspath(os.path.expanduser(path))  # which keeps links
-            setattr(section, name, path)
+            setattr(section, name, os.path.abspath(os.path.expanduser(path)))  # links stay
     return config
 
 
@@ -193,15 +178,13 @@ def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) 
     kind = given.setdefault("kind", option)
     if kind is not None and not CLASS.fullmatch(str(kind)):
         check_option(key, str(kind))
-        given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
-    branch[name] = given
-    seam = pieces.seam(given.get("kind"))
-    if seam not in seams or (given.get("kind") and not seam):
-        raise UserError(
-            f"{key}={given.get('kind') or 'none'}: a piece for {key} is a subclass of one of "
-            f"attnexp.model.seams: {', '.join(filter(None, seams))}."
-        )
-    piece = pieces.spec(given.get("kind"), seams[seam])()
+        given = {"kind": None} | read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
+    branch[name], kind = given, given["kind"]
+    seam = pieces.seam(kind)
+    if seam not in seams or (kind and not seam):
+        wanted = ", ".join(filter(None, seams))
+        raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
+    piece = pieces.spec(kind, seams[seam])()
     for f in [f for f in fields(piece) if "seam" in f.metadata]:
         default = f.metadata["option"]
         within = {f.metadata["seam"]: Piece} | ({} if default else {None: Piece})
@@ -214,8 +197,7 @@ def _fill(section: Any, tree: Any, keys: Sequence[str], prefix: str = "") -> Non
     known = {f.name: f for f in fields(section)}
     given = tree if isinstance(tree, dict) else {"": tree}
     for name in given.keys() - known.keys():
-        (first, *_) = [*flatten({f"{prefix}{name}".rstrip("."): given[name]}), str(name)]
-        raise _unknown(first, keys)
+        raise _unknown([*flatten({f"{prefix}{name}".rstrip("."): given[name]}), str(name)][0], keys)
     for name, f in known.items():
         key, value = f"{prefix}{name}", getattr(section, name)
         if is_dataclass(value):
@@ -228,11 +210,18 @@ def _fill(section: Any, tree: Any, keys: Sequence[str], prefix: str = "") -> Non
 
 def _unknown(key: str, keys: Sequence[str]) -> UserError:
     """Error for a key that no chosen option has. keys: those that there are."""
-    if having := _owners().get(key):
-        return UserError(f"'{key}' belongs to {', '.join(having)}, which is not chosen.")
-    keys = [one for one in {**dict.fromkeys(keys), **_owners(), **groups()} if one != key]
-    same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    hint = did_you_mean(key, same) or did_you_mean(key, keys)
+    owners = dict[str, list[str]]()  # of the settings of all pieces: the choices that have them
+    for group, option in [(group, one) for group, names in groups().items() for one in names]:
+        with suppress(UserError, TypeError, KeyError):  # no piece; a user's may be anything
+            kind = read(group, option)["kind"] if group.partition(".")[0] in PLACES else None
+            frame = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
+            for f in fields(pieces.spec(kind, frame)):
+                owners.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+    if key in owners:
+        return UserError(f"'{key}' belongs to {', '.join(owners[key])}, which is not chosen.")
+    others = [one for one in {**dict.fromkeys(keys), **owners, **groups()} if one != key]
+    same = [one for one in others if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    hint = did_you_mean(key, same) or did_you_mean(key, others)
     if "." not in key and 0 < len(same) <= 3:
         hint = f" Did you mean {' or '.join(map(repr, same))}?"
     return UserError(
@@ -241,22 +230,9 @@ def _unknown(key: str, keys: Sequence[str]) -> UserError:
     )
 
 
-def _owners() -> dict[str, list[str]]:
-    """Settings of all pieces, each with the choices that have it."""
-    found: dict[str, list[str]] = {}
-    for group, option in [(group, one) for group, names in groups().items() for one in names]:
-        with suppress(UserError, TypeError, KeyError):  # no piece; a user's may be anything
-            if group.partition(".")[0] in PLACES:
-                kind = read(group, option)["kind"]
-                frame = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
-                for f in fields(pieces.spec(kind, frame)):
-                    found.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
-    return found
-
-
 def _reset_idle(config: Any, words: Sequence[str], prefix: str = "") -> None:
     """Set settings that have no effect to their defaults. Raises `UserError` if a word sets one,
-    or if anything chose a piece there."""
+    or a choice brings one."""
     for key, section, f in walk(config, prefix):
         if (when := f.metadata.get("when")) is None or when.holds(config):
             continue
@@ -265,64 +241,33 @@ def _reset_idle(config: Any, words: Sequence[str], prefix: str = "") -> None:
         given = [one for one in words if one.startswith((f"{key}=", f"{key}."))]
         if value != made and (isinstance(value, Piece) or isinstance(section, Piece)):
             given.append(f"{key}={value.name if isinstance(value, Piece) else value}")
-        for word in given:
-            if word != f"{key}=none":
-                belongs = f"{key} belongs to {when.description}"
-                raise UserError(f"{word} would do nothing: {belongs}.")
+        for word in set(given) - {f"{key}=none"}:
+            belongs = f"{key} belongs to {when.description}"
+            raise UserError(f"{word} would do nothing: {belongs}.")
         setattr(section, f.name, made)
 
 
 def _check(config: RunConfig) -> None:
-    """Raise `UserError` for settings that exclude each other, or a model that cannot be built."""
+    """Raise `UserError` for settings that exclude each other, and for a model that cannot be built:
+    it is built once without memory, so that its constructors speak."""
     data, model = config.data, config.model
     if data.name in ("files", "hub") and data.path is None:
         wanted = "a folder or file" if data.name == "files" else "a data set's name"
         raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
     if ":" in data.tokenizer:
         pieces.load(data.tokenizer)
-    elif data.tokenizer not in TOKENIZERS:
-        hint = did_you_mean(data.tokenizer, TOKENIZERS)
-        raise UserError(
-            f"data.tokenizer={data.tokenizer}: there is no such tokenizer.{hint} Choose one of: "
-            f"{', '.join(TOKENIZERS)}; or give a function as module:function."
-        )
-    if not isinstance(model, ModelConfig):
-        return
+    elif data.tokenizer not in schema.TOKENIZERS:
+        hint = did_you_mean(data.tokenizer, schema.TOKENIZERS)
+        choices = f"{', '.join(schema.TOKENIZERS)}; or give a function as module:function"
+        raise UserError(f"data.tokenizer={data.tokenizer}: no such one.{hint} Choose {choices}.")
     is_blind = not model.fills("Layers") or config.mask.fills("Causal")
-    if model.pooling.fills("SummaryToken") and is_blind:
+    if config.is_network and model.pooling.fills("SummaryToken") and is_blind:
         raise UserError(
             "model.pooling=cls reads the first token, which must see the others; without attention "
             "and with mask=causal it does not. Use model.pooling=last."
         )
-    _build(repr((model, config.position, config.mask, data.max_len, data.vocab_size)), config)
-
-
-@cache
-def _built() -> set[str]:
-    """Models that could be built, as texts."""
-    return set()
-
-
-def _build(asked: str, config: RunConfig) -> None:
-    """Build a model without memory, once, for what its constructors refuse to be the message."""
-    if asked in _built():
-        return
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    class WithoutInit(TorchFunctionMode):
-        """Skips random numbers, for which torch would import its compiler on the meta device."""
-
-        def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
-            if call.__name__ in ("normal_", "uniform_"):
-                return args[0] if args else given["tensor"]
-            return call(*args, **(given or {}))
-
-    try:
-        with torch.random.fork_rng(devices=[]), WithoutInit():
+    parts = repr((model, config.position, config.mask, data.max_len, data.vocab_size))
+    if config.is_network and parts not in _built:
+        with suppress(RuntimeError):  # a piece that needs values is built by training
             pieces.load("attnexp.model.classifier:build_model")(config, device="meta")
-    except UserError:
-        raise
-    except Exception:  # a piece that needs values: training will build it
-        pass
-    _built().add(asked)
+        _built.add(parts)

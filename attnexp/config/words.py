@@ -5,6 +5,7 @@ that cannot be read, habits of Hydra, options that do not exist, several values 
 """
 
 import itertools
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ MAX_VALUES = 10_000
 HABITS = {
     r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
     r"-c|--cfg": "attnexp config OVERRIDES prints the settings of a run.",
-    r"-cn|-cp|-cd|--config-name|--config-path": "Give a file of your own as experiment=FILE.yaml, "
-    "and a folder of options as --config-dir DIR.",
+    r"-c[npd]|--config-(name|path)": "Your own file is experiment=FILE.yaml, your own options lie "
+    "in conf/ of this folder or in --config-dir DIR.",
     r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
     r"hydra/sweeper=.*": "A search is tune=KEY=VALUES; axes are words such as train.lr=1e-3,1e-4",
     r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",
@@ -41,9 +42,8 @@ HABITS = {
 
 
 class _Options:
-    """The options of each group, for Hydra's `glob()`."""
-
     def get_group_options(self, group: str, results_filter: Any) -> list[str]:
+        """The options that `glob()` chooses from."""
         return groups().get(group, [])
 
 
@@ -72,8 +72,7 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
         try:
             override = _parsed(word)
         except (OverrideParseException, HydraException, ValueError) as error:
-            key, equals, value = word.partition("=")
-            hint = shlex.quote(quoted(key, value)) if equals else "model.heads=4"
+            hint = shlex.quote(quoted(*word.split("=", 1))) if "=" in word else "model.heads=4"
             raise UserError(
                 f"'{word}' is not understood. Settings are written key=value, lists with no space "
                 f"after the comma, texts in quotes: {hint}"
@@ -109,9 +108,9 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     several = [axis for axis in axes if axis[0][0] == "experiment"]
     if len(several) > 1:
         names = ([word.partition("=")[2].strip("[]") for _, word in axis] for axis in several)
-        joined = (f"experiment=[{','.join(chosen)}]" for chosen in itertools.product(*names))
-        axes = [axis for axis in axes if axis not in several]
-        axes.append([("experiment", word) for word in joined])
+        joined = [f"experiment=[{','.join(chosen)}]" for chosen in itertools.product(*names)]
+        others = [axis for axis in axes if axis not in several]
+        return [*others, [("experiment", word) for word in joined]]
     return axes
 
 
@@ -135,14 +134,12 @@ def options_of(override: Override) -> list[str]:
 
 def check_option(group: str, option: str) -> None:
     """Raise `UserError` for an option that the group does not have."""
-    options = groups().get(group, [])
-    yours, accepted = "", option in options
+    options, yours, accepted = groups().get(group, []), "", False
     if group in ("experiment", "study"):
-        yours, accepted = "; or give a file, as FILE.yaml", accepted or is_file(option)
+        yours, accepted = "; or give a file, as FILE.yaml", is_file(option)
     elif group.partition(".")[0] in PLACES:
-        yours = "; or give a class, as module:Class"
-        accepted = accepted or CLASS.fullmatch(option) is not None
-    if not accepted:
+        yours, accepted = "; or give a class, as module:Class", bool(CLASS.fullmatch(option))
+    if option not in options and not accepted:
         raise UserError(
             f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
             f"one of: {', '.join(options)}{yours}."
@@ -150,8 +147,5 @@ def check_option(group: str, option: str) -> None:
 
 
 def quoted(key: str, value: str) -> str:
-    """A word whose value is this text, in quotes where its characters need them."""
-    if re.fullmatch(r"[\w./-]+", value):
-        return f"{key}={value}"
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{key}="{escaped}"'
+    """A word whose value is this text, whatever its characters."""
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -172,9 +173,18 @@ def build_model(config: RunConfig, num_classes: int = 2, *, device: str = "cpu")
         )
         return baseline
     if device == "meta":
-        with torch.device(device):
+        with torch.random.fork_rng(devices=[]), _WithoutDraws(), torch.device(device):
             return _assemble(config, num_classes)
     return build_classifier(config, num_classes)
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Skips random numbers, for which torch would import its compiler on the meta device."""
+
+    def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
+        if call.__name__ in ("normal_", "uniform_"):
+            return args[0] if args else given["tensor"]
+        return call(*args, **(given or {}))
 
 
 def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
