@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any
 
@@ -22,11 +22,12 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces, schema
 from attnexp.config.options import conf_dir, file, groups, read
-from attnexp.config.pieces import CLASS, REQUIRED, Piece, checked
+from attnexp.config.pieces import CLASS, Piece
 from attnexp.config.schema import PLACES, ExecutorConfig, RunConfig, did_you_mean, flatten, walk
 from attnexp.config.words import check_option, options_of, parse
 
@@ -61,9 +62,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     tree: dict[str, Any] = {"executor": "local"}
     _set(tree, parse(words, "a sweep has one executor."))
     given = tree["executor"] if isinstance(tree["executor"], dict) else {"kind": tree["executor"]}
-    config = ExecutorConfig()
-    keys = [key for key, _, _ in walk(config, "executor.")]
-    _fill(config, read("executor", given["kind"]) | given, keys, "executor.")
+    config: ExecutorConfig = _made(
+        ExecutorConfig, read("executor", given["kind"]) | given, "executor."
+    )
     _reset_idle(config, words, "executor.")
     return config
 
@@ -158,10 +159,9 @@ def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
 
 def _typed(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """Config from a composed tree, typed by the specs of its pieces. words: given by the user."""
-    config = RunConfig()
     for place, seams in PLACES.items():
-        setattr(config, place, _piece(tree, place, seams, option=None))
-    _fill(config, tree, [key for key, _, _ in walk(config)])
+        tree[place] = _piece(tree.get(place), place, seams)
+    config: RunConfig = _made(RunConfig, tree)
     _reset_idle(config, words)
     _check(config)
     for section, name in ((config.data, "path"), (config.model, "vectors")):
@@ -170,42 +170,46 @@ def _typed(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     return config
 
 
-def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) -> Piece:
-    """The piece chosen at `key`, with its default settings; puts its `kind` into the tree."""
-    name = key.rpartition(".")[2]
-    given = branch.get(name, option)
-    given = dict(given) if isinstance(given, dict) else {"kind": given}
+def _piece(given: Any, key: str, seams: Any, option: str | None = None) -> Piece:
+    """The piece chosen at `key`, with its settings. option: the choice where none is given."""
+    given = dict(given) if isinstance(given, dict) else {"kind": given or option}
     kind = given.setdefault("kind", option)
     if kind is not None and not CLASS.fullmatch(str(kind)):
         check_option(key, str(kind))
         given = {"kind": None} | read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
-    branch[name], kind = given, given["kind"]
+        kind = given["kind"]
     seam = pieces.seam(kind)
     if seam not in seams or (kind and not seam):
         wanted = ", ".join(filter(None, seams))
         raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
-    piece = pieces.spec(kind, seams[seam])()
-    for f in [f for f in fields(piece) if "seam" in f.metadata]:
+    spec = pieces.spec(kind, seams[seam])
+    for f in [f for f in fields(spec) if "seam" in f.metadata]:
         default = f.metadata["option"]
         within = {f.metadata["seam"]: Piece} | ({} if default else {None: Piece})
-        setattr(piece, f.name, _piece(given, f"{key}.{f.name}", within, option=default))
+        given[f.name] = _piece(given.get(f.name), f"{key}.{f.name}", within, default)
+    piece: Piece = _made(spec, given, f"{key}.")
     return piece
 
 
-def _fill(section: Any, tree: Any, keys: Sequence[str], prefix: str = "") -> None:
-    """Put the values of a tree into a section of the config, checked. keys: all that there are."""
-    known = {f.name: f for f in fields(section)}
-    given = tree if isinstance(tree, dict) else {"": tree}
-    for name in given.keys() - known.keys():
-        raise _unknown([*flatten({f"{prefix}{name}".rstrip("."): given[name]}), str(name)][0], keys)
-    for name, f in known.items():
-        key, value = f"{prefix}{name}", getattr(section, name)
-        if is_dataclass(value):
-            _fill(value, tree.get(name, {}), keys, f"{key}.")
-        elif name in tree:
-            setattr(section, name, checked(key, f.type, tree[name]))
-        elif value == REQUIRED:
-            raise UserError(f"{key} must be given: write {key}=VALUE.")
+def _made(section: Any, given: dict[Any, Any], prefix: str = "") -> Any:
+    """A section of the config with these values, which pydantic checks."""
+    try:
+        made = section(**{str(name): value for name, value in given.items()})
+    except ValidationError as error:
+        unknown = ("unexpected_keyword_argument", "dataclass_type")
+        first = min(error.errors(), key=lambda one: one["type"] not in unknown)
+        key, value = prefix + ".".join(map(str, first["loc"])), first["input"]
+        if first["type"] in unknown:
+            known = [f"{prefix}{f.name}" for f in fields(section)]
+            raise _unknown([*flatten({key: value}), key][0], known) from error
+        if first["type"] == "missing":
+            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
+        wanted = first["msg"].replace("Input should be", "must be")
+        raise UserError(f"{key} {wanted}; got {value}.") from error
+    for key, holder, f in walk(made, prefix):
+        if isinstance(value := getattr(holder, f.name), int) and abs(value) >= 2**63:
+            raise UserError(f"{key} must be below 2^63; got {value}.")
+    return made
 
 
 def _unknown(key: str, keys: Sequence[str]) -> UserError:
@@ -219,6 +223,7 @@ def _unknown(key: str, keys: Sequence[str]) -> UserError:
                 owners.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
     if key in owners:
         return UserError(f"'{key}' belongs to {', '.join(owners[key])}, which is not chosen.")
+    keys = [*keys, *(name for name, _, _ in walk(RunConfig()))]
     others = [one for one in {**dict.fromkeys(keys), **owners, **groups()} if one != key]
     same = [one for one in others if one.rpartition(".")[2] == key.rpartition(".")[2]]
     hint = did_you_mean(key, same) or did_you_mean(key, others)

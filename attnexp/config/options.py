@@ -63,25 +63,22 @@ def _note_hidden(path: Path, word: str) -> None:
 
 def read(group: str, option: str) -> Any:
     """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
     path = file(group, option)
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise UserError(f"{group}={option} is no YAML: {error}.") from error
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        said = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise UserError(f"{group}={option} cannot be read: {said}.") from error
 
 
 @cache
 def _read(path: Path, _changed: int) -> Any:
     from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
 
-    try:
-        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except (OmegaConfBaseException, YAMLError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
+    return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
 
 
 def describe() -> dict[str, dict[str, str]]:

@@ -19,12 +19,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError
+from pydantic.dataclasses import dataclass
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
@@ -32,14 +33,16 @@ from attnexp.config.options import name_of
 CLASS = re.compile(r"[\w.]+:\w+")
 """A choice that is anyone's class: `module:Class`."""
 
-REQUIRED = "???"
-"""Default of a setting that must be given."""
+CHECKED = ConfigDict(
+    extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
+)
+"""How pydantic checks the values of a config."""
 
 _imported: dict[tuple[str, int], dict[str, str]] = {}
 """Digests of the user's code when it was imported, by name and identity."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, config=CHECKED)
 class Piece:
     """Class chosen for a seam, with its settings as further fields. Without `kind`, no piece."""
 
@@ -47,6 +50,8 @@ class Piece:
 
     lineage: ClassVar[tuple[str, ...]] = ()
     """Names of the class and its bases in attnexp.model; the last is its seam."""
+    frame: ClassVar[Any] = None
+    """The class of the settings that every piece in its place has."""
 
     @property
     def name(self) -> str:
@@ -60,7 +65,7 @@ class Piece:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (_frame(type(self)), values, os.getcwd())
+        return _restore, (self.frame or type(self), values, os.getcwd())
 
     if TYPE_CHECKING:
 
@@ -103,45 +108,27 @@ def _spec(kind: str, made_of: Any, frame: type[Piece]) -> Any:
     for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
         raise UserError(f"{kind}: every choice in its place has a setting '{name}'. Rename it.")
     classes = [c for c in inspect.getmro(made_of) if c.__module__.startswith("attnexp.model.")]
-    namespace = {"lineage": tuple(c.__name__ for c in classes), "__module__": f"{__name__}.spec"}
-    settings = [_setting(kind, one, hints.get(one.name)) for one in own]
-    return make_dataclass(
-        made_of.__name__, settings, bases=(frame,), namespace=namespace, kw_only=True
-    )
-
-
-def _setting(kind: str, given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
-    default: Any = REQUIRED if given.default is given.empty else given.default
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if get_origin(plain) is type:
-        (wanted,) = get_args(plain)
-        chosen = f"{default.__module__}:{default.__name__}" if default else None
-        return given.name, Piece, setting(Piece, seam=wanted.__name__, option=chosen)
-    if default != REQUIRED:
-        default = checked(f"{kind}: the default of '{given.name}'", hint, default)
-    return given.name, hint, setting(default)
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True))
-
-
-def checked(key: str, kind: Any, value: Any) -> Any:
-    """A value as the type of its setting. Raises `UserError` where it does not fit.
-
-    kind: type with its bounds, as `Annotated` has them.
-    """
+    settings = [_setting(one, hints.get(one.name, Any)) for one in own]
+    namespace = {
+        "__module__": __name__,
+        "__annotations__": {name: hint for name, hint, _ in settings},
+        "lineage": tuple(c.__name__ for c in classes),
+        "frame": frame,
+    }
+    made = type(made_of.__name__, (frame,), namespace | {name: f for name, _, f in settings})
     try:
-        made = _adapter(kind).validate_python(value)
+        return dataclass(made, kw_only=True, config=CHECKED)
     except PydanticUserError as error:  # no word can give, say, a tensor
-        raise UserError(f"{key}: no setting can be of type {kind}.") from error
-    except ValidationError as error:
-        wanted = error.errors()[0]["msg"].replace("Input should be", "must be")
-        raise UserError(f"{key} {wanted}; got {value}.") from error
-    if isinstance(made, int) and abs(made) >= 2**63:
-        raise UserError(f"{key} must be below 2^63; got {value}.")
-    return made
+        raise UserError(f"{kind}: {error.message.splitlines()[0]}") from error
+
+
+def _setting(given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
+    default = MISSING if given.default is given.empty else given.default
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(plain) is not type:
+        return given.name, hint, setting(default)
+    chosen = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
+    return given.name, Piece, setting(Piece, seam=get_args(plain)[0].__name__, option=chosen)
 
 
 def seam(kind: str | None) -> str | None:
@@ -153,12 +140,8 @@ def seam(kind: str | None) -> str | None:
 
 def settings(piece: Piece) -> dict[str, Any]:
     """Settings of the piece itself, without those that every piece in its place has."""
-    shared = {f.name for f in fields(_frame(type(piece)))}
+    shared = {f.name for f in fields(piece.frame)}
     return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
-
-
-def _frame(made: type[Piece]) -> type[Piece]:
-    return next(base for base in made.__mro__ if not base.__module__.endswith(".spec"))
 
 
 def load(kind: str) -> Any:
@@ -218,10 +201,8 @@ def _digest(path: Path, _changed: int) -> str:
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_constant(one)]
+            # docstrings, and other constants that do nothing
+            texts = [one for one in node.body if isinstance(getattr(one, "value", 0), ast.Constant)]
+            texts = [one for one in texts if isinstance(one, ast.Expr)]
+            node.body = [one for one in node.body if one not in texts]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
-
-
-def _is_constant(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring or another constant, which does nothing."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

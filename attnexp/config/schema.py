@@ -6,17 +6,19 @@ pieces stand in the signatures of their classes, where `pieces` reads them; `com
 classes from YAML and words.
 """
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
-from attnexp.config.pieces import Piece, setting
+from attnexp.config.pieces import CHECKED, Piece, setting
 
 Count = Annotated[int, Ge(1)]
 Natural = Annotated[int, Ge(0)]
@@ -55,7 +57,7 @@ TOKENIZERS = {
 """Names of `data.tokenizer`, each with its function as `module:function`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class When:
     """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
 
@@ -108,7 +110,7 @@ READ = When("a model whose pooling, or next layer, reads what is at padding", _r
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
-@dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
+@dataclass(kw_only=True, slots=True, unsafe_hash=True, config=CHECKED)  # hashed to load data once
 class DataConfig:
     """Settings of the texts, and of how a text becomes `max_len` token ids."""
 
@@ -138,7 +140,7 @@ class DataConfig:
         return self.path or "" if self.name is DataName.hub else str(self.name)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, config=CHECKED)
 class ModelConfig(Piece):
     """Settings that every network has besides its own."""
 
@@ -152,21 +154,21 @@ class ModelConfig(Piece):
     hidden: Count | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, config=CHECKED)
 class PositionConfig(Piece):
     """Settings that every kind of position has besides its own."""
 
     shuffled: bool = setting(False, "Control: permuted by each text's bag of words.", ORDER)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, config=CHECKED)
 class JoinedPositionConfig(PositionConfig):
     """Settings that every position that joins the embeddings has besides its own."""
 
     dropout: Dropout = setting(0.0, "Dropout of embeddings and positions together.")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, config=CHECKED)
 class MaskConfig(Piece):
     """Settings of masks besides the pattern, which is the piece."""
 
@@ -186,7 +188,7 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
 """Which seams a piece may fill in a section, and what comes with it. None is no piece."""
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, config=CHECKED)
 class TrainConfig:
     """Settings of the training loop."""
 
@@ -208,7 +210,7 @@ class TrainConfig:
     threads: Threads | None = setting(None, "CPU threads; null is one in a sweep, else torch's.")
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, config=CHECKED)
 class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
@@ -218,7 +220,7 @@ class SeedsConfig:
     resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, config=CHECKED)
 class RunConfig:
     """Everything that decides a run."""
 
@@ -253,7 +255,7 @@ class RunConfig:
         return self.seed if own is None else own
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, config=CHECKED)
 class ExecutorConfig:
     """Executor of a sweep: the place of its runs. It changes no result beyond rounding."""
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 
 from attnexp.base.errors import UserError
@@ -36,6 +36,8 @@ HABITS = {
     r"\+\+?([^=]*)=(.*)": "Keys need not be added: write {0}={1}",
     r"~([^=]*).*": "No key can be deleted: write {0}=none for a choice, {0}=null for a setting.",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
+    r"([\w.]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
+    r"[^=]*@.*": "Nothing is placed elsewhere: write KEY=VALUE, as `attnexp config` shows it.",
     r"([^=]*)=.*\$\{.*": "Nothing is interpolated. Write the value itself: {0}=VALUE",
 }
 """What Hydra's users type, as patterns of a whole word, and what to write instead."""
@@ -78,15 +80,11 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
                 f"after the comma, texts in quotes: {hint}"
             ) from error
         key = str(override.key_or_group)
-        if override.type is not OverrideType.CHANGE or override.package is not None:
-            raise UserError(f"{word}: only key=value is understood here.")
         if single and override.is_sweep_override():
             raise UserError(f"{shlex.quote(word)} names several values, and {single}")
         if key in groups():
             for option in options_of(override):
                 check_option(key, option)
-        elif override.value() == "":
-            raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
         overrides.append(override)
     return overrides
 

@@ -119,7 +119,7 @@ WRONG = {
     "study=blog": ["attnexp sweep study=blog"],
     "executor=ray": ["attnexp sweep executor=ray"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
-    "seed=": ["gives no value"],
+    "seed=": ["No value is given"],
     "nonsense": ["key=value"],
     "data.path={a": ["data.path={a", "'data.path=\"{a\"'"],
     "model.d_model=null": ["model.d_model"],
@@ -146,7 +146,7 @@ HABITS = {
     "hydra.job.name=a": "`attnexp config`",
     "position._target_=my.mod.Decay": "position=my.mod:Decay",
     "out=${oc.env:HOME}": "out=VALUE",
-    "model@other=lstm": "only key=value",
+    "model@other=lstm": "KEY=VALUE",
 }
 
 
@@ -234,7 +234,7 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
         ("- model", "must hold keys"),
         ("defaults: model", "a list of plain defaults"),
         ("hydra: {job: {name: x}}", "a list of plain defaults"),
-        ("model: [", "is no YAML: .*line 1"),
+        ("model: [", "cannot be read: .*line 1"),
         ("defaults: [override /model: nosuch]", "no such model"),
         ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
         ("defaults: [/model: lstm]", "Multiple values for model"),
