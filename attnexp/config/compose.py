@@ -113,7 +113,8 @@ def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
         tree = copy.deepcopy(merge(*(f"{key}=[{','.join(names)}]" for key, names in files.items())))
     except (HydraException, OmegaConfBaseException) as error:
         given = " ".join(f"{key}={','.join(names)}" for key, names in chosen.items())
-        raise UserError(f"{given}: {str(error.__cause__ or error).splitlines()[0]}") from error
+        said = re.sub("^In '.*?': ", "", str(error.__cause__ or error).splitlines()[0])
+        raise UserError(f"{given}: {said}") from error
     _set(tree, settings)
     return tree
 
@@ -194,7 +195,7 @@ def _piece(given: Any, key: str, seams: Any, option: str | None = None) -> Piece
 def _made(section: Any, given: dict[Any, Any], prefix: str = "") -> Any:
     """A section of the config with these values, which pydantic checks."""
     try:
-        made = section(**{str(name): value for name, value in given.items()})
+        return section(**{str(name): value for name, value in given.items()})
     except ValidationError as error:
         unknown = ("unexpected_keyword_argument", "dataclass_type")
         first = min(error.errors(), key=lambda one: one["type"] not in unknown)
@@ -206,10 +207,6 @@ def _made(section: Any, given: dict[Any, Any], prefix: str = "") -> Any:
             raise UserError(f"{key} must be given: write {key}=VALUE.") from error
         wanted = first["msg"].replace("Input should be", "must be")
         raise UserError(f"{key} {wanted}; got {value}.") from error
-    for key, holder, f in walk(made, prefix):
-        if isinstance(value := getattr(holder, f.name), int) and abs(value) >= 2**63:
-            raise UserError(f"{key} must be below 2^63; got {value}.")
-    return made
 
 
 def _unknown(key: str, keys: Sequence[str]) -> UserError:

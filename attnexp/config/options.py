@@ -14,6 +14,7 @@ own_dirs: list[Path] = []
 """Folders that `--config-dir` gave."""
 
 
+@cache
 def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
     package = Path(__file__).parents[1]

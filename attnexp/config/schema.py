@@ -20,8 +20,8 @@ from typing_extensions import Doc
 
 from attnexp.config.pieces import CHECKED, Piece, setting
 
-Count = Annotated[int, Ge(1)]
-Natural = Annotated[int, Ge(0)]
+Count = Annotated[int, Ge(1), Lt(2**63)]
+Natural = Annotated[int, Ge(0), Lt(2**63)]
 Threads = Annotated[int, Ge(1), Le(1024)]
 Positive = Annotated[float, Gt(0)]
 Decay = Annotated[float, Ge(0)]

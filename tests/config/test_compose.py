@@ -76,7 +76,9 @@ WRONG = {
     "train.lr=abc": ["train.lr", "abc", "number"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
     "train.lr=-1": ["train.lr must be greater than 0", "-1"],
-    "train.batch_size=100000000000000000000": ["train.batch_size must be below 2^63"],
+    "train.batch_size=100000000000000000000": [
+        "train.batch_size must be less than 9223372036854775808"
+    ],
     f"seed={'9' * 5000}": ["seed"],
     "train.threads=100000": ["train.threads must be less than or equal to 1024"],
     "position=sinusoidal position.scale=-inf": ["position.scale must be a finite number"],
