@@ -93,7 +93,7 @@ os.environ |= tab
 attnexp(without=heavy | {"hydra"})
 for name in tab: del os.environ[name]
 for words in (["--help"], ["train", "--help"]):
-    attnexp(*words, without=heavy | {"hydra", "pydantic"})
+    attnexp(*words, without=heavy | {"hydra"})
 """
 
 

@@ -38,14 +38,9 @@ def _groups(ours: Path, *folders: Path) -> dict[str, list[str]]:
     return found
 
 
-def is_file(option: str) -> bool:
-    """Whether an option is a file of the user."""
-    return option.endswith((".yaml", ".yml"))
-
-
 def file(group: str, option: str) -> Path:
     """YAML file of an option. One of ours hides a user's of the same name, which is noted."""
-    if is_file(option):
+    if option.endswith((".yaml", ".yml")):
         return Path(option).expanduser()
     name = Path(*group.split("."), f"{option}.yaml")
     places = [folder / name for folder in (conf_dir(), *own_dirs, Path.cwd() / "conf")]

@@ -73,7 +73,7 @@ class Piece:
 
 
 def _restore(frame: Any, values: dict[str, Any], folder: str) -> Piece:
-    _add_to_path(folder)
+    sys.path += [folder] if folder not in sys.path else []
     made: Piece = spec(values["kind"], frame)(**values)
     return made
 
@@ -151,8 +151,8 @@ def load(kind: str) -> Any:
     """
     module, _, name = kind.partition(":")
     is_ours = module.startswith("attnexp.")
-    if not is_ours:
-        _add_to_path(os.getcwd())
+    if not is_ours and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that user modules never shadow installed ones
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
@@ -168,11 +168,6 @@ def load(kind: str) -> Any:
             f"old one. Restart the kernel, or give the command again."
         )
     return found
-
-
-def _add_to_path(folder: str) -> None:
-    if folder not in sys.path:
-        sys.path.append(folder)  # last, so that user modules never shadow installed ones
 
 
 def code_of(kind: str) -> dict[str, str]:
@@ -201,8 +196,10 @@ def _digest(path: Path, _changed: int) -> str:
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            # docstrings, and other constants that do nothing
-            texts = [one for one in node.body if isinstance(getattr(one, "value", 0), ast.Constant)]
-            texts = [one for one in texts if isinstance(one, ast.Expr)]
-            node.body = [one for one in node.body if one not in texts]
+            node.body = [one for one in node.body if not _is_constant(one)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring or another constant, which does nothing."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

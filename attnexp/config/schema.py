@@ -68,23 +68,21 @@ class When:
 
 def _reads_padding(run: "RunConfig") -> bool:
     """Whether anything reads what attention puts at padded positions."""
-    if not run.model.fills("Layers"):
+    model, mask = run.model, run.mask
+    if not model.fills("Layers"):
         return False
-    if run.mask.padding and run.mask.fills("Causal") and run.data.pad is Side.pre:
+    if mask.padding and mask.fills("Causal") and run.data.pad is Side.pre:
         return False  # they see padding alone, and so are zero already
-    if not run.model.fills("Attention"):
-        return True  # layers of one's own may read anything
-    if getattr(run.model, "layers", 2) > 1 and not run.mask.padding:
-        return True
-    return not run.model.pooling.fills("RealTokens")
+    next_layer = not model.fills("Attention") or (model.layers > 1 and not mask.padding)
+    return next_layer or not model.pooling.fills("RealTokens")
 
 
 def _uses_position(run: "RunConfig") -> bool:
     """Whether the position acts: one inside attention needs attention, with scores to act on."""
     if not run.is_network or not run.position.fills("Rotation", "ScoreBias"):
         return run.is_network
-    turns_nothing = run.position.fills("Rotation") and run.model.fills("Attention")
-    return run.model.fills("Layers") and not (turns_nothing and run.model.score.fills("Uniform"))
+    is_blind = run.model.fills("Attention") and run.model.score.fills("Uniform")
+    return run.model.fills("Layers") and not (run.position.fills("Rotation") and is_blind)
 
 
 def _knows_order(run: "RunConfig") -> bool:

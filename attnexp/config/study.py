@@ -40,16 +40,14 @@ def load_study(given: str) -> Study:
     check_option("study", given)
     tree = read("study", given)
     wrong = (
-        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two crossed "
-        f"factors: {{FACTOR: {{LEVEL: [WORDS]}}}}, and, if there are words for all of them, "
-        f"overrides: [WORDS]"
+        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two factors: "
+        f"{{FACTOR: {{LEVEL: [WORDS]}}}}, and overrides: [WORDS] for words for all of them"
     )
     try:
         study = _File.model_validate(tree)
     except ValidationError as error:
-        (first, *_) = error.errors()
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise UserError(f"{wrong}; {said}.") from error
+        first = error.errors()[0]
+        raise UserError(f"{wrong}; {first['loc']}: {first['msg']}.") from error
     variants, levels = study.variants, dict[str, dict[str, str]]()
     if study.factors and not variants:
         sizes = [len(own) for own in study.factors.values()]

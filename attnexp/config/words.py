@@ -17,7 +17,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import groups, is_file
+from attnexp.config.options import groups
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PLACES, did_you_mean
 
@@ -134,7 +134,7 @@ def check_option(group: str, option: str) -> None:
     """Raise `UserError` for an option that the group does not have."""
     options, yours, accepted = groups().get(group, []), "", False
     if group in ("experiment", "study"):
-        yours, accepted = "; or give a file, as FILE.yaml", is_file(option)
+        yours, accepted = "; or give a file, as FILE.yaml", option.endswith((".yaml", ".yml"))
     elif group.partition(".")[0] in PLACES:
         yours, accepted = "; or give a class, as module:Class", bool(CLASS.fullmatch(option))
     if option not in options and not accepted:
