@@ -162,7 +162,8 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if not is_ours and _imported.setdefault((kind, id(found)), now := code_of(kind)) != now:
+    now = {} if is_ours else _code_on_disk(module)
+    if _imported.setdefault((kind, id(found)), now) != now:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
@@ -171,8 +172,11 @@ def load(kind: str) -> Any:
 
 
 def code_of(kind: str) -> dict[str, str]:
-    """Digests of the file, or of all files of the package, of a user's imported `module:name`."""
-    name = kind.partition(":")[0]
+    """Digests of the file, or of all files of the package, of a user's `module:name`, by name."""
+    return _imported[kind, id(load(kind))]
+
+
+def _code_on_disk(name: str) -> dict[str, str]:
     file = Path(getattr(sys.modules[name], "__file__", None) or "")
     if file.suffix != ".py":  # compiled, or built into Python
         return {}
@@ -193,7 +197,10 @@ def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 @cache
 def _digest(path: Path, _changed: int) -> str:
-    tree = ast.parse(path.read_bytes())
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError:  # half written, and imported by nobody
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [one for one in node.body if not _is_constant(one)]
