@@ -28,16 +28,12 @@ from typing_extensions import Doc
 from attnexp.model import seams
 from attnexp.model.rotary import RotaryPosition as Base
 from attnexp.model.seams import *
-from attnexp.model.seams import Score
 
 Rate = Annotated[float, Gt(0), Le(10), Doc("Per token.")]
 class Kind(StrEnum):
     one = "one"
     other = "other"
 
-class Bias(seams.ScoreBias):
-    def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
-                 way: Literal["left", "right"] = "left", score: type[Score] | None = None): ...
 class Faster(seams.ScoreBias):
     def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
                  way: Literal["left", "right"] = "left"): super().__init__()
