@@ -12,7 +12,6 @@ import torch
 from conftest import ROOT, Command, Refused
 from samples import exit_code
 
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.model.classifier import build_model
 from attnexp.training.evaluate import evaluate_run
@@ -73,87 +72,6 @@ def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
     assert "pe against no_pe, final: helps by at least 0.25" in done.stdout, done.stderr
 
 
-MODULE = """
-import torch
-from enum import StrEnum
-from typing import Annotated, Literal, Optional
-from torch import Tensor, nn
-from attnexp.model import seams
-from attnexp.model.rotary import RotaryPosition as Base
-from attnexp.model.seams import *
-
-raise ImportError("to compose, nobody imports this")
-
-Rate = Annotated[float, "> 0", "Per token."]
-class Kind(StrEnum):
-    one = "one"
-    other = "other"
-
-class Bias(seams.ScoreBias):
-    def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
-                 way: Literal["left", "right"] = "left"): ...
-class Faster(Bias): ...
-class Turn(Base): ...
-class Pool(Pooling):
-    def __init__(self, d_input: int, *, power: Annotated[int, ">= 1", "odd"] = 1): ...
-class Mix(Mixer):
-    def __init__(self, d_input: int, d_model: Annotated[int, "even"], *, width: int = 3): ...
-class Clash(Mixer):
-    def __init__(self, d_input: int, d_model: int, *, dropout: float = 0.1): ...
-class Odd(seams.ScoreBias):
-    def __init__(self, num_heads: int, *, table: Tensor): ...
-class Nothing(nn.Module): ...
-"""
-
-
-@pytest.fixture
-def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / f"{tmp_path.name}_pieces.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-
-@pytest.mark.usefixtures("_module")
-def test_a_spec_is_read_and_nothing_imported(tmp_path: Path) -> None:
-    name = f"{tmp_path.name}_pieces"
-    words = f"position={name}:Faster position.rate=0.5 position.kind={name}:Faster"
-    config = compose(words.split()[:2])
-    assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
-    assert compose([f"position={name}:Turn"]).position.layout == "interleaved"
-    config = compose([f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3"])
-    assert (config.model.width, config.model.pooling.power) == (3, 3)
-
-
-@pytest.mark.usefixtures("_module")
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("position=NAME:Bias", ["position.rate must be given"]),
-        ("position=NAME:Bias position.rate=0", ["position.rate must be above 0; got 0"]),
-        ("position=NAME:Bias position.rate=abc", ["position.rate", "abc", "Float"]),
-        ("position=NAME:Bias position.rate=1 position.way=up", ["up", "left, right"]),
-        ("position=NAME:Bias position.rat=1", ["Did you mean 'position.rate'?"]),
-        ("position=NAME:Bias position.rate=1 position.layout=split", ["position=rotary"]),
-        ("position=NAME:Nothing", ["Rotation (rotates q and k)", "ScoreBias", "JoinedPosition"]),
-        ("position=NAME:Pool", ["subclass of one of attnexp.model.seams"]),
-        ("position=NAME:Nobody", ["has no class 'Nobody'", "Faster"]),
-        ("position=no_such_module:Bias", ["no module 'no_such_module'", "PYTHONPATH"]),
-        ("position=NAME:Odd", ["type of 'table'", "Tensor"]),
-        ("position=NAME:Turn model.d_head=5", ["model.d_head", "even", "5"]),
-        ("model=NAME:Clash", ["'dropout'", "another name"]),
-        ("model=NAME:Mix model.d_model=5", ["model.d_model", "even", "5"]),
-        ("model.pooling=NAME:Pool model.pooling.power=2", ["at least 1 and odd; got 2"]),
-        ("model.score=NAME:Pool", ["Score (scores)"]),
-    ],
-)
-def test_what_is_wrong_with_a_class_is_reported(
-    words: str, message: list[str], tmp_path: Path
-) -> None:
-    with pytest.raises(UserError) as caught:
-        compose(words.replace("NAME", f"{tmp_path.name}_pieces").split())
-    for part in message:
-        assert part in str(caught.value)
-
-
 TWICE = """
 import torch
 from torch import Tensor
@@ -174,15 +92,6 @@ def test_a_mixer_may_change_the_width(tmp_path: Path, monkeypatch: pytest.Monkey
     for words in (["model=gru"], ["model=own_twice:Twice"], []):
         model = build_model(compose(["model.before=own_twice:Twice", *words]))
         assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
-
-
-def test_a_module_that_exits_when_imported_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_script.py").write_text(f"{TWICE}\nraise SystemExit(0)\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UserError, match="own_script:Twice cannot be imported: SystemExit: 0"):
-        build_model(compose(["model=own_script:Twice"]))
 
 
 BASELINE = """
@@ -266,38 +175,3 @@ def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
             assert part in said
         (log,) = out.rglob("run.log")
         assert logged in log.read_text()
-
-
-def test_an_experiment_may_be_a_file_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        "defaults:\n  - override /position: rotary\ntrain:\n  epochs: 3\n"
-    )
-    config = compose([f"experiment={tmp_path}/mine.yaml", "train.lr=0.1"])
-    assert (config.position.name, config.train.epochs, config.train.lr) == ("rotary", 3, 0.1)
-    with pytest.raises(UserError, match="cannot be read"):
-        compose([f"experiment={tmp_path}/yours.yaml"])
-
-
-@pytest.mark.parametrize(
-    ("content", "wrong"),
-    [
-        ("- model", "must hold keys"),
-        ("defaults: model", ".* a list of defaults"),
-        ("model: [", "is no YAML: .*, in line 1"),
-        ("defaults: [override /model: nosuch]", "Could not find 'model/nosuch'"),
-        ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
-        ("defaults: [/model: lstm]", "Multiple values for model"),
-    ],
-)
-def test_what_is_wrong_with_an_experiment_of_ones_own_is_said_with_its_name(
-    tmp_path: Path, content: str, wrong: str
-) -> None:
-    (tmp_path / "mine.yaml").write_text(content)
-    with pytest.raises(UserError, match=f"^experiment={tmp_path}/mine.yaml:? {wrong}"):
-        compose([f"experiment={tmp_path}/mine.yaml"])
-
-
-def test_keys_of_an_experiment_need_not_be_text(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("1: 2")
-    with pytest.raises(UserError, match="no key '1'"):
-        compose([f"experiment={tmp_path}/mine.yaml"])

@@ -92,18 +92,15 @@ tab = {"_ATTNEXP_COMPLETE": "complete_bash", "COMP_CWORD": "2",
 os.environ |= tab
 attnexp(without=heavy | {"hydra"})
 for name in tab: del os.environ[name]
-for words in (["--help"], ["train", "--help"], ["config"], ["config", "--groups"]):
-    attnexp(*words, without=heavy)
-attnexp("sweep", "study=blog", "data=contrast", "train.device=cpu", "--dry-run",
-        without={"torch"})
+for words in (["--help"], ["train", "--help"]):
+    attnexp(*words, without=heavy | {"hydra"})
 """
 
 
 def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
-    """TAB, --help, config and a dry run, in a process of its own."""
+    """TAB and --help, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("model.")
-    assert "20 runs, 0 finished before, 20 to do" in done.stdout
+    assert done.stdout.startswith("model.before=")

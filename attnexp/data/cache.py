@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from attnexp.base import progress
-from attnexp.base.code import digests
 from attnexp.base.files import atomic_write
+from attnexp.config import pieces
 
 T = TypeVar("T")
 
@@ -23,12 +23,15 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attnexp"
 
 
-def code_digests(*names: str) -> dict[str, str]:
-    """Digests, by module, of the code in `data` and of the user that these modules lead to.
+def code_digests(kind: str = "") -> dict[str, str]:
+    """Digests of the code in `data`, and of that of the user's tokenizer `kind`, by file.
 
     What is cached is keyed by the code that made it, so edited code makes it anew.
     """
-    return digests(names, lambda name, importer: name.startswith("attnexp.data."))
+    folder = Path(__file__).parent
+    found = pieces.syntax(folder, folder.glob("*.py"))
+    is_ours = not kind or kind.startswith("attnexp.")
+    return found if is_ours else found | pieces.code_of(kind)
 
 
 def load_or_compute(

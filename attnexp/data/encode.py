@@ -15,9 +15,9 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.base import memory, progress
+from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.pieces import add_folder_of
+from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, sources, text
 from attnexp.data.cache import cache_dir, code_digests, load_or_compute
@@ -139,7 +139,7 @@ def describe(path: Path) -> dict[str, Any]:
 def cache_path(source: sources.Source, config: DataConfig) -> Path:
     """The cache file of a source's ranks, keyed by data, tokenizer and the code that encodes."""
     kind = text.tokenizer_kind(config.tokenizer)
-    code = code_digests("attnexp.data.encode", kind.partition(":")[0])
+    code = code_digests(kind)
     key = hashlib.sha256(json.dumps([code, source.key, kind]).encode()).hexdigest()[:16]
     return cache_dir() / f"{config.name}-{key}.npz"
 
@@ -221,7 +221,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
     """The tokenizer of `data.tokenizer`, imported from the user's folder where it lies there."""
-    add_folder_of(text.tokenizer_kind(config.tokenizer))
+    pieces.load(text.tokenizer_kind(config.tokenizer))
     return text.tokenizer(config.tokenizer)
 
 
@@ -268,8 +268,6 @@ def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
 
 def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, split: str) -> Encoded:
     limit = config.limit_train if split == "train" else config.limit_test
-    num_bytes = len(ranks) * config.max_len * np.dtype(np.int32).itemsize
-    memory.check(num_bytes, f"{len(ranks):,} texts as data.max_len={config.max_len} ids")
     ids = text.to_ids(ranks, config)
     if limit is not None:
         if limit > len(labels):

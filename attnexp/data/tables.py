@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.data.corpus import as_user_error, in_rows
 
@@ -163,13 +162,10 @@ def _content(file: Path) -> bytes:
     import pyarrow as pa
 
     packed = pa.py_buffer(file.read_bytes())
-    chunks, needed = list[bytes](), 0
+    chunks = list[bytes]()
     with pa.input_stream(packed, compression=CODECS.get(file.suffix.lower())) as stream:
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)
-            cells = sum(chunk.count(sign) for sign in (b",", b";", b"\t", b"\n"))
-            needed += 6 * len(chunk) + BYTES_OF_A_CELL * cells  # bytes, text twice, rows
-            memory.check(needed, f"The table in {file}")
     content = b"".join(chunks)
     try:
         content.decode()
@@ -183,8 +179,6 @@ def _read_parquet(file: Path) -> "pa.Table":
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as opened:
-        cells = opened.metadata.num_rows * opened.metadata.num_columns
-        memory.check(BYTES_OF_A_CELL * cells, f"The table in {file}")
         return opened.read()
 
 

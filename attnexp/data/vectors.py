@@ -57,7 +57,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         raise UserError(f"There is no file {file}. Give {FORM}.")
     with as_user_error(file), file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    about = json.dumps([code_digests("attnexp.data.vectors"), digest, d_model, *words])
+    about = json.dumps([code_digests(), digest, d_model, *words])
     key = hashlib.sha256(about.encode()).hexdigest()[:16]
     rows, found = load_or_compute(
         cache_dir() / "vectors" / f"{key}.npz",

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
-from attnexp.config.trust import require_trust
 from attnexp.data.encode import tokenizer_of
 from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
 from attnexp.inspect.interventions import attentions
@@ -109,8 +108,7 @@ def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
     Raises `UserError` where the folder holds no weights or no words, or a model that is not
     attnexp's, without `trust_code`.
     """
-    config = overlay(run.result.config, [])
-    require_trust(run.result.config, trust_code)
+    config = overlay(run.result.config, [], trust_code=trust_code)
     model = build_model(config, len(run.result.classes))
     load_weights(run, model)
     if not (words := store.load_vocabulary(run)):

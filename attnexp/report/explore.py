@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnexp.base import modules
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect import insight, predict
 from attnexp.inspect.insight import Attention, Reading
@@ -30,7 +29,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
     """
-    modules.require("nicegui", "attnexp explore", "explore")
+    require("nicegui", "attnexp explore", "explore")
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.frames import Group
-from attnexp.base import modules
+from attnexp.base.errors import require
 from attnexp.config.schema import flatten
 
 Config = dict[str, Any]  # settings by key
@@ -20,7 +20,7 @@ Steps = dict[int, dict[str, float]]  # metrics by epoch
 def export(groups: Sequence[Group], target: str, into: Path) -> str:
     """Write runs into a folder, in place of earlier copies. Returns the command that shows them."""
     write, command = TRACKERS[target]
-    modules.require(target, f"--to {target}", target)
+    require(target, f"--to {target}", target)
     into.mkdir(parents=True, exist_ok=True)
     for group in groups:
         for run in group.runs.itertuples():

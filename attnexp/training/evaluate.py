@@ -9,7 +9,6 @@ from torch import nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
-from attnexp.config.trust import require_trust
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
@@ -60,8 +59,7 @@ def load_trained(
     if elsewhere:
         kept = {key: settings["data"][key] for key in AS_IDS}
         settings = settings | {"data": {"name": "files", **kept}}
-    config = overlay(settings, words)
-    require_trust(settings, trust_code)
+    config = overlay(settings, words, trust_code=trust_code)
     where = device.prepare(config.train)
     model = build_model(config, len(result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read

@@ -30,18 +30,14 @@ def tab(folder: Path, *lines: str) -> list[str]:
 
 OFFERED = {
     "tra": "train",
-    "train posi": "position= position.",
+    "train mo": "model= model.before= model.pooling= model.score=",
+    "train tr": "train=blog train=holdout",
     "train position = ro": "rotary",
-    "train position = rotary position.": "position.shuffled= position.layout=",
     "sweep position = none,s": "none,shuffled none,sinusoidal",
-    "train model.he": "model.heads=8",
-    "train model.heads =": "8",
-    "train train.dev": "train.device=auto train.device=cpu train.device=cuda train.device=mps",
-    "train model.score.": "model.score.scale=true model.score.scale=false",
+    "train model.he": "",
     "train study": "",
     "sweep study = blog_s": "blog_scaled",
-    "sweep data = contrast seed = 0,1 executor.w": "executor.workers=",
-    "sweep tun": "tune= tune.",
+    "sweep exec": "executor=local executor=ray executor=slurm executor=submitit",
 }
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attnexp.config.checks import check
 from samples import composed, put, redrawn
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.checks import check
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
