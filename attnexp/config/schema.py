@@ -70,6 +70,10 @@ FROM_OWN = When(
     "data=files, hub and presets",
     lambda run: run.data.name not in (DataName.imdb, DataName.contrast),
 )
+OWN_IN_HOLDOUT = When(
+    "data=files, hub and presets, with train=holdout",
+    lambda run: FROM_OWN.holds(run) and IN_HOLDOUT.holds(run),
+)
 ON_RAY = When("executor=ray", lambda sweep: sweep.executor.kind is ExecutorKind.ray)
 ON_SLURM = When(
     "executor=slurm and submitit",
@@ -115,6 +119,8 @@ class DataConfig:
     """Split to train on; for files, the name of the file (train.csv) or folder in data.path."""
     test_split: str | None = setting(None, when=FROM_OWN)
     """Split to test on; null is test or, if there is none, a share of train."""
+    val_split: str | None = setting(None, when=OWN_IN_HOLDOUT)
+    """Split to choose the epoch on; null is a part of train."""
     test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
     """Share of train drawn as test: stratified by class, always the same, equal texts together."""
     max_len: int = setting(80, ">= 1")

@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from attnexp.data.corpus import Corpus, Split
+from attnexp.data.corpus import Corpus
 
 NUM_TRAIN, NUM_TEST = 4000, 2000
 
@@ -37,20 +37,26 @@ def order_blind_ceiling(order_fraction: float) -> float:
 
 def generate(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
+    import pandas as pd
+
     random = Random(0)
     seen: set[tuple[str, ...]] = set()
-    return Corpus(
-        train=_split(NUM_TRAIN, order_fraction, random, seen),
-        test=_split(NUM_TEST, order_fraction, random, seen),
+    train = _reviews(NUM_TRAIN, order_fraction, random, seen)
+    test = _reviews(NUM_TEST, order_fraction, random, seen)
+    rows = pd.DataFrame(
+        {"split": ["train"] * NUM_TRAIN + ["test"] * NUM_TEST, "text": train + test}
     )
+    return Corpus(rows=rows.assign(label=np.arange(len(rows), dtype=np.int64).astype(np.int8) % 2))
 
 
-def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]) -> Split:
-    pairs = size // 2
-    with_order = round(pairs * order_fraction)
+def _reviews(
+    size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]
+) -> list[str]:
+    """Reviews in pairs, the negative one first."""
+    num_with_order = 2 * round(size // 2 * order_fraction)
     texts: list[str] = []
     while len(texts) < size:
-        depends_on_order = len(texts) < 2 * with_order
+        depends_on_order = len(texts) < num_with_order
         first, second = random.sample(ASPECTS, 2)
         opening, closing = random.choice(OPENINGS), random.choice(CLOSINGS)
         praise, blame = random.sample(PRAISE, 2), random.sample(BLAME, 2)
@@ -58,7 +64,6 @@ def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str
         if key in seen:
             continue
         seen.add(key)
-        # The negative review comes first in each pair, the positive second.
         if depends_on_order:
             joint, adjectives = "but", [(praise[0], blame[0]), (blame[0], praise[0])]
         else:
@@ -66,4 +71,4 @@ def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str
         for one, other in adjectives:
             clauses = f"the {first} was {one} {joint} the {second} was {other}"
             texts.append(f"{opening} {clauses} {closing}".strip())
-    return Split(texts=texts, labels=np.tile(np.array([0, 1], np.int8), pairs))
+    return texts
