@@ -10,6 +10,7 @@ This is the positive control: a tool that found no effect of positional encoding
 trusted when it finds none elsewhere.
 """
 
+from collections.abc import Iterator
 from random import Random
 
 import numpy as np
@@ -39,24 +40,22 @@ def generate(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
     import pandas as pd
 
-    random = Random(0)
-    seen: set[tuple[str, ...]] = set()
-    train = _reviews(NUM_TRAIN, order_fraction, random, seen)
-    test = _reviews(NUM_TEST, order_fraction, random, seen)
-    rows = pd.DataFrame(
-        {"split": ["train"] * NUM_TRAIN + ["test"] * NUM_TEST, "text": train + test}
-    )
-    return Corpus(rows=rows.assign(label=np.arange(len(rows), dtype=np.int64).astype(np.int8) % 2))
+    random, seen = Random(0), set[tuple[str, ...]]()
+    rows = [
+        (split, text, label)
+        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
+        for label, text in _reviews(size, order_fraction, random, seen)
+    ]
+    frame = pd.DataFrame(rows, columns=["split", "text", "label"])
+    return Corpus(rows=frame.astype({"label": np.int8}))
 
 
 def _reviews(
     size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]
-) -> list[str]:
-    """Reviews in pairs, the negative one first."""
-    num_with_order = 2 * round(size // 2 * order_fraction)
-    texts: list[str] = []
-    while len(texts) < size:
-        depends_on_order = len(texts) < num_with_order
+) -> Iterator[tuple[int, str]]:
+    """Reviews in pairs, the negative one first, each with its label."""
+    num_with_order, num = round(size // 2 * order_fraction), 0
+    while num < size // 2:
         first, second = random.sample(ASPECTS, 2)
         opening, closing = random.choice(OPENINGS), random.choice(CLOSINGS)
         praise, blame = random.sample(PRAISE, 2), random.sample(BLAME, 2)
@@ -64,11 +63,10 @@ def _reviews(
         if key in seen:
             continue
         seen.add(key)
-        if depends_on_order:
+        joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
+        if num < num_with_order:
             joint, adjectives = "but", [(praise[0], blame[0]), (blame[0], praise[0])]
-        else:
-            joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
-        for one, other in adjectives:
+        for label, (one, other) in enumerate(adjectives):
             clauses = f"the {first} was {one} {joint} the {second} was {other}"
-            texts.append(f"{opening} {clauses} {closing}".strip())
-    return texts
+            yield label, f"{opening} {clauses} {closing}".strip()
+        num += 1

@@ -31,12 +31,10 @@ class Corpus:
     rows: "pd.DataFrame"
     """A row for each text: split (train, then test, then val), text (of Keras's file an array of
     word ranks), label (0 to C - 1; int8 where C fits)."""
-    classes: tuple[str, ...] = SENTIMENTS
-    """C names, in the order of their labels."""
-    written: tuple[str, ...] = SENTIMENTS
-    """The C labels as the files write them, such as 0 and 1."""
-    source: str = "generated"
-    """Where it was read, for people and result.json, as "parquet files in /data/imdb"."""
+    classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
+    written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
+    source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
+    is_drawn: bool = False  # whether test was drawn from train, since there was none
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -44,11 +42,6 @@ class Corpus:
         ends = self.rows.split.value_counts(sort=False).cumsum()
         bounds = pairwise([0, *ends])
         return {split: slice(*part) for split, part in zip(ends.index, bounds, strict=True)}
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether test was drawn from train, since the source has no test split."""
-        return self.source.endswith("drawn as test")
 
 
 def make_corpus(rows: "pd.DataFrame", source: str, test_share: float) -> Corpus:
@@ -69,7 +62,7 @@ def make_corpus(rows: "pd.DataFrame", source: str, test_share: float) -> Corpus:
         )
     number = {check_name(name, f"A class of {source}"): label for label, name in enumerate(names)}
     rows = rows.assign(label=written.map(number).astype(np.min_scalar_type(-len(names))))
-    if "test" not in {*rows.split}:
+    if is_drawn := "test" not in {*rows.split}:
         train = rows[rows.split == "train"]
         is_test = draw_test(train.text, train.label.to_numpy(), test_share)
         rows.loc[train.index[is_test], "split"] = "test"
@@ -83,7 +76,7 @@ def make_corpus(rows: "pd.DataFrame", source: str, test_share: float) -> Corpus:
                 f"{some(names[i] for i in held['train'])}. Each needs two or more, and train all."
             )
     classes = SENTIMENTS if names in SYNONYMS else names
-    return Corpus(rows=rows, classes=classes, written=names, source=source)
+    return Corpus(rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn)
 
 
 def _check(rows: "pd.DataFrame", source: str) -> None:
@@ -94,20 +87,19 @@ def _check(rows: "pd.DataFrame", source: str) -> None:
                 f"{split} of {source} hides its labels: all are -1. Take a split that has them, "
                 f"such as data.{split}_split=validation."
             )
-    is_right = {
-        "text": [isinstance(text, str | np.ndarray) for text in rows.text],
-        "label": [
-            isinstance(label, int | str) and label != "" and not FRACTION.fullmatch(str(label))
-            for label in rows.label
-        ],
-    }
-    for column, wanted in (("text", "texts"), ("label", "names or whole numbers")):
-        wrong = rows.assign(row=rows.groupby("split").cumcount())[np.invert(is_right[column])]
+    is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
+    is_label = [
+        isinstance(label, int | str) and label != "" and not FRACTION.fullmatch(str(label))
+        for label in rows.label
+    ]
+    wanted = {"text": ("texts", is_text), "label": ("names or whole numbers", is_label)}
+    for column, (kind, is_right) in wanted.items():
+        wrong = rows.assign(row=rows.groupby("split").cumcount())[np.invert(is_right)]
         if len(wrong):
             raise UserError(
-                f"{source}: each {column} must be one of {wanted}, but {len(wrong)} are not: "
+                f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
                 f"{some(map(repr, wrong[column]))}, in row {some(wrong.row)} of "
-                f"{some(wrong.split.unique())}. Mend or remove these rows, or name another column: "
+                f"{some(wrong.split.unique())}. Mend or remove them, or name another column: "
                 f"data.{column}=COLUMN."
             )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, text
+from attnexp.config.schema import TOKENIZERS, DataConfig
+from attnexp.data import text
 from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, some
-from attnexp.data.text import Ragged, tokenizer_of
+from attnexp.data.load import load_corpus
+from attnexp.data.text import Ragged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,16 +41,12 @@ class Dataset:
 
     train: Encoded
     test: Encoded
-    val: Encoded | None = None
-    """The data set's own validation split, where `data.val_split` asks for it."""
-    words: list[str]
-    """The vocabulary in use, most frequent first; empty where the source has ranks only."""
-    classes: tuple[str, ...]
-    """C names, in the order of their labels."""
+    val: Encoded | None = None  # the data set's own, where `data.val_split` asks for it
+    words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
+    classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
     fingerprint: str
-    quality: dict[str, int]
-    """Problems found in the corpus."""
+    quality: dict[str, int]  # problems of the corpus
 
 
 def load(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -57,20 +55,21 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
     resample: seed that draws train and test anew from their union; None leaves them. Fingerprint
     and quality stay those of the corpus.
     """
-    corpus = read_corpus(config)
+    corpus = load_corpus(config)
     ranks, words = whole, all_words = rank_corpus(corpus, config)
-    labels, parts = corpus.rows.label.to_numpy(), corpus.parts
+    labels = corpus.rows.label.to_numpy()
     if resample is not None:
-        order = redraw(labels, parts, resample)
+        order = redraw(labels, corpus.parts, resample)
         labels, drawn = labels[order], Ragged.of(map([*whole].__getitem__, order))
-        ranks, words = text.rank_by_frequency(drawn, parts["train"].stop, all_words)
+        ranks, words = text.rank_by_frequency(drawn, corpus.parts["train"].stop, all_words)
     ids = text.to_ids(ranks, config)
     limits = {"train": config.limit_train, "test": config.limit_test}
+    splits = {
+        split: _limit(ids[part], labels[part], split, limits.get(split))
+        for split, part in corpus.parts.items()
+    }
     return Dataset(
-        **{
-            split: _limit(ids[part], labels[part], split, limits.get(split))
-            for split, part in parts.items()
-        },
+        **splits,
         words=words[: max(config.vocab_size - text.INDEX_FROM - 1, 0)],  # ranks count from 1
         classes=corpus.classes,
         source=corpus.source,
@@ -79,22 +78,13 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
     )
 
 
-def read_corpus(config: DataConfig) -> Corpus:
-    """The texts that a config asks for."""
-    if config.name is DataName.contrast:
-        return contrast.generate(config.order_fraction or 0.0)
-    from attnexp.data.load import load_corpus  # it imports pyarrow, which takes a second
-
-    return load_corpus(config)
-
-
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
     """Other texts for a finished run, with the vocabulary and the classes of the run.
 
     They are the test split, or all texts of data without one. Raises `UserError` if the texts or
     their classes do not fit the run.
     """
-    corpus = read_corpus(config)
+    corpus = load_corpus(config)
     rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
     names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
     if not words or not isinstance(rows.text.iloc[0], str) or {*names} - {*classes}:
@@ -104,7 +94,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"column: data.label=COLUMN."
         )
     labels = np.array([classes.index(name) for name in names])[rows.label]
-    ids = text.to_ids(text.rank_with(words, rows.text, tokenizer_of(config)), config)
+    ids = text.to_ids(text.rank_with(words, rows.text, text.tokenizer_of(config)), config)
     return _limit(ids, labels, "test", config.limit_test)
 
 
@@ -145,20 +135,16 @@ def redraw(labels: NDArray[np.integer], parts: dict[str, slice], seed: int) -> N
 
 
 def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
-    """Ranks of the words of all rows, and the words of train by rank; kept in the cache.
-
-    Raises `UserError` for a split without words, and for Keras's ranks with another tokenizer.
-    """
+    """Ranks of the words of all rows, and the words of train by rank; kept in the cache."""
     texts = corpus.rows.text
     if not isinstance(texts.iloc[0], str):
         if config.tokenizer != "keras":
             raise UserError(
-                f"Keras's imdb.npz holds word ranks, not text, so "
-                f"data.tokenizer={config.tokenizer} has nothing to work on. Use "
-                f"data.tokenizer=keras, or another copy of the texts."
+                f"Keras's imdb.npz holds word ranks, and no text for "
+                f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
         return Ragged.of(texts), []
-    tokenize = tokenizer_of(config)
+    tokenize = text.tokenizer_of(config)
     path = cache_dir() / f"{config.name}-{_key(corpus, config)}.npz"
     with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path) as arrays:
         words = arrays["words"].tobytes().decode().split("\n")
@@ -186,19 +172,16 @@ def cache_dir() -> Path:
 
 
 def _key(corpus: Corpus, config: DataConfig) -> str:
-    """Sixteen hex digits of the texts, the tokenizer, and the code of both: the files of this room
-    and the file or package of a tokenizer of one's own."""
-    digest = hashlib.sha256(f"{config.tokenizer} {corpus.parts}".encode())
-    files = [*Path(__file__).parent.glob("*.py")]
-    if ":" in config.tokenizer:
-        own = importlib.util.find_spec(config.tokenizer.partition(":")[0].partition(".")[0])
-        assert own is not None
-        for place in own.submodule_search_locations or [str(own.origin)]:
-            files += [*Path(place).rglob("*.py")] or [Path(place)]
-    for file in sorted(files):
-        digest.update(file.read_bytes())
-    for one in corpus.rows.text:
-        digest.update(f"{len(one)} {one}".encode())
+    """Sixteen hex digits of the texts, the tokenizer and its code, which is the file or package
+    that holds it."""
+    kind = TOKENIZERS.get(config.tokenizer, config.tokenizer)
+    own = importlib.util.find_spec(kind.partition(":")[0].partition(".")[0])
+    assert own is not None
+    folders = [Path(folder) for folder in own.submodule_search_locations or []]
+    files = [file for folder in folders for file in folder.rglob("*.py")] or [Path(str(own.origin))]
+    digest = hashlib.sha256(f"{kind} {corpus.parts}".encode())
+    for content in (*map(Path.read_bytes, sorted(files)), *map(str.encode, corpus.rows.text)):
+        digest.update(b"%d " % len(content) + content)
     return digest.hexdigest()[:16]
 
 
@@ -215,3 +198,23 @@ def fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())
     return digest.hexdigest()[:16]
+
+
+def describe(config: DataConfig) -> dict[str, Any]:
+    """Read a data set, encode it into the cache, and say what is in it, with three of its texts."""
+    corpus = load_corpus(config)
+    ranks, words = rank_corpus(corpus, config)
+    lengths = np.diff(ranks.offsets) + 1  # with the start token
+    rows = corpus.rows.assign(name=[corpus.classes[label] for label in corpus.rows.label])
+    middle = rows.iloc[[len(rows) * sixth // 6 for sixth in (1, 3, 5)]]
+    tokens = {f"{share:.0%} up to": int(np.quantile(lengths, share)) for share in (0.5, 0.95, 1)}
+    return {
+        "source": corpus.source,
+        "fingerprint": fingerprint(corpus, ranks, words),
+        "texts": rows.split.value_counts(sort=False).to_dict(),
+        "classes": rows.groupby("name").split.value_counts().unstack().to_dict("index"),
+        "quality": find_problems(corpus, ranks),
+        "tokens": tokens,
+        "share_cut": float(np.mean(lengths > config.max_len)),
+        "samples": [f"{row.name}: {some([row.text])}" for row in middle.itertuples()],
+    }

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -21,7 +21,7 @@ import pandas as pd  # noqa: TID253 - this module is imported where data are rea
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import tables
+from attnexp.data import contrast, tables
 from attnexp.data.corpus import Corpus, make_corpus, some
 
 KERAS_NPZ = {"69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f"}
@@ -37,25 +37,29 @@ FORMATS = (
 )
 
 T = TypeVar("T")
-Found = tuple[str, Mapping[str, pd.DataFrame]]
-"""Kind of a data set, and its tables by split: train, test and val."""
+Frames = dict[str, pd.DataFrame]
+"""Tables by split: train, test and val."""
 
 
 def load_corpus(data: DataConfig) -> Corpus:
-    """Read the data set that `data` names; not for `contrast`, which is generated.
+    """The data set that `data` names, read or, for `contrast`, generated.
 
     What is on no disk is downloaded from the hub. Raises `UserError`, which says what to do, when
     it is nowhere, in no known format, or not of labelled texts.
     """
-    place, setting = local_path(data)
-    path = Path(place).expanduser().absolute() if place else _download(hub_name(data))
+    if data.name is DataName.contrast:
+        return contrast.generate(data.order_fraction or 0.0)
+    place, name = locate(data)
+    path = snapshot(name) if place is None else Path(place).expanduser().absolute()
     if not path.exists():
-        raise UserError(f"{setting}={place} does not exist. Give {FORMATS}.")
+        raise UserError(f"{name}={place} does not exist. Give {FORMATS}.")
     try:
-        read = _of_hub if place is None else _of_folder if path.is_dir() else _of_file
-        kind, frames = read(path, data)
-        # no result names a folder of this machine where the environment does
-        source = f"{kind}{setting if setting.startswith('$') else path if place else ''}"
+        if place is None:
+            source, frames = f"hub: {name}@{path.name[:12]}", _of_datasets(path, data)
+        else:
+            kind, frames = (_of_folder if path.is_dir() else _of_file)(path, data)
+            # no result names a folder of this machine where the environment does
+            source = f"{kind} {name if name.startswith('$') else path}"
         columns = tables.choose_columns([*frames["train"]], source, data.text, data.label)
         parts = [
             frame[columns].set_axis(["text", "label"], axis=1).astype(object).assign(split=split)
@@ -65,8 +69,8 @@ def load_corpus(data: DataConfig) -> Corpus:
         raise
     except Exception as error:  # of pandas, datasets, tarfile and others, with no base in common
         raise UserError(
-            f"{path} cannot be read ({_in_a_line(error)}). Where it has several configurations, "
-            f"choose one: data.config=NAME. Where it is damaged or incomplete, fetch it again."
+            f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
+            f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
     if columns not in ([data.text, data.label], ["text", "label"]):
         progress.note(f"Column {some(columns[:1])} is the text, {some(columns[1:])} the label.")
@@ -74,17 +78,38 @@ def load_corpus(data: DataConfig) -> Corpus:
     return make_corpus(rows.where(rows.notna(), None), source, data.test_share)
 
 
-def local_path(data: DataConfig) -> tuple[str | None, str]:
-    """The folder or file to read and its name: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the
-    folder of this name in `$ATTNEXP_DATA`. None where the data are to come from the hub."""
-    if data.path is not None:
-        return (None, "") if data.name is DataName.hub else (data.path, "data.path")
-    if data.name is DataName.imdb and (given := os.environ.get("ATTNEXP_IMDB")):
-        return given, "$ATTNEXP_IMDB"
+def locate(data: DataConfig) -> tuple[str | None, str]:
+    """The file or folder to read and what names it: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the
+    folder of this name in `$ATTNEXP_DATA`; or else None and the name of a data set of the hub."""
+    here = {"data.path": data.path} if data.name is not DataName.hub else {}
+    if data.name is DataName.imdb:
+        here["$ATTNEXP_IMDB"] = os.environ.get("ATTNEXP_IMDB")
     home = os.environ.get("ATTNEXP_DATA")
     if home and (place := Path(home).expanduser() / data.name).exists():
-        return str(place), f"$ATTNEXP_DATA/{data.name}"
-    return None, ""
+        here[f"$ATTNEXP_DATA/{data.name}"] = str(place)
+    for name, path in here.items():
+        if path is not None:
+            return path, name
+    return None, "stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or data.path or ""
+
+
+def snapshot(name: str) -> Path:
+    """Folder, named by its commit, of a data set of the hub: from its cache, else downloaded."""
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    with suppress(Exception):  # not in the cache, or no name that the hub could have
+        return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
+    try:
+        HfApi().dataset_info(name, timeout=DEADLINE)
+        return Path(snapshot_download(name, repo_type="dataset"))
+    except Exception as error:  # two libraries and what they stand on: no common base
+        raise UserError(
+            f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
+            f"{constants.ENDPOINT} ({' '.join(str(error).split())[:300]}). Check its name, and try "
+            f"again when online (HF_ENDPOINT names a mirror). Or give a copy as data.path=PATH, "
+            f"$ATTNEXP_IMDB or $ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast, the "
+            f"embedded corpus."
+        ) from error
 
 
 def _choose(found: Mapping[str, T], where: Path, data: DataConfig) -> dict[str, T]:
@@ -102,15 +127,14 @@ def _choose(found: Mapping[str, T], where: Path, data: DataConfig) -> dict[str, 
     return {split: found[name] for split, name in names.items() if name in found}
 
 
-def _of_folder(path: Path, data: DataConfig) -> Found:
-    """A folder of reviews, of a saved data set, or of tables."""
+def _of_folder(path: Path, data: DataConfig) -> tuple[str, Frames]:
+    """Kind and tables of a folder of reviews, of a saved data set, or of tables."""
     for folder in (path, path / "aclImdb"):
         if reviews := [*folder.glob("t*/[np][eo][gs]/*.txt")]:
             files = ((file.relative_to(folder).as_posix(), file.read_bytes()) for file in reviews)
-            return "aclImdb folder ", _choose(_acl_imdb(files), path, data)
-    if any((path / name).exists() for name in ("dataset_dict.json", "state.json")):
-        saved = _datasets().load_from_disk(str(path), keep_in_memory=True)
-        return "saved data set in ", _of_datasets(saved, path, data)
+            return "aclImdb folder", _choose(_acl_imdb(files), path, data)
+    if _is_saved(path):
+        return "saved data set in", _of_datasets(path, data)
     chosen = _choose(_by_split(path, data), path, data)
     for split, files in chosen.items():
         homes = {f"{file.parent}/*.{tables.kind_of(file)}" for file in files}
@@ -120,7 +144,7 @@ def _of_folder(path: Path, data: DataConfig) -> Found:
                 f"{path}: the {len(files)} files of {split} are no whole set: "
                 f"{some(sorted(homes))}. Give one data set, with all its parts."
             )
-    return f"{tables.kind_of(chosen['train'][0])} files in ", {
+    return f"{tables.kind_of(chosen['train'][0])} files in", {
         split: pd.concat(map(tables.read_rows, files), ignore_index=True)
         for split, files in chosen.items()
     }
@@ -139,15 +163,15 @@ def _by_split(path: Path, data: DataConfig) -> dict[str, list[Path]]:
     return by_folder if data.train_split in by_folder.keys() - by_name.keys() else by_name
 
 
-def _of_file(path: Path, data: DataConfig) -> Found:
-    """A table, the archive of reviews, or Keras's ranks."""
+def _of_file(path: Path, data: DataConfig) -> tuple[str, Frames]:
+    """Kind and tables of a table, of the archive of reviews, or of Keras's ranks."""
     if kind := tables.kind_of(path):
-        return f"{kind} file ", {"train": tables.read_rows(path)}
+        return f"{kind} file", {"train": tables.read_rows(path)}
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
             files = ((one.name, archive.extractfile(one)) for one in archive if one.isfile())
             reviews = _acl_imdb((name, file.read()) for name, file in files if file)
-        return "aclImdb archive ", _choose(reviews, path, data)
+        return "aclImdb archive", _choose(reviews, path, data)
     content = path.read_bytes()
     if (digest := hashlib.sha256(content).hexdigest()) not in KERAS_NPZ:
         raise UserError(
@@ -156,84 +180,44 @@ def _of_file(path: Path, data: DataConfig) -> Found:
         )
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         ranks = {
-            split: pd.DataFrame(
-                {"text": map(np.array, arrays[f"x_{split}"]), "label": arrays[f"y_{split}"]}
-            )
+            split: pd.DataFrame({
+                "text": map(np.array, arrays[f"x_{split}"]), "label": arrays[f"y_{split}"]
+            })
             for split in ("train", "test")
-        }
-    return "Keras's word ranks in ", _choose(ranks, path, data)
+        }  # fmt: skip
+    return "Keras's word ranks in", _choose(ranks, path, data)
 
 
-def _acl_imdb(files: Iterable[tuple[str, bytes]]) -> dict[str, pd.DataFrame]:
+def _acl_imdb(files: Iterable[tuple[str, bytes]]) -> Frames:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number."""
-    texts = dict[tuple[str, str, int, str], str]()
+    texts = dict[tuple[str, str, int, str], str | None]()
     for name, content in files:
         if match := REVIEW.fullmatch(name):
             split, side, number = match.groups()
-            texts[split, side, int(number), name.rpartition("/")[2]] = content.decode()
-    if empty := [name for *_, name in texts if not texts[*_, name]]:
-        raise UserError(f"{some(empty)}: empty (0 bytes). Unpack the archive again.")
+            texts[split, side, int(number), name.rpartition("/")[2]] = content.decode() or None
     rows = [(split, side, text) for (split, side, *_), text in sorted(texts.items())]
     return dict([*pd.DataFrame(rows, columns=["split", "label", "text"]).groupby("split")])
 
 
-def _datasets() -> Any:
-    """The library `datasets`, which shall report errors alone, and once."""
+def _is_saved(folder: Path) -> bool:
+    """Whether `save_to_disk` of `datasets` wrote the folder."""
+    return any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+
+
+def _of_datasets(folder: Path, data: DataConfig) -> Frames:
+    """Tables of a saved data set, or of one of the hub, which is read by its card."""
     import datasets
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
-    return datasets
-
-
-def _of_hub(folder: Path, data: DataConfig) -> Found:
-    """A data set of the hub, read by its card."""
     with TemporaryDirectory() as scratch:
-        found = _datasets().load_dataset(
-            str(folder), data.config, cache_dir=scratch, keep_in_memory=True
+        found = (
+            datasets.load_from_disk(str(folder), keep_in_memory=True)
+            if _is_saved(folder)
+            else datasets.load_dataset(
+                str(folder), data.config, cache_dir=scratch, keep_in_memory=True
+            )
         )
-    return f"hub: {hub_name(data)}@{folder.name[:12]}", _of_datasets(found, folder, data)
-
-
-def _of_datasets(found: Any, folder: Path, data: DataConfig) -> dict[str, pd.DataFrame]:
     splits = found if isinstance(found, dict) else {data.train_split: found}
     chosen = _choose(splits, folder, data)
     return {split: tables.from_arrow(one.with_format("arrow")[:]) for split, one in chosen.items()}
-
-
-def hub_name(data: DataConfig) -> str:
-    """Name on the hub of a data set that lies nowhere else."""
-    return "stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or data.path or ""
-
-
-def cached(name: str) -> Path | None:
-    """Folder, named by its commit, of a data set of the hub in the Hugging Face cache."""
-    from huggingface_hub import snapshot_download
-
-    with suppress(Exception):  # not there, or no name that the hub could have; `_download` says it
-        return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
-    return None
-
-
-def _download(name: str) -> Path:
-    """The same folder, fetched where the cache lacks it."""
-    from huggingface_hub import HfApi, constants, snapshot_download
-
-    if folder := cached(name):
-        return folder
-    try:
-        HfApi().dataset_info(name, timeout=DEADLINE)
-        return Path(snapshot_download(name, repo_type="dataset"))
-    except Exception as error:  # two libraries and what they stand on: no common base
-        raise UserError(
-            f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
-            f"{constants.ENDPOINT}: {_in_a_line(error)}. Check its name, and try again when online "
-            f"(HF_ENDPOINT names a mirror). Or give a copy as data.path=PATH, $ATTNEXP_IMDB or "
-            f"$ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast, the embedded corpus."
-        ) from error
-
-
-def _in_a_line(error: Exception) -> str:
-    """Type and message of a library's error, in one line."""
-    cause = error.__cause__ or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"

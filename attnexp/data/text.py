@@ -23,23 +23,19 @@ from attnexp.config.schema import TOKENIZERS, DataConfig, Side
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
 
 Tokenize = Callable[[str], list[str]]
-
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 CJK_FILTERS = "".join(chr(ord(one) + 0xFEE0) for one in KERAS_FILTERS if one > " ") + (
     "\u3000、。〃〈〉《》「」『』【】〒〔〕〖〗〘〙〚〛〜〝〞〟〰・｡｢｣､･￥·‥…—–―‘’“”"
 )
 """Full-width forms of `KERAS_FILTERS`, and punctuation of Chinese, Japanese and Korean texts."""
-CJK = re.compile(
-    "(["
-    "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"  # Han, with its extensions
-    "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-    "\U0001aff0-\U0001b16f"  # kana
-    "\uac00-\ud7a3"  # Hangul syllables
-    "])"
+CJK = re.compile(  # Han with its extensions, kana, Hangul syllables
+    "([\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
-BAD_IN_A_TOKEN = re.compile("[\n\ud800-\udfff]")
-"""A line break (a vocabulary is stored one token a line) or half a character, a lone surrogate."""
+UNFIT = re.compile("[\n\ud800-\udfff]")
+"""What no token may hold: a line break (a vocabulary is stored one token a line), or half a
+character, a lone surrogate."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
 _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
@@ -72,21 +68,15 @@ def basic_english(text: str) -> list[str]:
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
-    """The tokenizer of `data.tokenizer`, ours or anyone's `module:function`.
-
-    Calling it raises `UserError` where it does not return a list of str.
-    """
+    """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
+    is no list of str, or has a line break or half a character in it."""
     kind = TOKENIZERS.get(config.tokenizer, config.tokenizer)
-    function = pieces.load(kind)
+    function: Tokenize = pieces.load(kind)
 
-    def tokenize(text: str) -> list[str]:
-        try:
-            tokens = function(text)
-        except Exception as error:
-            error.add_note(f"data.tokenizer={kind} was given the text {reprlib.repr(text)}.")
-            raise
+    def checked(text: str) -> list[str]:
+        tokens = function(text)
         is_list = isinstance(tokens, list) and {*map(type, tokens)} <= {str}
-        if not is_list or BAD_IN_A_TOKEN.search("".join(tokens)):
+        if not is_list or UNFIT.search("".join(tokens)):
             raise UserError(
                 f"data.tokenizer={kind} returned {reprlib.repr(tokens)} on the text "
                 f"{reprlib.repr(text)}. Let it return a list of str, without line breaks and "
@@ -94,7 +84,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
             )
         return tokens
 
-    return function if kind in TOKENIZERS.values() else tokenize
+    return function if kind in TOKENIZERS.values() else checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,8 @@ from attnexp.base.errors import UserError
 class Vectors(NamedTuple):
     """Vectors of a vocabulary's V words, D wide."""
 
-    rows: Tensor
-    """(V, D) float32; 0 where a word was not found."""
-    found: Tensor
-    """(V,) bool."""
+    rows: Tensor  # (V, D) float32; 0 where a word was not found
+    found: Tensor  # (V,) bool
 
     @property
     def fingerprint(self) -> str:
@@ -54,6 +52,6 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         raise UserError(
             f"model.vectors={path} cannot be used: {error}. Give word vectors as text (GloVe, or "
             f"fastText's .vec; also as .gz) of model.d_model={d_model} numbers each, for words of "
-            f"this language in lower case. The word ranks of Keras's imdb.npz have no words."
+            f"this language in lower case."
         ) from error
     return Vectors(rows, found)
