@@ -8,7 +8,7 @@ import numpy as np
 
 from attnexp.analysis.results import Results
 from attnexp.analysis.summary import Variant
-from attnexp.runs.identity import replicate, seeds_in_use
+from attnexp.runs.identity import replicate
 from attnexp.runs.result import Run
 from attnexp.statistics.crossed import Spread, spread
 
@@ -52,7 +52,10 @@ def _grid(runs: Sequence[Run], name: str) -> list[list[str]] | None:
     rows: dict[str, dict[int | None, str]] = {}
     for run in runs:
         config = run.result.config
-        seeds = seeds_in_use(config["seed"], config["seeds"])
+        seeds = {
+            s: config["seed"] if own is None and s != "resample" else own
+            for s, own in config["seeds"].items()
+        }
         value = seeds.pop(name)
         rows.setdefault(str(seeds), {})[value] = replicate(config)
     values = next(iter(rows.values())).keys()

@@ -21,7 +21,6 @@ from attnexp.analysis.summary import (
     summarise_variant,
 )
 from attnexp.analysis.variants import comparison_groups
-from attnexp.base import code
 from attnexp.base.errors import UserError
 from attnexp.data.contrast import order_blind_ceiling
 from attnexp.runs.manifest import Declaration
@@ -243,7 +242,7 @@ def _mixed_code(runs: Sequence[Run]) -> Iterator[str]:
             if first.setdefault(name, digest) != digest:
                 names.add(name)
     if names:
-        files = ", ".join(code.files(names))
+        files = ", ".join(sorted(names))
         yield f"{files} changed between these runs; runs of different code are separate variants."
 
 

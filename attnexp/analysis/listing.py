@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from attnexp.base.errors import UserError
-from attnexp.base.files import find_files
 from attnexp.runs import checkpoint, manifest, store
 from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
 from attnexp.runs.points import POINTS, best_epoch, metrics_at
@@ -26,7 +25,8 @@ def list_runs(root: Path) -> dict[str, Any]:
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
         folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
     else:
-        files = find_files(root, store.RESULT, store.METRICS, store.CONFIG, checkpoint.FILE)
+        names = {store.RESULT, store.METRICS, store.CONFIG, checkpoint.FILE}
+        files = sorted(file for file in root.rglob("*") if file.name in names)
         folders = {
             file.parent
             for file in files

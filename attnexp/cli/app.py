@@ -28,7 +28,10 @@ class Commands(TyperGroup):
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             command.params += [
-                p for p in self.params if p.name == "quiet" if p not in command.params
+                p
+                for p in self.params
+                if p.name == "quiet" or any(one.name == "overrides" for one in command.params)
+                if p.name in ("quiet", "config_dir") and p not in command.params
             ]
         return command
 
@@ -85,6 +88,12 @@ def _quiet(asked: bool) -> None:
         console.quiet = True
 
 
+def _config_dir(folders: list[Path] | None) -> None:
+    from attnexp.config import options
+
+    options.own_dirs += folders or []
+
+
 def _share(points: float) -> float:
     """Convert percentage points of accuracy to a share."""
     if not 0 < points < 100:
@@ -106,6 +115,17 @@ def _options_of_all(
             help="Print only results and errors.",
         ),
     ] = False,
+    config_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            callback=_config_dir,
+            expose_value=False,
+            help="A folder of options of your own, as conf/ of the current folder.",
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -215,7 +235,8 @@ def stop(message: str, code: int) -> NoReturn:
 
 
 def _as_setting(error: TyperException, words: list[str]) -> str:
-    """A hint for `--seed 3`, which is a setting and no option; empty for other errors."""
+    """A hint for `--seed 3`, which is a setting and no option, and for options of Hydra; empty for
+    other errors."""
     option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
     params = context.command.params if context else []
     if not option or all(param.name != "overrides" for param in params):
@@ -223,7 +244,11 @@ def _as_setting(error: TyperException, words: list[str]) -> str:
     from attnexp.config.compose import compose
     from attnexp.config.options import groups
     from attnexp.config.schema import walk
+    from attnexp.config.words import habit
 
+    given = next((word for word in words if word.startswith(option)), option)
+    if hint := habit(given.partition("=")[0]):
+        return hint
     key = option.lstrip("-")
     if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:
         return ""

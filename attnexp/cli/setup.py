@@ -1,6 +1,7 @@
 """Commands about settings, data, claims and this machine."""
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,26 +31,40 @@ def config(
 
     Example: attnexp config --cost model=lstm
     """
-    import yaml
-
     from attnexp.config import options
     from attnexp.config.compose import compose
-    from attnexp.config.schema import to_dict
+    from attnexp.config.schema import meanings, to_dict
 
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
     if groups:
         shown: dict[str, Any] = options.describe()
-        text = options.format_groups(shown)
+        text = "\n".join(
+            "\n".join([group, *(f"  {one:20}{about}" for one, about in listed.items())])
+            for group, listed in shown.items()
+        )
     elif cost:
         from attnexp.model.cost import of_config
 
         shown = of_config(compose(overrides or []))
         text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
     else:
-        shown = to_dict(compose(overrides or []))
-        text = yaml.safe_dump(shown, sort_keys=False).rstrip()
+        config = compose(overrides or [])
+        shown = to_dict(config)
+        text = "\n".join(_with_meanings(shown, meanings(config)))
     emit(shown if as_json else text)
+
+
+def _with_meanings(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
+    """Settings as YAML, a line each, with the meaning of each key beside it."""
+    import yaml
+
+    path: list[str] = []
+    for line in yaml.safe_dump(tree, sort_keys=False, width=1000).splitlines():
+        depth = len(line) - len(line.lstrip())
+        path[depth // 2 :] = [line.strip().partition(":")[0]]
+        about = meanings.get(".".join(path))
+        yield f"{line:40}  # {about}" if about else line
 
 
 @app.command()

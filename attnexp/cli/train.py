@@ -65,10 +65,9 @@ def train(
 
 def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> Iterator[str]:
     """Commands worth trying after a run, an indented line each."""
-    from attnexp.config.compose import compose
+    from attnexp.config.compose import compose, foreign_code
     from attnexp.config.options import name_of
     from attnexp.config.schema import to_dict
-    from attnexp.config.trust import foreign_code
     from attnexp.inspect.insight import SENTENCE
 
     trust = ["--trust-code"] if foreign_code(to_dict(config)) else []

@@ -1,63 +1,52 @@
 """From words on the command line to a checked `RunConfig`, with Hydra doing the composing.
 
 Hydra composes plain text: it picks the files of the groups and overlays. `_typed` then gives every
-section the spec of the piece that was chosen (`pieces`), lets OmegaConf check types against it, and
-refuses what no chosen piece has. A stored config goes the same way from there. Nothing in words,
-studies or stored configs is executed: `${...}` stays the text it is.
+section the spec of the piece that was chosen (`pieces`), has pydantic check each value, and refuses
+what no chosen piece has. A stored config goes the same way from there. Nothing in words, files or
+stored configs is executed: `${...}` stays the text it is.
 """
 
 import copy
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, asdict, fields, replace
-from functools import lru_cache, reduce
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.checks import check, check_bounds
-from attnexp.config.options import groups, is_file, read
-from attnexp.config.pieces import CLASS, Piece
+from attnexp.config.options import conf_dir, file, groups, read
+from attnexp.config.pieces import CLASS, REQUIRED, Piece, checked
 from attnexp.config.schema import (
     PLACES,
-    DataName,
+    TOKENIZERS,
     ExecutorConfig,
     ModelConfig,
     RunConfig,
-    SweepConfig,
     did_you_mean,
     flatten,
-    owners,
     walk,
 )
-from attnexp.config.signatures import SEAMS
-from attnexp.config.words import check_option, hydra_initialized, options_of, parse
+from attnexp.config.words import check_option, options_of, parse
 
-EXECUTOR = "executor"
-"""Group of the options that say where a sweep's runs take place; it is part of no run."""
-
-MAX_NEAR = 3
-"""Maximum number of keys that a message offers for one written without its section."""
+_one_at_a_time = threading.Lock()
+"""Held while Hydra is initialized, since its state belongs to the whole process."""
 
 
-class NotChosen(UserError):
-    """Error about a key that belongs to options other than the chosen ones."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
+class NotTrusted(UserError):
+    """A stored run names code from outside attnexp, and the user has not allowed it."""
 
 
 def compose(*given: str | Sequence[str]) -> RunConfig:
@@ -65,110 +54,108 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
 
     Raises `UserError` for anything in them that is wrong.
     """
-    pieces.forget_edited()
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     one_run = f"this is one run. For many runs: attnexp sweep {shlex.join(words)}"
     for word in words:
-        if word.startswith(("tune=", "tune.")):
-            raise UserError(f"{word} searches with many runs, and {one_run}")
-    overrides = parse(words, one_run)
-    for override in overrides:
-        key = str(override.key_or_group)
-        if key == "study":
-            raise UserError(f"A study is many runs, and {one_run}")
-        if is_executor(key):
-            raise UserError(f"{override.input_line} places many runs, and {one_run}")
-    return _typed(_composed(overrides), words)
-
-
-def compose_each(runs: Iterable[Sequence[str]]) -> Iterator[RunConfig]:
-    """The configs of runs whose words differ in seeds alone: `compose` gives each the same.
-
-    Hydra composes the first; the others share its sections, but for `seeds`.
-    """
-    first: RunConfig | None = None
-    for words in runs:
-        seeds = None if first is None else _seeds(words)
-        if first is None or seeds is None:
-            first = compose(words)
-            yield first
-        else:
-            own = {key.removeprefix("seeds."): seed for key, seed in seeds.items() if "." in key}
-            seed = seeds.get("seed", first.seed)
-            yield replace(first, seed=seed, seeds=replace(first.seeds, **own))
-
-
-def is_seed(key: str) -> bool:
-    """Whether runs that differ in this key belong to the same variant."""
-    return key == "seed" or key.startswith("seeds.")
-
-
-def _seeds(words: Sequence[str]) -> dict[str, Any] | None:
-    """Seeds among the words, by key; None if one is not written as a sweep writes it."""
-    pairs = [word.partition("=")[::2] for word in words]
-    found = {key: value for key, value in pairs if is_seed(key)}
-    plain = all(re.fullmatch("[0-9]{1,18}|null", value) for value in found.values())
-    if not plain or found.get("seed") == "null":
-        return None
-    return {key: None if value == "null" else int(value) for key, value in found.items()}
-
-
-def compose_executor(words: Sequence[str]) -> ExecutorConfig:
-    """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    overrides = parse(words, "a sweep has one executor.")
-    for override in overrides:
-        key, keys = str(override.key_or_group), [*flatten(asdict(SweepConfig()))]
-        if key not in (EXECUTOR, *keys):
-            hint = did_you_mean(key, keys)
-            raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")
-    config = _filled(SweepConfig(), _composed(overrides, root="sweep"))
-    assert isinstance(config, SweepConfig)
-    check_bounds(config)
-    _reset_idle(config, words)
-    return config.executor
+        if re.match(r"(study|executor|tune)\b", word):
+            raise UserError(f"{word} is for many runs, and {one_run}")
+    return _typed(_composed(parse(words, one_run)), words)
 
 
 def is_executor(key: str) -> bool:
     """Whether a key belongs to `compose_executor` rather than to `compose`."""
-    return key == EXECUTOR or key.startswith(f"{EXECUTOR}.")
+    return key.partition(".")[0] == "executor"
 
 
-def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
-    """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
-    overrides = parse(words, "this is one run.")
+def compose_executor(words: Sequence[str]) -> ExecutorConfig:
+    """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
+    tree: dict[str, Any] = {"executor": "local"}
+    _set(tree, parse(words, "a sweep has one executor."))
+    given = tree["executor"] if isinstance(tree["executor"], dict) else {"kind": tree["executor"]}
+    config = ExecutorConfig()
+    keys = [key for key, _, _ in walk(config, "executor.")]
+    _fill(config, read("executor", given["kind"]) | given, keys, "executor.")
+    _reset_idle(config, words, "executor.")
+    return config
+
+
+def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
+    """A config that was resolved before (as `to_dict` gives it), with some keys set anew.
+
+    A run's folder may come from anyone. Raises `NotTrusted` where its config names code that is not
+    attnexp's, unless the user trusts it (`--trust-code`): composing imports that code.
+    """
+    if (found := foreign_code(tree)) and not trust_code:
+        raise NotTrusted(
+            f"This run's model is not attnexp's alone: loading it would run {', '.join(found)}. If "
+            f"you trust this code, add --trust-code. Tables and verdicts need no model."
+        )
     tree = copy.deepcopy(tree)
-    _set(tree, overrides)
+    _set(tree, parse(words, "this is one run."))
     return _typed(tree, words)
 
 
-def _composed(overrides: Sequence[Override], root: str = "config") -> dict[str, Any]:
-    """Values of the chosen files and of the words, as plain text. root: a file of `conf/`."""
-    files, settings = [], []
+def foreign_code(config: dict[str, Any]) -> list[str]:
+    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`."""
+    return [
+        value
+        for key, value in flatten(config).items()
+        if key in ("data.tokenizer", "train.loss") or key.partition(".")[0] in PLACES
+        if CLASS.fullmatch(str(value)) and not value.startswith("attnexp.")
+    ]
+
+
+def _composed(overrides: Sequence[Override]) -> dict[str, Any]:
+    """Values of the chosen files and of the words, as plain text."""
+    chosen, settings = dict[str, list[str]](), list[Override]()
     keys = [str(override.key_or_group) for override in overrides]
-    # Without an overlay, a piece is read by `_piece` like the pieces within it: far sooner.
-    chosen = groups() if "experiment" in keys else groups().keys() - PLACES.keys()
+    # Without an experiment, a piece is read by `_piece` like the pieces within it: far sooner.
+    by_hydra = groups() if "experiment" in keys else groups().keys() - PLACES.keys()
     for key, override in zip(keys, overrides, strict=True):
-        if key not in chosen or "." in key:
+        if key not in by_hydra or "." in key:
             settings.append(override)
+        elif key == "experiment":  # several compose, in their order
+            chosen.setdefault(key, []).extend(options_of(override))
         else:
-            (option,) = options_of(override)
-            files.append(f"{key}={_offer(key, option)}")
-    # The file of one's own has one name, whatever it holds.
-    merge = _merged.__wrapped__ if "experiment=a_file" in files else _merged
+            chosen[key] = options_of(override)[-1:]
     try:
-        tree: dict[str, Any] = copy.deepcopy(merge(root, tuple(files)))
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        given = " ".join(str(o.input_line) for o in overrides if o not in settings)
-        raise UserError(f"{given}: {_cause(error)}") from error
+        names = {key: [_offer(key, name) for name in options] for key, options in chosen.items()}
+        files = [f"{key}={','.join(n) if key != 'experiment' else n}" for key, n in names.items()]
+        all_ours = names == chosen  # a file of the user's may have changed since it was read
+        tree = copy.deepcopy((_merged if all_ours else _merged.__wrapped__)(*files))
+    except (HydraException, OmegaConfBaseException) as error:
+        given = " ".join(f"{key}={','.join(options)}" for key, options in chosen.items())
+        raise UserError(f"{given}: {str(error.__cause__ or error).splitlines()[0]}") from error
     _set(tree, settings)
     return tree
 
 
 @lru_cache
-def _merged(root: str, files: tuple[str, ...]) -> Any:
+def _merged(*files: str) -> dict[str, Any]:
     """Values of the chosen files; cached, since reading takes longer than all the rest."""
-    with hydra_initialized():
-        return OmegaConf.to_container(hydra_compose(root, overrides=[*files]), resolve=False)
+    place = str(conf_dir().resolve())
+    with _one_at_a_time, initialize_config_dir(place, job_name="attnexp", version_base="1.3"):
+        tree: Any = OmegaConf.to_container(hydra_compose("config", [*files]), resolve=False)
+    return tree  # type: ignore[no-any-return]
+
+
+def _offer(group: str, option: str) -> str:
+    """Register a user's class or file with Hydra; returns the option's name there."""
+    if conf_dir() in file(group, option).parents:
+        return option
+    tree = {"kind": option} if CLASS.fullmatch(option) else copy.deepcopy(read(group, option))
+    defaults = tree.get("defaults", []) if isinstance(tree, dict) else None
+    if not isinstance(defaults, list) or "hydra" in tree or "${" in str(defaults):
+        raise UserError(f"{group}={option} must hold keys and, if any, a list of plain defaults.")
+    for entry in [one for one in defaults if isinstance(one, dict)]:
+        for key, name in entry.items():
+            if (within := str(key).rpartition("/")[2]) in groups() and name is not None:
+                check_option(within, str(name))
+                entry[key] = _offer(within, str(name))
+    name = "own_" + re.sub(r"\W", "_", option)
+    package = "_global_" if group == "experiment" else None
+    ConfigStore.instance().store(group=group, name=name, node=tree, package=package)
+    return name
 
 
 def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
@@ -183,49 +170,19 @@ def _set(tree: dict[str, Any], settings: Sequence[Override]) -> None:
         branch[name] = override.value()
 
 
-def _offer(group: str, option: str) -> str:
-    """Register a user's class or experiment with Hydra; returns the option's name there."""
-    if CLASS.fullmatch(option):
-        ConfigStore.instance().store(group=group, name=option, node={"kind": option})
-    elif group == "experiment" and is_file(option):
-        tree = read(group, option)
-        if not isinstance(tree, dict) or not isinstance(tree.get("defaults", []), list):
-            raise UserError(f"{group}={option} must hold keys and, if any, a list of defaults.")
-        executed = {key: tree[key] for key in ("defaults", "hydra") if key in tree}  # by Hydra
-        if "${" in str(executed):
-            raise UserError(f"{group}={option}: no name of a choice holds '${{'; got {executed}.")
-        for entry in tree.get("defaults", []):
-            for key, chosen in entry.items() if isinstance(entry, dict) else []:
-                _offer(str(key).rpartition("/")[2], str(chosen))
-        ConfigStore.instance().store(group=group, name="a_file", node=tree, package="_global_")
-        return "a_file"
-    return option
-
-
-def _typed(tree: Any, words: Sequence[str]) -> RunConfig:
+def _typed(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """Config from a composed tree, typed by the specs of its pieces. words: given by the user."""
-    schema = RunConfig()
+    config = RunConfig()
     for place, seams in PLACES.items():
-        setattr(schema, place, _piece(tree, place, seams, option=None))
-    known = asdict(schema)
-    keys = flatten(known)
-    for key in flatten(tree):
-        if key not in keys:
-            raise _unknown(key, known)
-    config = _filled(schema, tree)
-    assert isinstance(config, RunConfig)
-    return _finish(config, words)
-
-
-def _filled(schema: Any, tree: Any) -> Any:
-    """Copy of a config with the values of a tree. Raises `UserError` for wrong types."""
-    try:
-        merged = OmegaConf.unsafe_merge(OmegaConf.structured(schema), _as_text(tree))
-        return OmegaConf.to_object(merged)
-    except MissingMandatoryValue as error:
-        raise UserError(f"{error.full_key} must be given: write {error.full_key}=VALUE.") from error
-    except OmegaConfBaseException as error:
-        raise UserError(_cause(error)) from error
+        setattr(config, place, _piece(tree, place, seams, option=None))
+    _fill(config, tree, [key for key, _, _ in walk(config)])
+    _reset_idle(config, words)
+    _check(config)
+    for section, name in ((config.data, "path"), (config.model, "vectors")):
+        if (path := getattr(section, name, None)) and (name, config.data.name) != ("path", "hub"):
+            path = os.path.abspath(os.path.expanduser(path))  # which keeps links
+            setattr(section, name, path)
+    return config
 
 
 def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) -> Piece:
@@ -238,94 +195,134 @@ def _piece(branch: dict[str, Any], key: str, seams: Any, *, option: str | None) 
         check_option(key, str(kind))
         given = read(key, kind) | {k: v for k, v in given.items() if k != "kind"}
     branch[name] = given
-    seam = pieces.seam(given["kind"])
-    if seam not in seams or (given["kind"] and not seam):
-        wanted = " or ".join(pieces.describe(name) for name in seams if name)
+    seam = pieces.seam(given.get("kind"))
+    if seam not in seams or (given.get("kind") and not seam):
         raise UserError(
-            f"{key}={given['kind'] or 'none'}: a piece for {key} is a subclass of one of "
-            f"{SEAMS}: {wanted}."
+            f"{key}={given.get('kind') or 'none'}: a piece for {key} is a subclass of one of "
+            f"attnexp.model.seams: {', '.join(filter(None, seams))}."
         )
-    piece: Piece = pieces.spec(given["kind"], seams[seam])()
-    for f in fields(piece):
-        if "seam" in f.metadata:
-            within = {f.metadata["seam"]: Piece}
-            if f.metadata["option"] is None:
-                within[None] = Piece
-            inner = _piece(given, f"{key}.{f.name}", within, option=f.metadata["option"])
-            setattr(piece, f.name, inner)
+    piece = pieces.spec(given.get("kind"), seams[seam])()
+    for f in [f for f in fields(piece) if "seam" in f.metadata]:
+        default = f.metadata["option"]
+        within = {f.metadata["seam"]: Piece} | ({} if default else {None: Piece})
+        setattr(piece, f.name, _piece(given, f"{key}.{f.name}", within, option=default))
     return piece
 
 
-def _unknown(key: str, known: Any) -> UserError:
-    """Error for a key that no chosen option has. known: tree of the keys that exist."""
-    section, _, _ = key.rpartition(".")
-    having = owners().get(key, [])
-    if having:
-        here = reduce(lambda tree, name: tree.get(name, {}), section.split("."), known)
-        names = ", ".join(str(name) for name in here if name != "kind") or "no settings"
-        return NotChosen(
-            key, f"'{key}' belongs to {', '.join(having)}. What is chosen as {section} has {names}."
-        )
-    keys = [*dict.fromkeys([*flatten(known), *owners()])]
-    ends = [k for k in keys if k.endswith(f".{key.rpartition('.')[2]}")]
-    near = did_you_mean(key, ends)
-    if not near and "." not in key and 0 < len(ends) <= MAX_NEAR:
-        near = f" Did you mean {' or '.join(map(repr, ends))}?"
-    others = [*keys, *groups(), *(k.partition(".")[0] for k in keys)]
-    near = near or did_you_mean(key, [other for other in others if other != key])
+def _fill(section: Any, tree: Any, keys: Sequence[str], prefix: str = "") -> None:
+    """Put the values of a tree into a section of the config, checked. keys: all that there are."""
+    known = {f.name: f for f in fields(section)}
+    given = tree if isinstance(tree, dict) else {"": tree}
+    for name in given.keys() - known.keys():
+        (first, *_) = [*flatten({f"{prefix}{name}".rstrip("."): given[name]}), str(name)]
+        raise _unknown(first, keys)
+    for name, f in known.items():
+        key, value = f"{prefix}{name}", getattr(section, name)
+        if is_dataclass(value):
+            _fill(value, tree.get(name, {}), keys, f"{key}.")
+        elif name in tree:
+            setattr(section, name, checked(key, f.type, tree[name]))
+        elif value == REQUIRED:
+            raise UserError(f"{key} must be given: write {key}=VALUE.")
+
+
+def _unknown(key: str, keys: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has. keys: those that there are."""
+    if having := _owners().get(key):
+        return UserError(f"'{key}' belongs to {', '.join(having)}, which is not chosen.")
+    keys = [one for one in {**dict.fromkeys(keys), **_owners(), **groups()} if one != key]
+    same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    hint = did_you_mean(key, same) or did_you_mean(key, keys)
+    if "." not in key and 0 < len(same) <= 3:
+        hint = f" Did you mean {' or '.join(map(repr, same))}?"
     return UserError(
-        f"There is no key '{key}'.{near} `attnexp config` lists the keys of what is chosen, "
+        f"There is no key '{key}'.{hint} `attnexp config` lists the keys of what is chosen, "
         f"`attnexp config --groups` all there is to choose."
     )
 
 
-def _as_text(tree: Any) -> Any:
-    """Escape what OmegaConf would execute, and the backslashes that would undo it."""
-    if isinstance(tree, dict):
-        return {key: _as_text(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_as_text(value) for value in tree]
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", tree) if isinstance(tree, str) else tree
+def _owners() -> dict[str, list[str]]:
+    """Settings of all pieces, each with the choices that have it."""
+    found: dict[str, list[str]] = {}
+    for group, option in [(group, one) for group, names in groups().items() for one in names]:
+        with suppress(UserError, TypeError, KeyError):  # no piece; a user's may be anything
+            if group.partition(".")[0] in PLACES:
+                kind = read(group, option)["kind"]
+                frame = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
+                for f in fields(pieces.spec(kind, frame)):
+                    found.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+    return found
 
 
-def _finish(config: RunConfig, words: Sequence[str]) -> RunConfig:
-    """Check a config, and bring equal settings into one form: absolute paths, default widths."""
-    check_bounds(config)
-    if config.model.fills("Attention") and hasattr(config.model, "d_head"):
-        for width in ("d_query", "d_key", "d_value"):
-            if getattr(config.model, width, None) == config.model.d_head:
-                setattr(config.model, width, None)
-    check(config)
-    _reset_idle(config, words)
-    data = config.data  # unlike resolve(), abspath keeps links
-    if data.path is not None and data.name is not DataName.hub:
-        data.path = os.path.abspath(os.path.expanduser(data.path))
-    if isinstance(config.model, ModelConfig) and config.model.vectors is not None:
-        config.model.vectors = os.path.abspath(os.path.expanduser(config.model.vectors))
-    return config
+def _reset_idle(config: Any, words: Sequence[str], prefix: str = "") -> None:
+    """Set settings that have no effect to their defaults. Raises `UserError` if a word sets one,
+    or if anything chose a piece there."""
+    for key, section, f in walk(config, prefix):
+        if (when := f.metadata.get("when")) is None or when.holds(config):
+            continue
+        made = f.default if f.default_factory is MISSING else f.default_factory()
+        value = getattr(section, f.name)
+        given = [one for one in words if one.startswith((f"{key}=", f"{key}."))]
+        if value != made and (isinstance(value, Piece) or isinstance(section, Piece)):
+            given.append(f"{key}={value.name if isinstance(value, Piece) else value}")
+        for word in given:
+            if word != f"{key}=none":
+                belongs = f"{key} belongs to {when.description}"
+                raise UserError(f"{word} would do nothing: {belongs}.")
+        setattr(section, f.name, made)
 
 
-def _reset_idle(config: Any, words: Sequence[str]) -> None:
-    """Set settings that have no effect to their defaults. Raises `NotChosen` if a word sets one."""
-    for key, section, f in walk(config):
-        when = f.metadata.get("when")
-        if when is not None and not when.holds(config):
-            for word in words:
-                if word != f"{key}=none" and word.startswith((f"{key}=", f"{key}.")):
-                    raise NotChosen(
-                        word.partition("=")[0],
-                        f"{word} would do nothing: {key} belongs to {when.description}.",
-                    )
-            made = f.default if f.default_factory is MISSING else f.default_factory()
-            setattr(section, f.name, made)
+def _check(config: RunConfig) -> None:
+    """Raise `UserError` for settings that exclude each other, or a model that cannot be built."""
+    data, model = config.data, config.model
+    if data.name in ("files", "hub") and data.path is None:
+        wanted = "a folder or file" if data.name == "files" else "a data set's name"
+        raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
+    if ":" in data.tokenizer:
+        pieces.load(data.tokenizer)
+    elif data.tokenizer not in TOKENIZERS:
+        hint = did_you_mean(data.tokenizer, TOKENIZERS)
+        raise UserError(
+            f"data.tokenizer={data.tokenizer}: there is no such tokenizer.{hint} Choose one of: "
+            f"{', '.join(TOKENIZERS)}; or give a function as module:function."
+        )
+    if not isinstance(model, ModelConfig):
+        return
+    is_blind = not model.fills("Layers") or config.mask.fills("Causal")
+    if model.pooling.fills("SummaryToken") and is_blind:
+        raise UserError(
+            "model.pooling=cls reads the first token, which must see the others; without attention "
+            "and with mask=causal it does not. Use model.pooling=last."
+        )
+    _build(repr((model, config.position, config.mask, data.max_len, data.vocab_size)), config)
 
 
-def _cause(error: BaseException) -> str:
-    """Innermost message of an error: Hydra wraps OmegaConf's, which names key and type."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    key = getattr(error, "full_key", None)
-    message = str(getattr(error, "msg", None) or error).splitlines()[0]
-    # The first is of our escapes, the second our name for the file.
-    message = re.sub("^(While dereferencing interpolation|In) '.*?': ", "", message)
-    return f"{key}: {message}. `attnexp config` shows a value that fits." if key else message
+@cache
+def _built() -> set[str]:
+    """Models that could be built, as texts."""
+    return set()
+
+
+def _build(asked: str, config: RunConfig) -> None:
+    """Build a model without memory, once, for what its constructors refuse to be the message."""
+    if asked in _built():
+        return
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutInit(TorchFunctionMode):
+        """Skips random numbers, for which torch would import its compiler on the meta device."""
+
+        def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
+            if call.__name__ in ("normal_", "uniform_"):
+                return args[0] if args else given["tensor"]
+            return call(*args, **(given or {}))
+
+    try:
+        with torch.random.fork_rng(devices=[]), WithoutInit():
+            pieces.load("attnexp.model.classifier:build_model")(config, device="meta")
+    except UserError:
+        raise
+    except Exception:  # a piece that needs values: training will build it
+        pass
+    _built().add(asked)

@@ -1,16 +1,17 @@
-"""Options of each group: the YAML files of `conf/`."""
+"""Options of each group: the YAML files of `conf/`, ours and the user's.
+
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
+"""
 
 import re
-import textwrap
-from functools import cache, lru_cache
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError
 
-MAX_NODES = 100_000
-"""Values in a file of options, with its aliases unfolded."""
+own_dirs: list[Path] = []
+"""Folders that `--config-dir` gave."""
 
 
 def conf_dir() -> Path:
@@ -20,18 +21,20 @@ def conf_dir() -> Path:
     return inside if inside.is_dir() else package.parent / "conf"
 
 
-@lru_cache
 def groups() -> dict[str, list[str]]:
     """Every group, such as `position` or `model.pooling`, with the names of its options."""
+    return _groups(conf_dir(), *own_dirs, Path.cwd() / "conf")
+
+
+@cache
+def _groups(ours: Path, *folders: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in sorted(conf_dir().glob("*/**/*.yaml")):
-        found.setdefault(".".join(path.parent.relative_to(conf_dir()).parts), []).append(path.stem)
+    for folder in (ours, *folders):
+        for path in sorted(folder.glob("*/**/*.yaml")):
+            group = ".".join(path.parent.relative_to(folder).parts)
+            names = found.setdefault(group, []) if folder == ours else found.get(group, [])
+            names += [path.stem] if path.stem not in names else []
     return found
-
-
-def file(group: str, option: str) -> Path:
-    """YAML file of an option."""
-    return conf_dir().joinpath(*group.split("."), f"{option}.yaml")
 
 
 def is_file(option: str) -> bool:
@@ -39,70 +42,64 @@ def is_file(option: str) -> bool:
     return option.endswith((".yaml", ".yml"))
 
 
+def file(group: str, option: str) -> Path:
+    """YAML file of an option. One of ours hides a user's of the same name, which is noted."""
+    if is_file(option):
+        return Path(option).expanduser()
+    name = Path(*group.split("."), f"{option}.yaml")
+    places = [folder / name for folder in (conf_dir(), *own_dirs, Path.cwd() / "conf")]
+    found = [path for path in places if path.is_file()]
+    if len(found) > 1 and found[0] == places[0] and not found[0].samefile(found[1]):
+        _note_hidden(found[1], f"{group}={option}")
+    return found[0] if found else places[0]
+
+
+@cache
+def _note_hidden(path: Path, word: str) -> None:
+    from attnexp.base.progress import note
+
+    note(f"{path} is not read: attnexp has {word} itself. Give the file another name.")
+
+
 def read(group: str, option: str) -> Any:
     """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
-    from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import MarkedYAMLError, SafeLoader, YAMLError, compose
-
-    path = Path(option).expanduser() if is_file(option) else file(group, option)
+    path = file(group, option)
     try:
-        if is_file(option) and _unfolded(compose(path.read_bytes(), SafeLoader), {}) > MAX_NODES:
-            many = f"more than {MAX_NODES:,} values where its aliases are unfolded"
-            raise UserError(f"{group}={option} has {many}. Write a smaller file.")
-        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+        return _read(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise UserError(f"{group}={option} cannot be read: {error.strerror}.") from error
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        said = f"{error.problem}, in line {line}"
-        raise UserError(f"{group}={option} is no YAML: {said}.") from error
-    except (OmegaConfBaseException, YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{group}={option} is no YAML: {str(error).splitlines()[0]}.") from error
+    except ValueError as error:
+        raise UserError(f"{group}={option} is no YAML: {error}.") from error
 
 
-def _unfolded(node: Any, sizes: dict[int, int]) -> int:
-    """Number of nodes of a YAML tree, aliases unfolded. sizes: those known, by node's id."""
-    if id(node) not in sizes:
-        sizes[id(node)] = MAX_NODES  # while it is open: a node within itself has no end
-        parts = [] if node is None or isinstance(node.value, str) else node.value
-        inner = chain.from_iterable(part if isinstance(part, tuple) else [part] for part in parts)
-        sizes[id(node)] = 1 + sum(_unfolded(one, sizes) for one in inner)
-    return sizes[id(node)]
+@cache
+def _read(path: Path, _changed: int) -> Any:
+    from omegaconf import OmegaConf  # which TAB and `--help` need not wait for
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the first sentence of the comment in their files."""
     found: dict[str, dict[str, str]] = {}
-    for group, options in groups().items():
-        for option in options:
-            lines = file(group, option).read_text("utf-8").splitlines()
-            about = [line[2:] for line in lines if line.startswith("# ")]
-            text = " ".join(line for line in about if not line.startswith("@package"))
-            first = re.split(r"(?<!\bal)\. ", text)[0].rstrip(".")  # "et al." ends no sentence
-            found.setdefault(group, {})[option] = first
+    for group, option in [(group, one) for group, names in groups().items() for one in names]:
+        lines = file(group, option).read_text("utf-8").splitlines()
+        about = " ".join(one[2:] for one in lines if re.match("# (?!@package)", one))
+        first = re.split(r"(?<!\bal)\. ", about)[0].rstrip(".")  # "et al." ends no sentence
+        found.setdefault(group, {})[option] = first
     return found
-
-
-def format_groups(described: dict[str, dict[str, str]]) -> str:
-    """Text of `describe`, wrapped to 80 columns."""
-    lines = []
-    width = max(len(option) for options in described.values() for option in options)
-    for group, options in described.items():
-        lines.append(group)
-        for option, about in options.items():
-            margin = f"  {option:{width}}  "
-            lines += textwrap.wrap(
-                about, 80, initial_indent=margin, subsequent_indent=" " * len(margin),
-                break_on_hyphens=False,
-            )  # fmt: skip
-    return "\n".join(lines)
 
 
 @cache
 def _names() -> dict[str, str]:
-    """Name of each class that options name: of its option with the fewest settings."""
-    trees = [(read(group, name), name) for group, names in groups().items() for name in names]
+    """Name of each class that our options name: of its option with the fewest settings."""
+    ours = [(group, name) for group, names in _groups(conf_dir()).items() for name in names]
+    trees = [(read(group, name), name) for group, name in ours]
     named = [(len(tree), name, tree["kind"]) for tree, name in trees if tree and tree.get("kind")]
     return {kind: name for _, name, kind in sorted(named, reverse=True)}
 

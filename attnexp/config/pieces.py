@@ -1,39 +1,42 @@
-"""Pieces: from a class to a typed spec of its settings, without importing it.
+"""Pieces: from a class to a typed spec of its settings.
 
-A piece of the model is a class of `attnexp.model.seams`, ours or anyone's. On the way from a word
-to a module it is three things:
+A piece of the model is a class of `attnexp.model.seams`, ours or anyone's. `position=rotary` names
+`conf/position/rotary.yaml`, whose `kind` is the class; `position=my_package.my_module:Decay` names
+a class directly. Either way `spec` makes a dataclass of the keyword-only arguments of the
+constructor, which are the settings of this piece and no other:
 
-1. a choice: `position=rotary` names `conf/position/rotary.yaml`, whose `kind` is the class as
-   `module:Class`; `position=my_package.my_module:Decay` names a class directly.
-2. a spec: `spec` makes a dataclass of the keyword-only arguments of the class's constructor, which
-   are the settings of this piece and of no other; `signatures` reads them in the source.
-3. a module: `model.classifier.build_model` imports the class at last, and calls it with the
-   settings.
+    rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
+
+Types are those that pydantic can check and a word can give, and `type[Seam]` for a piece within
+the piece. The model lies above this room, so its classes are reached by name, like anyone's.
 """
 
 import ast
+import hashlib
 import importlib
+import inspect
+import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
-from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
-from attnexp.config.signatures import (
-    SEAMS,
-    Annotation,
-    find,
-    has_changed,
-    locate,
-    source,
-    with_bases,
-)
 
 CLASS = re.compile(r"[\w.]+:\w+")
 """A choice that is anyone's class: `module:Class`."""
+
+REQUIRED = "???"
+"""Default of a setting that must be given."""
+
+_imported: dict[tuple[str, int], dict[str, str]] = {}
+"""Digests of the user's code when it was imported, by name and identity."""
 
 
 @dataclass(kw_only=True)
@@ -41,34 +44,23 @@ class Piece:
     """Class chosen for a seam, with its settings as further fields. Without `kind`, no piece."""
 
     kind: str | None = None
-    """`module:Class`."""
 
     lineage: ClassVar[tuple[str, ...]] = ()
-    """The class and its bases as `module:Class`; the last is its seam."""
-    given: ClassVar[dict[str, tuple[str, ...]]] = {}
-    """Positional arguments with their bounds."""
-
-    def __post_init__(self) -> None:
-        for f in fields(self):  # options are checked as members of an enum, and kept as texts
-            value = getattr(self, f.name)
-            setattr(self, f.name, str(value) if isinstance(value, StrEnum) else value)
+    """Names of the class and its bases in attnexp.model; the last is its seam."""
 
     @property
     def name(self) -> str:
         """Name under which it was chosen: `rotary`, or the name of a class."""
         return name_of(self.kind)
 
-    def fills(self, *seams: str) -> bool:
+    def fills(self, *names: str) -> bool:
         """Whether the piece is one of these seams, or of these classes of `attnexp.model`."""
-        return any(
-            module.startswith("attnexp.model.") and name in seams
-            for module, _, name in (one.partition(":") for one in self.lineage)
-        )
+        return any(name in self.lineage for name in names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (_frame(type(self)), values, root(self.kind) if self.kind else "")
+        return _restore, (_frame(type(self)), values, os.getcwd())
 
     if TYPE_CHECKING:
 
@@ -76,129 +68,92 @@ class Piece:
 
 
 def _restore(frame: Any, values: dict[str, Any], folder: str) -> Piece:
-    add_to_path(folder)
+    _add_to_path(folder)
     made: Piece = spec(values["kind"], frame)(**values)
     return made
 
 
-def add_to_path(folder: str) -> None:
-    """Add a folder of modules to Python's path, unless it is empty or there already."""
-    if folder and folder not in sys.path:
-        sys.path.append(folder)
-
-
-def setting(default: Any = MISSING, *bounds: str, **more: Any) -> Any:
-    """A field of a config, with its bounds as above. more: what else is known of it."""
-    metadata = {"bounds": bounds, **more}
+def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
+    """A field of a config, with its meaning and the condition under which it acts."""
+    known = {"about": about, "when": when, **more}
     if isinstance(default, type):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
+        return field(default_factory=default, metadata=known)
+    return field(default=default, metadata=known)
 
 
-@cache
-def spec(kind: str | None, frame: Any = Piece) -> type[Piece]:
+def spec(kind: str | None, frame: type[Piece] = Piece) -> type[Piece]:
     """The dataclass of a class's settings, on top of those that `frame` has for all its pieces.
 
     kind: `module:Class`. Raises `UserError` where there is no such class, or its constructor cannot
     be read.
     """
-    if kind is None:
-        return frame  # type: ignore[no-any-return]
-    module, _, name = kind.partition(":")
-    classes = list(with_bases(module, name))
-    constructors = [
-        (where, one.args)
-        for where, node in classes
-        for one in node.body
-        if isinstance(one, ast.FunctionDef) and one.name == "__init__"
-    ]
-    settings: list[tuple[str, Any, Any]] = []
-    given = {}
-    for owner, parameters in constructors[:1]:
-        positional = [*parameters.posonlyargs, *parameters.args][1:]
-        given = {arg.arg: Annotation(owner, arg).bounds for arg in positional}
-        taken = {f.name for f in fields(frame)} | {*dir(frame)}
-        for arg, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
-            if arg.arg in taken:
-                raise UserError(
-                    f"{kind} has a setting '{arg.arg}', which every choice in its place has. Give "
-                    f"it another name."
-                )
-            settings.append(_setting(kind, owner, arg, default))
-    made: type[Piece] = make_dataclass(
-        name,
-        settings,
-        bases=(frame,),
-        namespace={
-            "lineage": tuple(f"{where}:{node.name}" for where, node in classes),
-            "given": given,
-            "__module__": __name__ + ".spec",
-        },
-        kw_only=True,
+    # mypy takes a class for an instance, which has no hash
+    made: type[Piece] = _spec(kind, load(kind), frame) if kind else frame  # type: ignore[arg-type]
+    return made
+
+
+@cache
+def _spec(kind: str, made_of: Any, frame: type[Piece]) -> Any:
+    try:
+        parameters = inspect.signature(made_of).parameters.values()
+        hints = get_type_hints(made_of.__init__, include_extras=True)
+    except (NameError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{kind}: its constructor cannot be read: {error}.") from error
+    own = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
+    for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
+        raise UserError(f"{kind}: every choice in its place has a setting '{name}'. Rename it.")
+    classes = [c for c in inspect.getmro(made_of) if c.__module__.startswith("attnexp.model.")]
+    namespace = {"lineage": tuple(c.__name__ for c in classes), "__module__": f"{__name__}.spec"}
+    settings = [_setting(kind, one, hints.get(one.name)) for one in own]
+    return make_dataclass(
+        made_of.__name__, settings, bases=(frame,), namespace=namespace, kw_only=True
     )
+
+
+def _setting(kind: str, given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
+    default: Any = REQUIRED if given.default is given.empty else given.default
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(plain) is type:
+        (wanted,) = get_args(plain)
+        chosen = f"{default.__module__}:{default.__name__}" if default else None
+        return given.name, Piece, setting(Piece, seam=wanted.__name__, option=chosen)
+    if default != REQUIRED:
+        default = checked(f"{kind}: the default of '{given.name}'", hint, default)
+    return given.name, hint, setting(default)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True))
+
+
+def checked(key: str, kind: Any, value: Any) -> Any:
+    """A value as the type of its setting. Raises `UserError` where it does not fit.
+
+    kind: type with its bounds, as `Annotated` has them.
+    """
+    try:
+        made = _adapter(kind).validate_python(value)
+    except PydanticUserError as error:  # no word can give, say, a tensor
+        raise UserError(f"{key}: no setting can be of type {kind}.") from error
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"].replace("Input should be", "must be")
+        raise UserError(f"{key} {wanted}; got {value}.") from error
+    if isinstance(made, int) and abs(made) >= 2**63:
+        raise UserError(f"{key} must be below 2^63; got {value}.")
     return made
 
 
 def seam(kind: str | None) -> str | None:
-    """The seam that a class fills; None where it fills none. Raises `UserError` like `spec`."""
-    last = spec(kind).lineage[-1:] if kind else ()
-    module, _, name = "".join(last).partition(":")
-    return name if module == SEAMS else None
-
-
-def describe(seam: str) -> str:
-    """Name and purpose of a seam, as `Rotation (rotates q and k)`."""
-    (found,) = (
-        node for node in source(SEAMS).body if isinstance(node, ast.ClassDef) and node.name == seam
-    )
-    about = (ast.get_docstring(found) or "").split(":")[0]
-    return f"{seam} ({about[0].lower()}{about[1:]})"
-
-
-def _setting(kind: str, owner: str, arg: ast.arg, default: ast.expr | None) -> tuple[str, Any, Any]:
-    annotation = Annotation(owner, arg)
-    if not annotation.is_understood:
-        raise UserError(
-            f"{kind}: the type of '{arg.arg}' must be int, float, bool, str, a Literal or StrEnum "
-            f"of texts, one of these | None, or type[Seam]; got "
-            f"{ast.unparse(arg.annotation) if arg.annotation else 'none'}."
-        )
-    if annotation.seam:
-        chosen = None
-        if isinstance(default, ast.Name | ast.Attribute):
-            found = find(owner, default)
-            chosen = f"{found[0]}:{found[1].name}" if isinstance(found[1], ast.ClassDef) else None
-        return arg.arg, Piece, setting(Piece, seam=annotation.seam, option=chosen)
-    value: Any = "???"  # OmegaConf's word for what must be given
-    if isinstance(default, ast.Attribute) and default.attr in annotation.options:
-        value = annotation.options[default.attr]
-    elif default is not None:
-        try:
-            value = ast.literal_eval(default)
-        except ValueError:
-            raise UserError(
-                f"{kind}: the default of '{arg.arg}' must be a number, a text, a bool or None; got "
-                f"{ast.unparse(default)}."
-            ) from None
-    if value in annotation.options.values():
-        value = annotation.type(value)
-    return (
-        arg.arg,
-        annotation.type | None if annotation.optional else annotation.type,
-        setting(value, *annotation.bounds, about=annotation.about),
-    )
-
-
-def forget_edited() -> None:
-    """Make specs anew if one of their files has changed, as between a notebook's cells."""
-    if has_changed():
-        spec.cache_clear()
+    """The seam that a class fills; None where it fills none. Raises `UserError` like `load`."""
+    seams = vars(importlib.import_module("attnexp.model.seams"))
+    classes: tuple[type, ...] = getattr(load(kind), "__mro__", ()) if kind else ()
+    return next((c.__name__ for c in classes if seams.get(c.__name__) is c), None)
 
 
 def settings(piece: Piece) -> dict[str, Any]:
     """Settings of the piece itself, without those that every piece in its place has."""
-    frame = _frame(type(piece))
-    shared = {f.name for f in fields(frame)}
+    shared = {f.name for f in fields(_frame(type(piece)))}
     return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
 
 
@@ -206,26 +161,67 @@ def _frame(made: type[Piece]) -> type[Piece]:
     return next(base for base in made.__mro__ if not base.__module__.endswith(".spec"))
 
 
-def root(kind: str) -> str:
-    """Folder on Python's path that holds the module of `module:name`; empty if there is none."""
-    module = kind.partition(":")[0]
-    if (file := locate(module)) is None:
-        return ""
-    depth = module.count(".") + (file.name == "__init__.py")
-    return str(file.absolute().parents[depth])
-
-
-def add_folder_of(kind: str) -> None:
-    """Add the folder of a user's `module:name` to Python's path."""
-    if not kind.startswith("attnexp."):
-        add_to_path(root(kind))
-
-
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported. Raises `UserError` if that fails."""
+    """Class or function `module:name`, imported; the user's from the current folder, too.
+
+    Raises `UserError` if that fails, and where the user's code was edited after its import.
+    """
     module, _, name = kind.partition(":")
-    add_folder_of(kind)
+    is_ours = module.startswith("attnexp.")
+    if not is_ours:
+        _add_to_path(os.getcwd())
+    if module not in sys.modules:
+        importlib.invalidate_caches()  # the file may just have been written
     try:
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
-        raise UserError(f"{kind} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
+            f"folder that holds the module, or set PYTHONPATH."
+        ) from error
+    if not is_ours and _imported.setdefault((kind, id(found)), now := code_of(kind)) != now:
+        raise UserError(
+            f"The code of {kind} changed since it was imported, and this process still runs the "
+            f"old one. Restart the kernel, or give the command again."
+        )
+    return found
+
+
+def _add_to_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.append(folder)  # last, so that user modules never shadow installed ones
+
+
+def code_of(kind: str) -> dict[str, str]:
+    """Digests of the file, or of all files of the package, of a user's imported `module:name`."""
+    name = kind.partition(":")[0]
+    file = Path(getattr(sys.modules[name], "__file__", None) or "")
+    if file.suffix != ".py":  # compiled, or built into Python
+        return {}
+    root = file.parents[name.count(".") + (file.name == "__init__.py")]
+    package = root / name.partition(".")[0]
+    is_large = "site-packages" in file.parts  # an installed package counts by its module alone
+    return syntax(root, package.rglob("*.py") if package.is_dir() and not is_large else [file])
+
+
+def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    """Sixteen hex digits for each file, by its name from `root`, which change with what its code
+    says: not with comments, docstrings and layout."""
+    return {
+        path.relative_to(root).as_posix(): _digest(path, path.stat().st_mtime_ns)
+        for path in sorted(files)
+    }
+
+
+@cache
+def _digest(path: Path, _changed: int) -> str:
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [one for one in node.body if not _is_constant(one)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring or another constant, which does nothing."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,24 +1,31 @@
 """The typed configuration of one run.
 
-Every key of the YAML files under `conf/` that is no setting of a piece has its type, default,
-bounds and meaning here; the defaults are those of K's script of March 2018. The settings of the
-pieces stand in the signatures of their classes, and `pieces` reads them there; `compose`
-fills these classes from YAML and words, and `checks` says which values go together.
-
-Option names are plain values of `StrEnum`, because OmegaConf checks those and rejects `Literal`.
+Every key of the YAML files under `conf/` that is no setting of a piece has its type, bounds,
+default and meaning here; the defaults are those of K's script of March 2018. The settings of the
+pieces stand in the signatures of their classes, where `pieces` reads them; `compose` fills these
+classes from YAML and words.
 """
 
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from attnexp.config import pieces
-from attnexp.config.options import groups, read
-from attnexp.config.pieces import Piece, add_to_path, root, setting
+from annotated_types import Ge, Gt, Le, Lt
+from typing_extensions import Doc
+
+from attnexp.config.pieces import Piece, setting
+
+Count = Annotated[int, Ge(1)]
+Natural = Annotated[int, Ge(0)]
+Threads = Annotated[int, Ge(1), Le(1024)]
+Positive = Annotated[float, Gt(0)]
+Decay = Annotated[float, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
+Part = Annotated[float, Gt(0), Lt(1)]
+Dropout = Annotated[float, Ge(0), Lt(1)]
 
 # fmt: off
 DataName = StrEnum(
@@ -57,34 +64,9 @@ class When:
     """Test of the whole config."""
 
 
-IN_NETWORK = When("a model that is a network", lambda run: run.is_network)
-IN_ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
-IN_ADAMW = When(
-    "train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer is Optimizer.adamw
-)
-IN_HOLDOUT = When("train=holdout", lambda run: run.train.protocol is Protocol.holdout)
-IN_CONTRAST = When("data=contrast", lambda run: run.data.name is DataName.contrast)
-FROM_PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
-FROM_HUB = When("data=hub and presets", lambda run: run.data.name in (DataName.hub, *PRESETS))
-FROM_OWN = When(
-    "data=files, hub and presets",
-    lambda run: run.data.name not in (DataName.imdb, DataName.contrast),
-)
-OWN_IN_HOLDOUT = When(
-    "data=files, hub and presets, with train=holdout",
-    lambda run: FROM_OWN.holds(run) and IN_HOLDOUT.holds(run),
-)
-ON_RAY = When("executor=ray", lambda sweep: sweep.executor.kind is ExecutorKind.ray)
-ON_SLURM = When(
-    "executor=slurm and submitit",
-    lambda sweep: sweep.executor.kind in (ExecutorKind.slurm, ExecutorKind.submitit),
-)
-FROM_FILES = When("any data but contrast", lambda run: run.data.name is not DataName.contrast)
-
-
 def _reads_padding(run: "RunConfig") -> bool:
     """Whether anything reads what attention puts at padded positions."""
-    if not IN_ATTENTION.holds(run):
+    if not run.model.fills("Layers"):
         return False
     if run.mask.padding and run.mask.fills("Causal") and run.data.pad is Side.pre:
         return False  # they see padding alone, and so are zero already
@@ -95,56 +77,62 @@ def _reads_padding(run: "RunConfig") -> bool:
     return not run.model.pooling.fills("RealTokens")
 
 
-WHERE_READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
-WHERE_HIDDEN = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
+def _uses_position(run: "RunConfig") -> bool:
+    """Whether the position acts: one inside attention needs attention, with scores to act on."""
+    if not run.is_network or not run.position.fills("Rotation", "ScoreBias"):
+        return run.is_network
+    turns_nothing = run.position.fills("Rotation") and run.model.fills("Attention")
+    return run.model.fills("Layers") and not (turns_nothing and run.model.score.fills("Uniform"))
+
+
+def _knows_order(run: "RunConfig") -> bool:
+    """Whether other positions of the same tokens change anything."""
+    mixes = run.model.fills("Layers", "Mixer") or run.model.before.kind
+    return bool(mixes) or not run.model.pooling.fills("Mean")
+
+
+NETWORK = When("a model that is a network", lambda run: run.is_network)
+ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
+ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
+HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
+CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
+FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
+PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
+HUB = When("data=hub and presets", lambda run: run.data.name in ("hub", *PRESETS))
+OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
+OWN_HOLDOUT = When(
+    "data=files, hub and presets, train=holdout", lambda run: OWN.holds(run) and HOLDOUT.holds(run)
+)
+RAY = When("executor=ray", lambda executor: executor.kind == "ray")
+SLURM = When("executor=slurm and submitit", lambda executor: executor.kind in ("slurm", "submitit"))
+POSITION = When("networks, and inside attention to scores of queries and keys", _uses_position)
+ORDER = When("a model that is no mean over all places", _knows_order)
+READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
+HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)  # hashed to load data once
 class DataConfig:
     """Settings of the texts, and of how a text becomes `max_len` token ids."""
 
-    name: DataName = DataName.imdb
-    """Name of the data set, chosen as data=NAME."""
-    path: str | None = setting(None, when=FROM_FILES)
-    """Folder or file to read instead of downloading; with data=hub the name of a data set."""
-    hub: str | None = setting(None, when=FROM_PRESET)
-    """Name of the preset's data set on the Hugging Face hub."""
-    config: str | None = setting(None, when=FROM_HUB)
-    """Configuration of a data set that has several."""
-    text: str | None = setting(None, when=FROM_OWN)
-    """Column of the texts; null finds one with a common name, such as text."""
-    label: str | None = setting(None, when=FROM_OWN)
-    """Column of the classes; null finds one with a common name, such as label."""
-    train_split: str = setting("train", when=FROM_OWN)
-    """Split to train on; for files, the name of the file (train.csv) or folder in data.path."""
-    test_split: str | None = setting(None, when=FROM_OWN)
-    """Split to test on; null is test or, if there is none, a share of train."""
-    val_split: str | None = setting(None, when=OWN_IN_HOLDOUT)
-    """Split to choose the epoch on; null is a part of train."""
-    test_share: float = setting(0.2, "> 0", "< 1", when=FROM_OWN)
-    """Share of train drawn as test: stratified by class, always the same, equal texts together."""
-    max_len: int = setting(80, ">= 1")
-    """Number of tokens of a text."""
-    vocab_size: int = setting(20_000, ">= 4")
-    """Size of the vocabulary, with pad, start and unknown (ids 0, 1 and 2)."""
-    truncate: Side = Side.pre
-    """Side on which a longer text is cut: pre keeps its end."""
-    pad: Side = Side.pre
-    """Side on which a shorter text is padded."""
-    tokenizer: str = setting("keras", options=tuple(TOKENIZERS))
-    """keras, basic_english, characters (Chinese, Japanese, Korean), whitespace, or your own
-    function as module:function."""
-    limit_train: int | None = setting(None, ">= 1")
-    """Train on this many texts, drawn once (the same for every seed), stratified by class."""
-    limit_test: int | None = setting(None, ">= 1")
-    """Test on this many texts, drawn in the same way."""
-    order_fraction: float | None = setting(None, ">= 0", "<= 1", when=IN_CONTRAST)
-    """Share of texts whose label depends on word order alone."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled with the folder of the user's tokenizer, for a sweep's other processes."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (values, root(self.tokenizer) if ":" in self.tokenizer else "")
+    name: DataName = setting(DataName.imdb, "Data set, chosen as data=NAME.")
+    path: str | None = setting(None, "Folder or file to read; with data=hub a name there.", FILES)
+    hub: str | None = setting(None, "Name of the preset's data set on the hub.", PRESET)
+    config: str | None = setting(None, "Configuration of a data set that has several.", HUB)
+    text: str | None = setting(None, "Column of the texts; null for one with a common name.", OWN)
+    label: str | None = setting(None, "Column of the classes; null likewise.", OWN)
+    train_split: str = setting("train", "Split to train on, or the file or folder of it.", OWN)
+    test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", OWN)
+    val_split: str | None = setting(None, "Split to validate on; null: of train.", OWN_HOLDOUT)
+    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", OWN)
+    max_len: Count = setting(80, "Number of tokens of a text.")
+    vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
+    truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
+    pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
+    tokenizer: str = setting("keras", f"{', '.join(TOKENIZERS)}, or your own module:function.")
+    limit_train: Count | None = setting(None, "Train on this many texts, the same for every seed.")
+    limit_test: Count | None = setting(None, "Test on this many texts, drawn in the same way.")
+    order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
 
     @property
     def title(self) -> str:
@@ -154,74 +142,50 @@ class DataConfig:
         return self.path or "" if self.name is DataName.hub else str(self.name)
 
 
-def _restore(values: dict[str, Any], folder: str) -> DataConfig:
-    add_to_path(folder)
-    return DataConfig(**values)
-
-
 @dataclass(kw_only=True)
 class ModelConfig(Piece):
     """Settings that every network has besides its own."""
 
-    d_model: int = setting(128, ">= 1")
-    """Width of the embeddings."""
-    vectors: str | None = None
-    """File of pretrained embeddings in GloVe's text format."""
-    freeze: bool = False
-    """Do not train the embeddings."""
-    scale_embedding: bool = False
-    """Multiply the embeddings by sqrt(d_model) before positions are added."""
-    before: Piece = setting(Piece, seam="Mixer", option=None)
-    """A mixer between position and the rest."""
-    pooling: Piece = setting(Piece, seam="Pooling", option="mean")
-    dropout: float = setting(0.5, ">= 0", "< 1")
-    """Dropout of the pooled vector."""
-    hidden: int | None = setting(None, ">= 1")
-    """Width of a ReLU layer between pooling and logit."""
+    d_model: Count = setting(128, "Width of the embeddings.")
+    vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
+    freeze: bool = setting(False, "Do not train the embeddings.")
+    scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
+    before: Piece = setting(Piece, "Mixer before the rest.", seam="Mixer", option=None)
+    pooling: Piece = setting(Piece, "One vector for a text.", seam="Pooling", option="mean")
+    dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
+    hidden: Count | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 
 
 @dataclass(kw_only=True)
 class PositionConfig(Piece):
     """Settings that every kind of position has besides its own."""
 
-    shuffled: bool = False
-    """Control: positions permuted by each text's bag of words, with the same norms and no order."""
+    shuffled: bool = setting(False, "Control: permuted by each text's bag of words.", ORDER)
 
 
 @dataclass(kw_only=True)
 class JoinedPositionConfig(PositionConfig):
     """Settings that every position that joins the embeddings has besides its own."""
 
-    dropout: float = setting(0.0, ">= 0", "< 1")
-    """Dropout of embeddings and positions together."""
+    dropout: Dropout = setting(0.0, "Dropout of embeddings and positions together.")
 
 
 @dataclass(kw_only=True)
 class MaskConfig(Piece):
     """Settings of masks besides the pattern, which is the piece."""
 
-    padding: bool = False
-    """Hide padding from every query."""
-    mode: MaskMode = setting(MaskMode.add, when=WHERE_HIDDEN)
-    """add: a large negative number before softmax. mul: zero after it, not renormalised."""
-    query: bool = setting(False, when=WHERE_READ)
-    """Also zero the outputs at padded positions."""
+    padding: bool = setting(False, "Hide padding from every query.")
+    mode: MaskMode = setting(MaskMode.add, "add: before softmax. mul: zero after it.", HIDES)
+    query: bool = setting(False, "Also zero the outputs at padded positions.", READ)
 
 
 PLACES: dict[str, dict[str | None, type[Piece]]] = {
-    "model": {
-        "Layers": ModelConfig,
-        "Mixer": ModelConfig,
-        "Embedding": ModelConfig,
-        "Baseline": Piece,
-    },
+    "model": {**dict.fromkeys(["Layers", "Mixer", "Embedding"], ModelConfig), "Baseline": Piece},
     "position": {
-        "JoinedPosition": JoinedPositionConfig,
-        "Rotation": PositionConfig,
-        "ScoreBias": PositionConfig,
-        None: Piece,
+        **dict.fromkeys(["Rotation", "ScoreBias"], PositionConfig),
+        **{"JoinedPosition": JoinedPositionConfig, None: Piece},
     },
-    "mask": {"Mask": MaskConfig, None: MaskConfig},
+    "mask": dict.fromkeys(["Mask", None], MaskConfig),
 }
 """Which seams a piece may fill in a section, and what comes with it. None is no piece."""
 
@@ -230,67 +194,45 @@ PLACES: dict[str, dict[str | None, type[Piece]]] = {
 class TrainConfig:
     """Settings of the training loop."""
 
-    protocol: Protocol = Protocol.blog
-    """blog: validate on the test set after every epoch. holdout: on a part of train."""
-    holdout: float = setting(0.1, "> 0", "< 1", when=IN_HOLDOUT)
-    """Share of train set aside for choosing the epoch."""
-    epochs: int = setting(5, ">= 1", when=IN_NETWORK)
-    """Number of passes over the training texts."""
-    batch_size: int = setting(32, ">= 1", when=IN_NETWORK)
-    """Number of texts in a step."""
-    optimizer: Optimizer = setting(Optimizer.adam, when=IN_NETWORK)
-    """adam is Keras's; adamw also decays weights."""
-    lr: float = setting(1e-3, "> 0", when=IN_NETWORK)
-    """Learning rate."""
-    warmup: int = setting(0, ">= 0", when=IN_NETWORK)
-    """Number of steps over which the learning rate rises linearly from 0."""
-    schedule: Schedule = setting(Schedule.constant, when=IN_NETWORK)
-    """Learning rate after the warm-up: constant, or linear or cosine down to 0 at the last step."""
-    weight_decay: float = setting(0.01, ">= 0", when=IN_ADAMW)
-    """Decoupled weight decay of AdamW."""
-    clip: float | None = setting(None, "> 0", when=IN_NETWORK)
-    """Maximum norm of the gradient of all parameters together."""
-    eps: float = setting(1e-7, "> 0", when=IN_NETWORK)
-    """Adam's epsilon: 1e-7 is Keras's since 2.1.3 (January 2018), 1e-8 was until then."""
-    measure_train: bool = False
-    """Measure accuracy on train again after each epoch (one more forward pass over train)."""
-    fast: bool = setting(True, when=IN_NETWORK)
-    """Use the fast path if the model allows it; false uses the reference implementation."""
-    device: Device = Device.auto
-    """auto: CUDA if there is a device, else the CPU. mps: Apple's GPU."""
-    precision: Precision = setting(Precision.fp32, when=IN_NETWORK)
-    """bf16: matrix products in 16 bits; weights stay fp32."""
-    threads: int | None = setting(None, ">= 1", "<= 1024")
-    """Number of CPU threads; null is one in a sweep and torch's default elsewhere."""
+    protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
+    holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", HOLDOUT)
+    epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
+    batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
+    optimizer: Optimizer = setting(Optimizer.adam, "adam is Keras's; adamw decays.", NETWORK)
+    lr: Positive = setting(1e-3, "Learning rate.", NETWORK)
+    warmup: Natural = setting(0, "Steps over which the learning rate rises from 0.", NETWORK)
+    schedule: Schedule = setting(Schedule.constant, "Learning rate after the warm-up.", NETWORK)
+    weight_decay: Decay = setting(0.01, "Decoupled weight decay of AdamW.", ADAMW)
+    clip: Positive | None = setting(None, "Largest norm of the whole gradient.", NETWORK)
+    eps: Positive = setting(1e-7, "Adam's epsilon; Keras's was 1e-8 before 2.1.3.", NETWORK)
+    measure_train: bool = setting(False, "Measure accuracy on train after each epoch, too.")
+    fast: bool = setting(True, "Use the fast path; false is the reference.", NETWORK)
+    device: Device = setting(Device.auto, "auto: CUDA where there is one, else the CPU.")
+    precision: Precision = setting(Precision.fp32, "bf16: matrix products in 16 bits.", NETWORK)
+    threads: Threads | None = setting(None, "CPU threads; null is one in a sweep, else torch's.")
 
 
 @dataclass(kw_only=True, slots=True)
 class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
-    init: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """Seed of the initial weights."""
-    order: int | None = setting(None, ">= 0", when=IN_NETWORK)
-    """Seed of the order of the texts and of dropout."""
-    split: int | None = setting(None, ">= 0", when=IN_HOLDOUT)
-    """Seed of the part of train that is held out."""
-    resample: int | None = setting(None, ">= 0")
-    """Seed by which train and test are drawn anew from their union; null keeps them as they are."""
+    init: Natural | None = setting(None, "Seed of the initial weights.", NETWORK)
+    order: Natural | None = setting(None, "Seed of the order of texts, and of dropout.", NETWORK)
+    split: Natural | None = setting(None, "Seed of the part that is held out.", HOLDOUT)
+    resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
 
 
 @dataclass(kw_only=True, slots=True)
 class RunConfig:
     """Everything that decides a run."""
 
-    seed: int = setting(0, ">= 0")
-    """Seed of the weights, the order of texts, the split and dropout."""
+    seed: Natural = setting(0, "Seed of weights, order of texts, split and dropout.")
     seeds: SeedsConfig = setting(SeedsConfig)
-    out: str = "outputs"
-    """Root of all results, relative to where the command is called."""
+    out: str = setting("outputs", "Root of all results.")
     data: DataConfig = setting(DataConfig)
     model: Piece = setting(Piece)
-    position: Piece = setting(Piece, when=IN_NETWORK)
-    mask: MaskConfig = setting(MaskConfig, when=IN_ATTENTION)
+    position: Piece = setting(Piece, when=POSITION)
+    mask: MaskConfig = setting(MaskConfig, when=ATTENTION)
     train: TrainConfig = setting(TrainConfig)
 
     @property
@@ -320,26 +262,16 @@ class ExecutorConfig:
     """Executor of a sweep: the place of its runs. It changes no result beyond rounding."""
 
     kind: ExecutorKind = ExecutorKind.local
-    workers: int | None = setting(None, ">= 1")
-    """Runs at a time; null for as many as fit (slurm: all, and the queue decides)."""
-    threads: int = setting(1, ">= 1", "<= 1024")
-    """CPU threads of a run that does not set train.threads itself."""
-    gpu: float = setting(1.0, "> 0", "<= 1")
-    """Share of a GPU that a run takes where there is one: 0.5 puts two on each."""
-    address: str | None = setting(None, when=ON_RAY)
-    """ray: an existing cluster; null for $RAY_ADDRESS, or one started here."""
-    partition: str | None = setting(None, when=ON_SLURM)
-    """slurm, like account, timeout_min (minutes a run may take) and mem_gb (memory of a run)."""
-    account: str | None = setting(None, when=ON_SLURM)
-    timeout_min: int = setting(120, ">= 1", when=ON_SLURM)
-    mem_gb: int = setting(8, ">= 1", when=ON_SLURM)
-
-
-@dataclass(kw_only=True, slots=True)
-class SweepConfig:
-    """Settings of a sweep as a whole."""
-
-    executor: ExecutorConfig = setting(ExecutorConfig)
+    workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
+    threads: Threads = setting(1, "CPU threads of a run that does not set train.threads.")
+    gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
+    address: str | None = setting(None, "An existing cluster; null starts one here.", RAY)
+    partition: str | None = setting(None, "Partition of the queue.", SLURM)
+    account: str | None = setting(None, "Account that pays.", SLURM)
+    timeout_min: Count = setting(120, "Minutes that a run may take.", SLURM)
+    mem_gb: Count = setting(8, "Memory of a run.", SLURM)
+    slurm: dict[str, Any] = field(default_factory=dict, metadata={"when": SLURM})
+    """Anything else that sbatch takes, such as {qos: long}."""
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
@@ -351,6 +283,15 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
             yield from walk(value, f"{prefix}{f.name}.")
 
 
+def meanings(config: Any) -> dict[str, str]:
+    """What each key of a config means: in a piece, the `Doc` of its constructor says it."""
+    found = {}
+    for key, _, f in walk(config):
+        docs = [one for one in getattr(f.type, "__metadata__", ()) if isinstance(one, Doc)]
+        found[key] = docs[0].documentation if docs else f.metadata.get("about", "")
+    return found
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """Settings of a config that have an effect, as plain containers and scalars."""
 
@@ -360,7 +301,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         return str(value) if isinstance(value, StrEnum) else value
 
     def acts(f: Field[Any]) -> bool:
-        return "when" not in f.metadata or f.metadata["when"].holds(config)
+        return f.metadata.get("when") is None or f.metadata["when"].holds(config)
 
     result: dict[str, Any] = plain(config)
     return result
@@ -381,22 +322,3 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing when no known name is near."""
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
-
-
-def keys_of_option(group: str, option: str) -> dict[str, Field[Any]]:
-    """Settings of the piece that an option of `conf/` chooses, by key."""
-    kind = read(group, option)["kind"]
-    frame: Any = PLACES.get(group, {}).get(pieces.seam(kind), Piece)
-    return {f"{group}.{f.name}": f for f in fields(pieces.spec(kind, frame))}
-
-
-@lru_cache
-def owners() -> dict[str, list[str]]:
-    """Settings of all pieces, each with the choices that have it."""
-    found: dict[str, list[str]] = {}
-    for group, options in groups().items():
-        if group.split(".")[0] in PLACES:
-            for option in options:
-                for key in keys_of_option(group, option):
-                    found.setdefault(key, []).append(f"{group}={option}")
-    return found

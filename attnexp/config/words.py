@@ -1,51 +1,63 @@
 """Words of the command line, such as `position=none,sinusoidal`, read by Hydra's own parser.
 
 Hydra's messages speak of its insides, so what a user can get wrong is looked at here first: words
-that cannot be read, options that do not exist, several values where one is wanted.
+that cannot be read, habits of Hydra, options that do not exist, several values where one is wanted.
 """
 
+import itertools
 import re
 import shlex
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from itertools import islice
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType, RangeSweep
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException, OverrideParseException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import conf_dir, groups, is_file
+from attnexp.config.options import groups, is_file
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PLACES, did_you_mean
-
-OVERLAYS = ("experiment", "study")
-"""Groups that set keys of other groups. A study belongs to `sweep`, which reads it itself."""
 
 MAX_VALUES = 10_000
 """Maximum number of values of one axis of a sweep."""
 
-_one_at_a_time = threading.Lock()
-"""Held while Hydra is initialized, since its state belongs to the whole process."""
+HABITS = {
+    r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
+    r"-c|--cfg": "attnexp config OVERRIDES prints the settings of a run.",
+    r"-cn|-cp|-cd|--config-name|--config-path": "Give a file of your own as experiment=FILE.yaml, "
+    "and a folder of options as --config-dir DIR.",
+    r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
+    r"hydra/sweeper=.*": "A search is tune=KEY=VALUES; axes are words such as train.lr=1e-3,1e-4",
+    r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",
+    r"hydra[./].*": "Hydra's own settings do not exist here. `attnexp config` lists those that do.",
+    r"\+\+?([^=]*)=(.*)": "Keys need not be added: write {0}={1}",
+    r"~([^=]*).*": "No key can be deleted: write {0}=none for a choice, {0}=null for a setting.",
+    r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
+    r"([^=]*)=.*\$\{.*": "Nothing is interpolated. Write the value itself: {0}=VALUE",
+}
+"""What Hydra's users type, as patterns of a whole word, and what to write instead."""
 
 
-@contextmanager
-def hydra_initialized() -> Iterator[None]:
-    """Context in which Hydra finds the files of `conf/`."""
-    place = str(conf_dir().resolve())
-    with _one_at_a_time, initialize_config_dir(place, job_name="attnexp", version_base="1.3"):
-        yield
+class _Options:
+    """The options of each group, for Hydra's `glob()`."""
+
+    def get_group_options(self, group: str, results_filter: Any) -> list[str]:
+        return groups().get(group, [])
 
 
-@cache
-def _parser() -> OverridesParser:
-    """Hydra's parser, which knows the options of each group, for `glob()`."""
-    with hydra_initialized():
-        return OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+def habit(word: str) -> str:
+    """What to write instead of a word of Hydra's; empty for other words."""
+    matches = ((re.fullmatch(one, word, re.DOTALL), instead) for one, instead in HABITS.items())
+    return next((f"{word}: {text.format(*m.groups())}" for m, text in matches if m), "")
+
+
+@lru_cache(maxsize=MAX_VALUES)
+def _parsed(word: str) -> Override:
+    parser = OverridesParser.create(config_loader=_Options())  # type: ignore[arg-type]
+    (override,) = parser.parse_overrides([word])
+    return override
 
 
 def parse(words: Sequence[str], single: str = "") -> list[Override]:
@@ -55,10 +67,17 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
     """
     overrides = []
     for word in words:
+        if instead := habit(word):
+            raise UserError(instead)
         try:
-            (override,) = _parser().parse_overrides([word])
+            override = _parsed(word)
         except (OverrideParseException, HydraException, ValueError) as error:
-            raise UserError(_unreadable(word)) from error
+            key, equals, value = word.partition("=")
+            hint = shlex.quote(quoted(key, value)) if equals else "model.heads=4"
+            raise UserError(
+                f"'{word}' is not understood. Settings are written key=value, lists with no space "
+                f"after the comma, texts in quotes: {hint}"
+            ) from error
         key = str(override.key_or_group)
         if override.type is not OverrideType.CHANGE or override.package is not None:
             raise UserError(f"{word}: only key=value is understood here.")
@@ -67,7 +86,7 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
         if key in groups():
             for option in options_of(override):
                 check_option(key, option)
-        elif override.value() == "" and not override.is_sweep_override():
+        elif override.value() == "":
             raise UserError(f"'{word}' gives no value. Write {key}=VALUE, or {key}=null for none.")
         overrides.append(override)
     return overrides
@@ -76,69 +95,58 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
 
-    `a,b`, `range()`, `choice()` and `glob()` give several pairs, anything else gives one.
+    `a,b`, `range()`, `choice()` and `glob()` give several pairs, anything else gives one. Several
+    experiments become one axis, since they compose.
     """
-    axes = []
+    axes = list[list[tuple[str, str]]]()
     for override, word in zip(parse(words), words, strict=True):
-        values = [word]
+        key, values = str(override.key_or_group), [word]
         if override.is_sweep_override():
-            values = [f"{override.get_key_element()}={value}" for value in options_of(override)]
+            values = [f"{key}={value}" for value in options_of(override)]
         if not values:
             raise UserError(f"{word} has no value at all. Give one or more.")
-        axes.append([(str(override.key_or_group), value) for value in values])
+        axes.append([(key, value) for value in values])
+    several = [axis for axis in axes if axis[0][0] == "experiment"]
+    if len(several) > 1:
+        names = ([word.partition("=")[2].strip("[]") for _, word in axis] for axis in several)
+        joined = (f"experiment=[{','.join(chosen)}]" for chosen in itertools.product(*names))
+        axes = [axis for axis in axes if axis not in several]
+        axes.append([("experiment", word) for word in joined])
     return axes
 
 
 def options_of(override: Override) -> list[str]:
-    """Values of an override as texts: all values of an axis, else one."""
-    value, word = override.value(), override.input_line
+    """Values of an override as texts: all values of an axis or list, else one."""
+    value: Any = override.value()
     if not override.is_sweep_override():
-        return ["null" if value is None else str(value)]
+        values = value if isinstance(value, list) else [value]
+        return ["null" if one is None else str(one) for one in values]
     try:
-        values = value.range() if isinstance(value, RangeSweep) else override.sweep_iterator()
-        count = len([*islice(values, MAX_VALUES + 1)])  # before an endless one is shuffled
+        values = [*itertools.islice(override.sweep_string_iterator(), MAX_VALUES + 1)]
     except (HydraException, ArithmeticError, ValueError) as error:
         raise UserError(
-            f"{word} cannot be listed. Write values as a,b,c or range(START, STOP, STEP) with "
-            f"finite numbers and a STEP other than 0."
+            f"{override.input_line} cannot be listed. Write values as a,b,c or range(START, STOP, "
+            f"STEP) with finite numbers and a STEP other than 0."
         ) from error
-    if count > MAX_VALUES:
-        raise UserError(f"{word} has more values than a sweep takes: {MAX_VALUES:,} at most.")
-    # Hydra escapes the colon of `module:Class`.
-    return [str(value).replace("\\:", ":") for value in override.sweep_string_iterator()]
+    if len(values) > MAX_VALUES:
+        raise UserError(f"{override.input_line}: a sweep takes {MAX_VALUES:,} values at most.")
+    return [value.replace("\\:", ":") for value in values]  # escaped in `module:Class`
 
 
 def check_option(group: str, option: str) -> None:
     """Raise `UserError` for an option that the group does not have."""
     options = groups().get(group, [])
     yours, accepted = "", option in options
-    if group in OVERLAYS:
-        yours = "; or give a file, as FILE.yaml"
-        accepted = accepted or is_file(option)
+    if group in ("experiment", "study"):
+        yours, accepted = "; or give a file, as FILE.yaml", accepted or is_file(option)
     elif group.partition(".")[0] in PLACES:
         yours = "; or give a class, as module:Class"
         accepted = accepted or CLASS.fullmatch(option) is not None
-    if accepted:
-        return
-    raise UserError(
-        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose one "
-        f"of: {', '.join(options)}{yours}."
-    )
-
-
-def _unreadable(word: str) -> str:
-    key, equals, value = word.partition("=")
-    if not equals:
-        return (
-            f"'{word}' is not understood: settings are written key=value, such as "
-            f"model.heads=4 or position=sinusoidal."
+    if not accepted:
+        raise UserError(
+            f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
+            f"one of: {', '.join(options)}{yours}."
         )
-    if value.endswith(","):
-        return f"'{word}' ends in a comma. Write values with no space after the comma: {key}=A,B."
-    return (
-        f"The value in '{word}' is not understood. If it is one text, quote it: "
-        f"{shlex.quote(quoted(key, value))}"
-    )
 
 
 def quoted(key: str, value: str) -> str:

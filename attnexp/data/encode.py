@@ -1,7 +1,6 @@
 """Data sets as arrays of ids, ready to train on, with a cache of the ranks of their words."""
 
 import hashlib
-import importlib.util
 import json
 import os
 import zipfile
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.config.schema import TOKENIZERS, DataConfig
+from attnexp.config import pieces
+from attnexp.config.schema import DataConfig
 from attnexp.data import text
 from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, some
 from attnexp.data.load import load_corpus
@@ -172,16 +172,14 @@ def cache_dir() -> Path:
 
 
 def _key(corpus: Corpus, config: DataConfig) -> str:
-    """Sixteen hex digits of the texts, the tokenizer and its code, which is the file or package
-    that holds it."""
-    kind = TOKENIZERS.get(config.tokenizer, config.tokenizer)
-    own = importlib.util.find_spec(kind.partition(":")[0].partition(".")[0])
-    assert own is not None
-    folders = [Path(folder) for folder in own.submodule_search_locations or []]
-    files = [file for folder in folders for file in folder.rglob("*.py")] or [Path(str(own.origin))]
-    digest = hashlib.sha256(f"{kind} {corpus.parts}".encode())
-    for content in (*map(Path.read_bytes, sorted(files)), *map(str.encode, corpus.rows.text)):
-        digest.update(b"%d " % len(content) + content)
+    """Sixteen hex digits of the texts, the tokenizer, and the code of this room and of its own."""
+    here = Path(__file__).parent
+    code = pieces.syntax(here, here.glob("*.py"))
+    if ":" in config.tokenizer:
+        code |= pieces.code_of(config.tokenizer)
+    digest = hashlib.sha256(f"{config.tokenizer} {corpus.parts} {code}".encode())
+    for one in corpus.rows.text:
+        digest.update(f"{len(one)} {one}".encode())
     return digest.hexdigest()[:16]
 
 

@@ -42,7 +42,7 @@ _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
 def keras_words(text: str) -> list[str]:
     """Keras's `text_to_word_sequence`: lower case, filtered characters to spaces, split there."""
-    return [word for word in text.lower().translate(_KERAS).split(" ") if word]
+    return list(filter(None, text.lower().translate(_KERAS).split(" ")))
 
 
 def characters(text: str) -> list[str]:

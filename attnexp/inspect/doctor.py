@@ -15,7 +15,6 @@ from rich.text import Text
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
-from attnexp.base.files import find_files
 from attnexp.config.schema import DataConfig
 from attnexp.config.words import quoted
 from attnexp.data import hub, inventory, sources
@@ -96,7 +95,7 @@ def examine(root: Path) -> dict[str, Any]:
     """
     root = manifest.check_folder(root)
     names = (store.RESULT, store.CONFIG, checkpoint.FILE, manifest.FILE)
-    files = find_files(root, *names)
+    files = sorted(file for file in root.rglob("*") if file.name in names)
     if not files:
         raise UserError(f"There is no run and no study in {root}. Results are under outputs/.")
     runs = sorted({path.parent for path in files if path.name != manifest.FILE})

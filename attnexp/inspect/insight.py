@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
+from attnexp.config.compose import NotTrusted, foreign_code
 from attnexp.config.options import name_of
 from attnexp.config.schema import RunConfig, Side
-from attnexp.config.trust import NotTrusted, require_trust
 from attnexp.runs import store
 from attnexp.runs.result import Run
 
@@ -140,7 +140,7 @@ def has_table(run: Run) -> bool:
     position = run.result.config.get("position")
     kind = position["kind"] if isinstance(position, dict) else position
     try:
-        return bool(kind) and pieces.seam(kind) == "JoinedPosition"
+        return not foreign_code(run.result.config) and pieces.seam(kind) == "JoinedPosition"
     except UserError:  # a class that is not here
         return False
 
@@ -189,8 +189,7 @@ def _load(run: Run, trust_code: bool) -> "tuple[RunConfig, nn.Module]":
     from attnexp.model.classifier import build_model
     from attnexp.runs.arrays import load_weights
 
-    config = overlay(run.result.config, [])
-    require_trust(run.result.config, trust_code)
+    config = overlay(run.result.config, [], trust_code=trust_code)
     model = build_model(config, len(run.result.classes))
     load_weights(run, model)
     return config, model.eval()

@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnexp.base import code, progress
+from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.config import pieces
 from attnexp.config.schema import Precision
 from attnexp.data import encode
 from attnexp.data.text import PAD
 from attnexp.inspect import interventions, relevance
 from attnexp.runs.arrays import WEIGHTS
-from attnexp.runs.identity import ROOMS
 from attnexp.runs.probed import ATTENTION, load, save
 from attnexp.runs.result import Run, digest
 from attnexp.training.evaluate import load_trained
@@ -32,9 +33,9 @@ NUM_READ = 100
 @functools.cache
 def _id(name: str, num_texts: int) -> str:
     """Sixteen hex digits that change with an intervention, its code and the number of texts."""
-    own = [name.partition(":")[0]] if ":" in name else []
-    roots = [interventions.__name__, relevance.__name__, *own]
-    found = code.digests(roots, lambda module, importer: f"{module}.".startswith(ROOMS))
+    folder = Path(__file__).parent
+    found = pieces.syntax(folder, folder.glob("*.py"))
+    found |= pieces.code_of(name) if ":" in name else {}
     return digest(json.dumps([name, num_texts, found]).encode())[:16]
 
 

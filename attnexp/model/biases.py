@@ -7,7 +7,9 @@ Shapes: B batch, H heads, T tokens. `positions` (T,) -> (H, T queries, T keys), 
 from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model.seams import ScoreBias
 
@@ -24,7 +26,7 @@ class RelativeBias(ScoreBias):
         self,
         num_heads: int,
         *,
-        max_distance: Annotated[int, ">= 1", "Distances beyond share one weight."] = 16,
+        max_distance: Annotated[int, Ge(1), Doc("Distances beyond share one weight.")] = 16,
     ) -> None:
         super().__init__()
         if max_distance < 1:

@@ -7,7 +7,9 @@ feed-forward are each a choice of their own.
 from typing import Annotated, Literal
 
 import torch.nn.functional as F
+from annotated_types import Ge, Le, Lt
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model import fast
 from attnexp.model.attention import MultiHeadSelfAttention
@@ -92,7 +94,7 @@ class Block(nn.Module):
         return y
 
 
-Width = Annotated[int | None, ">= 1", "Width within a head, where it is not d_head."]
+Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d_head.")]
 
 
 class Attention(Layers):
@@ -107,21 +109,32 @@ class Attention(Layers):
         d_model: int,
         context: LayerContext,
         *,
-        heads: Annotated[int, ">= 1", "How many; each is d_head wide, whatever their number."] = 8,
-        d_head: Annotated[int, ">= 1", "Width of a head's queries, keys and values."] = 16,
+        heads: Annotated[
+            int, Ge(1), Doc("How many; each is d_head wide, whatever their number.")
+        ] = 8,
+        d_head: Annotated[int, Ge(1), Doc("Width of a head's queries, keys and values.")] = 16,
         d_query: Width = None,
         d_key: Width = None,
         d_value: Width = None,
-        layers: Annotated[int, ">= 1", "<= 1000", "How many, on top of each other."] = 1,
-        score: Annotated[type[Score], "How well a query matches a key."] = DotProduct,
-        output_projection: Annotated[bool, "W_O after the heads."] = False,
-        residual: Annotated[bool, "Add a part's input to its output."] = False,
-        norm: Annotated[Literal["none", "pre", "post"], "LayerNorm around each part."] = "none",
-        feed_forward: Annotated[int | None, ">= 1", "Hidden width, after each attention."] = None,
-        layer_dropout: Annotated[float, ">= 0", "< 1", "On what each part gives."] = 0.0,
-        attention_dropout: Annotated[float, ">= 0", "< 1", "On the attention weights."] = 0.0,
+        layers: Annotated[int, Ge(1), Le(1000), Doc("How many, on top of each other.")] = 1,
+        score: Annotated[type[Score], Doc("How well a query matches a key.")] = DotProduct,
+        output_projection: Annotated[bool, Doc("W_O after the heads.")] = False,
+        residual: Annotated[bool, Doc("Add a part's input to its output.")] = False,
+        norm: Annotated[
+            Literal["none", "pre", "post"], Doc("LayerNorm around each part.")
+        ] = "none",
+        feed_forward: Annotated[
+            int | None, Ge(1), Doc("Hidden width, after each attention.")
+        ] = None,
+        layer_dropout: Annotated[float, Ge(0), Lt(1), Doc("On what each part gives.")] = 0.0,
+        attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("On the attention weights.")] = 0.0,
     ) -> None:
         super().__init__()
+        if context.rotation and (d_query or d_head) != (d_key or d_head):
+            raise ValueError(
+                f"a rotation turns q and k alike, so they need one width; got "
+                f"{d_query or d_head} and {d_key or d_head}"
+            )
         self.num_tokens = context.num_tokens
         for _ in range(layers):
             attention = MultiHeadSelfAttention(

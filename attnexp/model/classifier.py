@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base import memory
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
@@ -158,10 +157,11 @@ def take_fast_path(model: nn.Module) -> str:
     return model.layers.take_fast_path(model) if type(model) is Classifier else REFERENCE
 
 
-def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
+def build_model(config: RunConfig, num_classes: int = 2, *, device: str = "cpu") -> nn.Module:
     """The model of a config, a network or a baseline: ids (B, T) -> logits.
 
     Logits are (B,) for two classes and (B, C) for more. Weights depend on the seed of `init` alone.
+    device: "meta" for a network's shapes alone, to hear what the constructors refuse.
     Raises `UserError` for a piece that cannot be built, and for a model that this machine cannot
     hold.
     """
@@ -171,15 +171,14 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
             config.model, config.data.vocab_size, seed=config.seed_of("init"), **more_than_two
         )
         return baseline
+    if device == "meta":
+        with torch.device(device):
+            return _assemble(config, num_classes)
     return build_classifier(config, num_classes)
 
 
 def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
     """The same for a config whose model is a network."""
-    shapes = build_on_meta(config, num_classes)
-    if shapes is not None:
-        number = num_values(shapes)
-        memory.check(FLOAT_BYTES * number, f"A model of {number:,} parameters or more")
     classifier = _assemble(config, num_classes)
     init_weights(classifier, config.seed_of("init"))
     return classifier

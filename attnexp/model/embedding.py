@@ -7,7 +7,9 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model.init import Stream, init_table
 from attnexp.model.seams import Embedding
@@ -40,8 +42,8 @@ class NgramEmbedding(Embedding):
         vocab_size: int,
         d_model: int,
         *,
-        buckets: Annotated[int, ">= 1", "Number of vectors that n-grams share."] = 20_000,
-        n: Annotated[int, ">= 1", "Words of an n-gram."] = 2,
+        buckets: Annotated[int, Ge(1), Doc("Number of vectors that n-grams share.")] = 20_000,
+        n: Annotated[int, Ge(1), Doc("Words of an n-gram.")] = 2,
     ) -> None:
         super().__init__()
         self.buckets = buckets

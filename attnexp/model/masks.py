@@ -10,11 +10,13 @@ compare across it.
 from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from torch import Tensor
+from typing_extensions import Doc
 
 from attnexp.model.seams import Mask
 
-Radius = Annotated[int, ">= 0", "How many keys to either side."]
+Radius = Annotated[int, Ge(0), Doc("How many keys to either side.")]
 
 
 def real_keys(key_padding_mask: Tensor) -> Tensor:
@@ -52,7 +54,10 @@ class Dilated(Mask):
     """
 
     def __init__(
-        self, *, radius: Radius, dilation: Annotated[int, ">= 1", "The step between these keys."]
+        self,
+        *,
+        radius: Radius,
+        dilation: Annotated[int, Ge(1), Doc("The step between these keys.")],
     ) -> None:
         self.radius, self.dilation = radius, dilation
 
@@ -72,8 +77,8 @@ class BlockSparse(Mask):
     def __init__(
         self,
         *,
-        block: Annotated[int, ">= 1", "Tokens of a block."],
-        num_global: Annotated[int, ">= 0", "Last tokens that see all and are seen by all."] = 1,
+        block: Annotated[int, Ge(1), Doc("Tokens of a block.")],
+        num_global: Annotated[int, Ge(0), Doc("Last tokens that see all and are seen by all.")] = 1,
     ) -> None:
         self.block, self.num_global = block, num_global
 

@@ -7,7 +7,9 @@ recurrence read padding as tokens.
 
 from typing import Annotated, Literal
 
+from annotated_types import Ge
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model.init import Stream, init_layers
 from attnexp.model.seams import Even, Mixer
@@ -28,7 +30,7 @@ class Convolution(Mixer):
         d_input: int,
         d_model: int,
         *,
-        kernel: Annotated[int, ">= 1", "odd", "Tokens from which one is computed."] = 3,
+        kernel: Annotated[int, Ge(1), Doc("Tokens from which one is computed.")] = 3,
     ) -> None:
         super().__init__()
         if kernel % 2 == 0:

@@ -9,15 +9,18 @@ from typing import Annotated, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model.init import Stream, init_table
 from attnexp.model.seams import Even, JoinedPosition
 
 Layout = Annotated[
-    Literal["split", "interleaved"], "K's table, all cosines then all sines, or the paper's."
+    Literal["split", "interleaved"], Doc("K's table, all cosines then all sines, or the paper's.")
 ]
-Combine = Annotated[Literal["add", "concat"], "Concatenation puts the table in front."]
-Scale = Annotated[float, "Multiplies the table: K's has norm 8 against embeddings of norm 0.33."]
+Combine = Annotated[Literal["add", "concat"], Doc("Concatenation puts the table in front.")]
+Scale = Annotated[
+    float, Doc("Multiplies the table: K's has norm 8 against embeddings of norm 0.33.")
+]
 
 
 def angles(positions: Tensor, width: int) -> Tensor:

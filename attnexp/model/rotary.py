@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import Doc
 
 from attnexp.model.positions import angles
 from attnexp.model.seams import Even, Rotation
@@ -28,7 +29,7 @@ class RotaryPosition(Rotation):
         self,
         d_head: Even,
         *,
-        layout: Annotated[Literal["interleaved", "split"], "Which columns are a pair."] = (
+        layout: Annotated[Literal["interleaved", "split"], Doc("Which columns are a pair.")] = (
             "interleaved"
         ),
     ) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from attnexp.model.init import Stream
 from attnexp.model.seams import Score
@@ -25,7 +26,7 @@ class DotProduct(Score):
         d_key: int,
         d_head: int,
         *,
-        scale: Annotated[bool, "Divide by sqrt(d_key), as the paper does."] = True,
+        scale: Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")] = True,
     ) -> None:
         super().__init__()
         _same_width(d_query, d_key)

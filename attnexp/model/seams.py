@@ -5,7 +5,7 @@ the order below; its own settings are keyword-only arguments of its constructor,
 and meaning in the signature (`config.pieces` reads them there):
 
     class Decay(ScoreBias):
-        def __init__(self, num_heads: int, *, rate: Annotated[float, "> 0", "Per token."] = 0.1)
+        def __init__(self, num_heads: int, *, rate: Annotated[float, Gt(0)] = 0.1)
 
 `position=my_package.my_module:Decay position.rate=0.3` then trains with it: see docs/extending.md.
 
@@ -20,12 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from annotated_types import MultipleOf
 from torch import Tensor, nn
 
 REFERENCE = "reference"
 """Name of the path of a model that computes as its code reads, with nothing replaced."""
 
-Even = Annotated[int, "even"]
+Even = Annotated[int, MultipleOf(2)]
 """A width whose columns come in pairs."""
 
 SURROUNDINGS = "_surroundings"

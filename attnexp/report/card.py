@@ -8,8 +8,8 @@ import yaml
 
 from attnexp.analysis.comparison import compare
 from attnexp.base.files import writing
+from attnexp.config.compose import foreign_code
 from attnexp.config.options import name_of
-from attnexp.config.trust import foreign_code
 from attnexp.data import sources
 from attnexp.report import formats, tables
 from attnexp.runs import manifest, store

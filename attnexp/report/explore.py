@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.variants import by_variant
-from attnexp.base import modules
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect import insight
 from attnexp.inspect.insight import Insight, Reading
@@ -55,7 +54,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
 
     Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
     """
-    modules.require("nicegui", "attnexp explore", "explore")
+    require("nicegui", "attnexp explore", "explore")
     from nicegui import app, ui
 
     runs = [

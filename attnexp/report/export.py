@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.analysis.variants import by_variant, comparison_groups
-from attnexp.base import modules, progress
-from attnexp.base.errors import UserError
+from attnexp.base import progress
+from attnexp.base.errors import UserError, require
 from attnexp.base.files import writing
 from attnexp.config.schema import flatten
 from attnexp.report import card
@@ -66,7 +66,7 @@ def export(found: Sequence[Run], target: str, into: Path) -> str:
             _errors_of_threads(),
             redirect_stdout(StringIO()),  # stdout is for results
         ):
-            modules.require(target, f"--to {target}", target)
+            require(target, f"--to {target}", target)
             into.mkdir(parents=True, exist_ok=True)
             for record in progress.track(records, total=len(records), label="exporting"):
                 with open_run(record, into.resolve()) as log:

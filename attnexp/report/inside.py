@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from attnexp.analysis.variants import by_variant
+from attnexp.config.compose import foreign_code
 from attnexp.config.options import name_of
-from attnexp.config.trust import foreign_code
 from attnexp.inspect import insight
 from attnexp.inspect.predict import backgrounds
 from attnexp.report import figures

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name
-from attnexp.base.files import atomic_write, find_files, writing
+from attnexp.base.files import atomic_write, writing
 from attnexp.config.compose import is_executor
 from attnexp.runs import store
 from attnexp.runs.identity import replicate
@@ -248,7 +248,7 @@ def _finished(
 ) -> list[tuple[Path, str]]:
     """Folders of the finished runs of a study, or in and under a bare folder, with their labels."""
     if study is None:
-        return [(file.parent, "") for file in find_files(folder, store.RESULT, left_out=left_out)]
+        return [(file.parent, "") for file in sorted(folder.rglob(store.RESULT))]
     runs = [(store.run_dir(folder.parent, entry.run_id), entry.variant) for entry in study.runs]
     finished = [(path, label) for path, label in runs if store.has_finished(path)]
     if missing := len(runs) - len(finished):

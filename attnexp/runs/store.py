@@ -19,12 +19,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from attnexp.base import code
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import checkpoint
-from attnexp.runs.identity import Identity
+from attnexp.runs.identity import Identity, changed
 from attnexp.runs.result import SCHEMA, EpochRow, Run, RunResult, digest
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
@@ -147,7 +146,7 @@ def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
         newest = max(earlier, key=lambda path: (path / RESULT).stat().st_mtime, default=None)
         if newest is not None and newest.name != identity.run_id:
             with suppress(UserError):  # a damaged one is no reason
-                reasons[", ".join(code.changed(load(newest).code, identity.code))] += 1
+                reasons[", ".join(changed(load(newest).code, identity.code))] += 1
     return [
         f"{names} changed since {count} run{'s were' if count > 1 else ' was'} made."
         for names, count in reasons.items()

@@ -13,12 +13,9 @@ from pathlib import Path
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import (
-    EXECUTOR,
-    NotChosen,
-    compose_each,
+    compose,
     compose_executor,
     is_executor,
-    is_seed,
 )
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
@@ -101,7 +98,7 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         name, variants = _safe(Path(study).stem), found.variants
         levels = found.levels or {label: {name: label} for label in variants}
         for word in itertools.chain(found.overrides, *variants.values()):
-            if word.partition("=")[0].partition(".")[0] in ("study", "tune", EXECUTOR):
+            if word.partition("=")[0].partition(".")[0] in ("study", "tune", "executor"):
                 raise UserError(
                     f"study={study}: {word} is no setting of a run. Give it on the command line."
                 )
@@ -110,22 +107,17 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
         for word in words:
             if word.partition("=")[0] in varied:
                 raise UserError(f"{word}: study={study} varies this setting itself. Leave it out.")
-    jobs, unused, count = list[Job](), dict[str, UserError](), itertools.count()
+    jobs, count = list[Job](), itertools.count()
     crossed = dict[str, dict[str, str]]()
     for label, variant in variants.items():
         for choice, runs in _combine([*variant, *words], zipped=zipped):
             number = next(count)
-            configs, missing = _compose(runs, shared=words)
-            unused |= missing
+            configs = [compose(one) for one in runs]
             called = " ".join(filter(None, [label, *choice.values()]))
             called = called or default_label(to_dict(configs[0]))
             crossed[called] = levels[label] | ({} if zipped else choice)
             for config, chosen in zip(configs, runs, strict=True):
-                chosen = [word for word in chosen if word not in missing]
                 jobs.append(Job(config=config, label=called, variant=number, overrides=chosen))
-    for word, error in unused.items():
-        if not any(word in job.overrides for job in jobs):
-            raise error
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
     if len({job.config.data.title for job in jobs}) > 1:
@@ -146,6 +138,11 @@ def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
     )
 
 
+def is_seed(key: str) -> bool:
+    """Whether runs that differ in this key belong to the same variant."""
+    return key.partition(".")[0] in ("seed", "seeds")
+
+
 def _safe(name: str) -> str:
     """Replace characters that are unsafe in the name of a folder."""
     if name == RUNS:
@@ -153,24 +150,6 @@ def _safe(name: str) -> str:
     if name.startswith("."):
         raise UserError(f"A study cannot be called '{name}': its folder in out=DIR has this name.")
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
-
-
-def _compose(
-    runs: list[list[str]], *, shared: Sequence[str]
-) -> tuple[list[RunConfig], dict[str, UserError]]:
-    """The configs of a variant's runs, and the shared words whose key this variant does not have.
-
-    Those words are left out of its configs."""
-    missing: dict[str, UserError] = {}
-    while True:
-        try:
-            kept = ([word for word in words if word not in missing] for words in runs)
-            return list(compose_each(kept)), missing
-        except NotChosen as error:
-            named = [word for word in shared if word.partition("=")[0] == error.key]
-            if not set(named) & set(runs[0]) - set(missing):
-                raise
-            missing |= dict.fromkeys(named, error)
 
 
 def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:

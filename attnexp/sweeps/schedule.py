@@ -14,9 +14,8 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import Identity, identify_variant, read_again
+from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
 from attnexp.sweeps.executors.local import InThisProcess
@@ -66,17 +65,13 @@ Observer = Callable[[list[Entry], Executor | None], None]
 
 def scan(sweep: Sweep) -> list[Entry]:
     """Identify every run and find those that have finished. Changes nothing on disk."""
-    read_again()
     entries, fingerprints = [], dict[Any, str]()
-    variants: dict[int, Callable[[RunConfig], Identity]] = {}
     directory = sweep.directory
     for job in sweep.jobs:
-        if job.variant not in variants:
-            reads = (job.config.data, job.config.vectors)
-            if reads not in fingerprints:
-                fingerprints[reads] = read_inputs(job.config).fingerprint
-            variants[job.variant] = identify_variant(job.config, fingerprints[reads])
-        identity = variants[job.variant](job.config)
+        reads = (job.config.data, job.config.vectors)
+        if reads not in fingerprints:
+            fingerprints[reads] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[reads])
         entries.append(Entry(replace(job, identity=identity), identity, studies=(directory,)))
     finished = store.finished(sweep.out, (entry.identity.run_id for entry in entries))
     for entry in entries:

@@ -12,12 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.compose import is_seed
 from attnexp.config.schema import Protocol
 from attnexp.config.words import expand
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors.task import Failure
-from attnexp.sweeps.plan import Job, Sweep, plan
+from attnexp.sweeps.plan import Job, Sweep, is_seed, plan
 from attnexp.sweeps.schedule import Entry
 
 SEEDS = "range(1000,1003)"

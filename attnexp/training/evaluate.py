@@ -13,7 +13,6 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import DataConfig, Precision, RunConfig
-from attnexp.config.trust import require_trust
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
@@ -97,8 +96,7 @@ def load_trained(
     if elsewhere:
         kept = {key: result.config["data"][key] for key in AS_IDS}
         result.config["data"] = {"name": "files", **kept}
-    config = overlay(result.config, words)
-    require_trust(result.config, trust_code)
+    config = overlay(result.config, words, trust_code=trust_code)
     where = device.prepare(config.train)
     model = build_model(config, len(result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read

@@ -7,29 +7,19 @@ from typing import TYPE_CHECKING
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
-from attnexp.data.cache import code_digests
 from attnexp.data.quality import format_quality
-from attnexp.data.text import tokenizer_kind
-from attnexp.runs.identity import Identity, identify, read_again
+from attnexp.runs.identity import Identity, identify
 
 if TYPE_CHECKING:
     from attnexp.data.vectors import Vectors
 
 
+@functools.lru_cache(maxsize=1)
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
     """Data set of a config; problems found in it are noted once.
 
-    The runs of a sweep mostly share their data: the last one read is kept, until its tokenizer is
-    edited.
+    The runs of a sweep mostly share their data: the last one read is kept.
     """
-    tokenizer = tokenizer_kind(config.tokenizer).partition(":")[0]
-    return _load_data(config, resample, tuple(code_digests(tokenizer).items()))
-
-
-@functools.lru_cache(maxsize=1)
-def _load_data(
-    config: DataConfig, resample: int | None, code_of_tokenizer: tuple[tuple[str, str], ...]
-) -> encode.Dataset:
     dataset = encode.load(config, resample)
     if questions := format_quality(dataset.quality):
         progress.note(questions)
@@ -50,8 +40,7 @@ class Inputs:
         return self.dataset.fingerprint + (self.vectors.fingerprint if self.vectors else "")
 
     def identify(self) -> Identity:
-        """Identity of the run, by the code on disk now."""
-        read_again()
+        """Identity of the run."""
         return identify(self.config, self.fingerprint)
 
 

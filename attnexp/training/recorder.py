@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base import code
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig
 from attnexp.runs import checkpoint, predictions, store
 from attnexp.runs.arrays import under
-from attnexp.runs.identity import Identity
+from attnexp.runs.identity import Identity, changed
 from attnexp.runs.result import EpochRow
 from attnexp.training.evaluate import Logits
 from attnexp.training.loop import Examples, best_epoch
@@ -118,7 +117,7 @@ class Recorder:
             with suppress(ValueError):
                 if found := checkpoint.load(folder):
                     _, about = found
-                    names = ", ".join(code.changed(about["code"], self.identity.code))
+                    names = ", ".join(changed(about["code"], self.identity.code))
                     self.note(f"{names} changed since {folder} came to {about['at']}. Starts over.")
 
 

@@ -117,7 +117,6 @@ def open_run(
     """
     inputs, path, where = prepared.inputs, prepared.path, prepared.where
     config, dataset = inputs.config, inputs.dataset
-    device.check_memory(config, where, len(dataset.train))
     if planned is not None:
         prepared.identity.expect(planned)
     with _one_at_a_time, store.lock(path):

@@ -1,6 +1,7 @@
 """From words to a config: what is right composes, what is wrong is told in the user's terms."""
 
 import copy
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -8,16 +9,35 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+from conftest import Refused
+from hydra.core.global_hydra import GlobalHydra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, compose_each, compose_executor, overlay
+from attnexp.cli import app
+from attnexp.config import options
+from attnexp.config.compose import NotTrusted, compose, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
-from attnexp.config.words import expand
+from attnexp.config.words import expand, habit
 from attnexp.sweeps.plan import plan
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where the test is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(options, "own_dirs", [])
+    return tmp_path
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
 
 
 def test_the_defaults_are_the_schemas() -> None:
@@ -25,23 +45,26 @@ def test_the_defaults_are_the_schemas() -> None:
     assert (config.data, config.train, config.seeds) == (schema.data, schema.train, schema.seeds)
 
 
-def test_words_override_groups_and_keys() -> None:
-    config = compose(["position=sinusoidal", "model.heads=4", "train.lr=1e-4", "seed=7"])
+def test_words_override_groups_keys_and_experiments() -> None:
+    config = compose("position=sinusoidal", ["model.heads=4", "train.lr=1e-4"], "seed=7")
     assert config.position.name == "sinusoidal"
     assert (config.model.heads, config.train.lr, config.seed) == (4, 1e-4, 7)
+    assert compose("experiment=smoke", "data=imdb").data.name == "imdb"
+    assert compose("train.epochs=7", "experiment=smoke").train.epochs == 7
+    assert not GlobalHydra.instance().is_initialized()
 
 
-def test_a_word_beats_an_overlay() -> None:
-    assert compose(["experiment=smoke", "data=imdb", "train.epochs=1"]).data.name == "imdb"
-    assert compose(["train.epochs=7", "experiment=smoke"]).train.epochs == 7
+def test_types_are_those_of_the_schema() -> None:
+    config = compose("out=2024", "train.lr=1", "seed='3'", "train.fast=false", "data.limit_test=5")
+    assert (config.out, config.train.lr, config.seed, config.train.fast) == ("2024", 1.0, 3, False)
+    assert isinstance(config.train.lr, float)
+    assert compose("data.limit_test=null").data.limit_test is None
 
 
 @pytest.mark.parametrize("path", ["/a b/c", "../x", "/a=b", "~/reviews"])
 def test_paths_become_absolute(path: str) -> None:
-    config = compose([f'data.path="{path}"'])
-    assert config.data.path is not None
-    assert config.data.path.startswith("/")
-    assert "~" not in config.data.path
+    config = compose(f'data.path="{path}"')
+    assert config.data.path == os.path.abspath(os.path.expanduser(path))
 
 
 WRONG = {
@@ -49,76 +72,186 @@ WRONG = {
     "model.head=4": ["Did you mean 'model.heads'?"],
     "modle=attention": ["Did you mean 'model'?"],
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none"],
-    "model.heads=0": ["model.heads must be at least 1", "got 0"],
-    "train.lr=abc": ["train.lr", "abc", "Float"],
-    "train.lr=nan": ["train.lr", "nan"],
-    "train.lr=-1": ["train.lr", "-1"],
-    "train.batch_size=1e20": ["train.batch_size"],
+    "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
+    "train.lr=abc": ["train.lr", "abc", "number"],
+    "train.lr=nan": ["train.lr must be a finite number", "nan"],
+    "train.lr=-1": ["train.lr must be greater than 0", "-1"],
     "train.batch_size=100000000000000000000": ["train.batch_size must be below 2^63"],
-    f"seed={'9' * 400}": ["seed must be below 2^63"],
-    f"seed={'9' * 5000}": ["is not understood"],
-    "train.threads=100000": ["train.threads must be at least 1 and at most 1024"],
-    "position=sinusoidal position.scale=nan": ["position.scale must be a finite number; got nan"],
-    "position=sinusoidal position.scale=-inf": ["must be a finite number; got -inf"],
-    "train.eps=0": ["train.eps", "above 0", "0.0"],
-    "train.eps=inf": ["train.eps must be a finite number; got inf"],
-    "train.epochs=1.5": ["train.epochs", "1.5", "Integer"],
+    f"seed={'9' * 5000}": ["seed"],
+    "train.threads=100000": ["train.threads must be less than or equal to 1024"],
+    "position=sinusoidal position.scale=-inf": ["position.scale must be a finite number"],
+    "train.epochs=1.5": ["train.epochs", "1.5", "integer"],
     "mask.padding=maybe": ["mask.padding", "maybe"],
-    "mask=causal mask.mode=foo": ["mask.mode", "foo", "add, mul"],
-    "model.dropout=1": ["model.dropout", "1.0"],
-    "data.vocab_size=3": ["data.vocab_size", "at least 4", "3"],
-    "train=holdout train.holdout=2": ["train.holdout", "above 0 and below 1", "2"],
-    "model.d_model=65 position=sinusoidal": ["model.d_model=65", "sinusoidal", "even"],
-    "model.residual=true model.heads=3": ["model.residual", "128", "48"],
-    "model=mean mask=causal": ["mask"],
-    "model=lstm position=rotary": ["position"],
-    "model=mean position=shuffled": ["shuffled"],
-    "model=tfidf position=sinusoidal": ["position"],
+    "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
+    "model.norm=foo": ["model.norm", "'none', 'pre' or 'post'", "foo"],
+    "train=holdout train.holdout=2": ["train.holdout", "less than 1", "2"],
+    "model.d_model=65 position=sinusoidal": ["d_model", "SinusoidalPosition", "even", "65"],
+    "model.d_model=65 model=bilstm": ["BiLSTM", "even", "65"],
+    "model.d_head=5 position=rotary": ["d_head", "RotaryPosition", "even", "5"],
+    "model.before=cnn model.before.kernel=4": ["Convolution", "odd", "4"],
+    "model.d_query=3": ["DotProduct", "3 and 16"],
+    "model.d_query=4 position=rotary model.score=additive": ["rotation", "4 and 16"],
+    "model.residual=true model.heads=3": ["Attention", "residual", "128", "48"],
+    "model=mean mask=causal": ["mask=causal would do nothing", "a model with attention"],
+    "model=lstm position=rotary": ["position=rotary would do nothing", "attention"],
+    "position=rotary model.score=uniform": ["position=rotary would do nothing", "scores"],
+    "model=mean position=shuffled": ["position.shuffled", "mean over all places"],
+    "model=tfidf position=sinusoidal": ["position=sinusoidal would do nothing", "network"],
+    "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
+    "model=lstm experiment=two": ["no such experiment"],
+    "model=lstm model.pooling=cls": ["first token", "last"],
+    "mask=causal model.pooling=cls": ["first token", "mask=causal"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=dilated"],
-    "train.holdout=0.5": ["train.holdout=0.5", "train=holdout"],
+    "train.holdout=0.5": ["train.holdout=0.5 would do nothing", "train=holdout"],
     "data.holdout=0.5": ["Did you mean 'train.holdout'?"],
     "lr=0.1": ["Did you mean 'train.lr'?"],
     "heads=4": ["Did you mean 'model.heads'?"],
     "seeds=3": ["Did you mean 'seed'?"],
     "position=none, sinusoidal": ["'position=none,'", "no space after the comma"],
     "data.order_fraction=0.5": ["data=contrast", "data.order_fraction=0.5"],
-    "data=contrast data.path=/x": ["data=contrast", "/x"],
+    "data=contrast data.path=/x": ["data.path=/x would do nothing", "any data but contrast"],
     "data=files": ["data=files needs data.path"],
     "data=hub": ["data=hub needs data.path"],
+    "data.tokenizer=kears": ["Did you mean 'keras'?", "module:function"],
+    "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3)": ["attnexp sweep 'seed=range(3)'"],
     "study=blog": ["attnexp sweep study=blog"],
-    "study=blok": ["Did you mean 'blog'?"],
-    "seed=": ["'seed='", "no value"],
-    "foo": ["'foo'", "key=value"],
-    "~seed": ["~seed", "key=value"],
-    "+train.lr=1": ["+train.lr=1", "key=value"],
+    "executor=ray": ["attnexp sweep executor=ray"],
+    "tune=train.lr=1,2": ["attnexp sweep tune="],
+    "seed=": ["gives no value"],
+    "nonsense": ["key=value"],
     "data.path={a": ["data.path={a", "'data.path=\"{a\"'"],
     "model.d_model=null": ["model.d_model"],
+    "data.max_len.x=1": ["data.max_len"],
+    "train={lr: 1}": ["train"],
 }
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     with pytest.raises(UserError) as caught:
-        compose(words.split())
+        compose(words.split() if "{lr" not in words else words)
     for part in message:
         assert part in str(caught.value)
 
 
-def test_each_seed_of_a_sweep_is_checked() -> None:
-    with pytest.raises(UserError, match="seed must be below"):
-        [*compose_each([["seed=0"], [f"seed={10**20}"]])]
+HABITS = {
+    "+seed=3": "write seed=3",
+    "++train.lr=1": "write train.lr=1",
+    "~position": "position=none",
+    "hydra/launcher=submitit_slurm": "executor=slurm",
+    "hydra/sweeper=optuna": "tune=",
+    "hydra.run.dir=/x": "out=/x",
+    "hydra.job.name=a": "`attnexp config`",
+    "position._target_=my.mod.Decay": "position=my.mod:Decay",
+    "out=${oc.env:HOME}": "out=VALUE",
+    "model@other=lstm": "only key=value",
+}
+
+
+@pytest.mark.parametrize("word", HABITS)
+def test_what_hydras_users_type_is_answered_by_what_to_write(word: str) -> None:
+    for take in (compose, compose_executor, expand):
+        with pytest.raises(UserError) as caught:
+            take([word])
+        assert HABITS[word] in str(caught.value)
+    assert habit("position=none") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("config -m", "attnexp sweep"),
+        ("train --multirun seed=1,2", "attnexp sweep"),
+        ("train --cfg job", "attnexp config"),
+        ("train -cn mine", "experiment=FILE.yaml"),
+        ("train --seed 3", "seed=3"),
+        ("sweep --position=none", "position=none"),
+    ],
+)
+def test_options_of_hydra_are_answered_too(refused: Refused, words: str, answer: str) -> None:
+    assert answer in refused(*words.split())
+
+
+def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In conf/ of the current folder and in --config-dir; ours win, with a note."""
+    sinusoidal = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition\n"
+    write(here / "conf/position/four.yaml", f"{sinusoidal}scale: 4")
+    write(here / "conf/position/rotary.yaml", f"{sinusoidal}scale: 5")
+    write(here / "conf/experiment/mine.yaml", "defaults: [override /position: four]\nseed: 9")
+    write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
+    assert groups()["position"][-1] == "four"
+    config = compose("position=four")
+    assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
+    config = compose("experiment=mine", "position.scale=3")
+    with pytest.raises(UserError, match="position=alibi would do nothing"):
+        compose("experiment=mine", "position=alibi", "model=lstm")
+    assert (config.position.scale, config.seed) == (3, 9)
+    assert [word for _, word in expand(["position=glob(fo*)"])[0]] == ["position=four"]
+    with pytest.raises(UserError, match="no such data"):
+        compose("data=short")
+    app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
+    assert '"max_len": 7' in capsys.readouterr().out
+    progress.console.width = 1000
+    assert compose("position=rotary").position.name == "rotary"
+    compose("position=rotary")
+    assert capsys.readouterr().err.count("conf/position/rotary.yaml is not read") == 1
+
+
+def test_experiments_compose_in_order(here: Path) -> None:
+    write(here / "one.yaml", "defaults: [override /position: rotary]\ntrain: {epochs: 3, lr: 0.5}")
+    write(here / "two.yaml", "defaults:\n  - override /position: alibi\ntrain: {epochs: 4}\n")
+    for words in (
+        ["experiment=one.yaml", "experiment=two.yaml"],
+        ["experiment=[one.yaml,two.yaml]"],
+    ):
+        config = compose(words, "seed=3")
+        assert (config.position.name, config.train.epochs, config.train.lr) == ("alibi", 4, 0.5)
+    assert compose("experiment=two.yaml", "experiment=one.yaml").position.name == "rotary"
+    assert compose("experiment=blog_pe", "experiment=one.yaml").train.eps == 1e-8
+    (axis,) = expand(["experiment=one.yaml", "experiment=two.yaml,smoke"])
+    assert [word for _, word in axis] == [
+        "experiment=[one.yaml,two.yaml]",
+        "experiment=[one.yaml,smoke]",
+    ]
+    write(here / "one.yaml", "train: {epochs: 8}")
+    assert compose("experiment=one.yaml").train.epochs == 8
+
+
+def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
+    import yaml
+
+    config = compose("model=lstm", "position=learned", "data=trec", "train=holdout", "seed=5")
+    write(here / "run/config.yaml", yaml.safe_dump(to_dict(config)))
+    assert asdict(compose("experiment=run/config.yaml")) == asdict(config)
+    assert compose("experiment=run/config.yaml", "seed=6").seed == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("- model", "must hold keys"),
+        ("defaults: model", "a list of plain defaults"),
+        ("hydra: {job: {name: x}}", "a list of plain defaults"),
+        ("model: [", "is no YAML: .*line 1"),
+        ("defaults: [override /model: nosuch]", "no such model"),
+        ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
+        ("defaults: [/model: lstm]", "Multiple values for model"),
+        ("1: 2", "no key '1'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(here: Path, content: str, wrong: str) -> None:
+    write(here / "mine.yaml", content)
+    with pytest.raises(UserError, match=wrong):
+        compose("experiment=mine.yaml")
+    with pytest.raises(UserError, match=r"yours\.yaml cannot be read"):
+        compose("experiment=yours.yaml")
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:
-    words = [
-        "position=none,sinusoidal",
-        "seed=range(1,4)",
-        "train.lr=choice(0.1,0.2)",
-        "model.heads=4",
-    ]
-    axes = [[word for _, word in axis] for axis in expand(words)]
+    words = "position=none,sinusoidal seed=range(1,4) train.lr=choice(0.1,0.2) model.heads=4"
+    axes = [[word for _, word in axis] for axis in expand(words.split())]
     assert axes == [
         ["position=none", "position=sinusoidal"],
         ["seed=1", "seed=2", "seed=3"],
@@ -127,24 +260,55 @@ def test_axes_expand_as_hydra_writes_them() -> None:
     ]
     (globbed,) = expand(["mask=glob(pad*)"])
     assert [word for _, word in globbed] == ["mask=padding", "mask=padding_causal"]
+    for word in ("seed=range(0,inf)", "seed=range(1000000)"):
+        with pytest.raises(UserError, match="10,000"):
+            expand([word])
+    for word in ("seed=range(1,10,0)", "seed=range(nan)", "seed=interval(0,1)"):
+        with pytest.raises(UserError, match=r"range\(START, STOP, STEP\)"):
+            expand([word])
+
+
+def test_an_executor_composes() -> None:
+    config = compose_executor(["executor=slurm", "executor.slurm={qos: long, constraint: a100}"])
+    assert (config.kind, config.slurm) == ("slurm", {"qos": "long", "constraint": "a100"})
+    assert compose_executor(["executor.workers=2"]).kind == "local"
+    for word, message in {
+        "executor.gpu=2": "less than or equal to 1",
+        "executor.partition=x": "would do nothing: executor.partition belongs to executor=slurm",
+        "executor.wrokers=2": "executor.workers",
+        "executor=rya": "no such executor.*'ray'",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            compose_executor([word])
+
+
+STORED = to_dict(compose([]))
 
 
 def test_a_resolved_config_comes_back_the_same() -> None:
-    config = compose(["position=sinusoidal", "mask=window", "train=holdout", "data.limit_test=5"])
+    config = compose("position=sinusoidal", "mask=window", "train=holdout", "data.limit_test=5")
     assert asdict(overlay(to_dict(config), [])) == asdict(config)
     assert overlay(to_dict(config), ["train.threads=2"]).train.threads == 2
     with pytest.raises(UserError, match=r"train\.threads"):
         overlay(to_dict(config), ["train.threads=many"])
 
 
-def test_hydra_leaves_no_state_behind() -> None:
-    from hydra.core.global_hydra import GlobalHydra
-
-    compose([])
-    with pytest.raises(UserError):
-        compose(["nonsense=1"])
-    assert not GlobalHydra.instance().is_initialized()
-    assert groups()["train"] == ["blog", "holdout"]
+@pytest.mark.parametrize("key", ["model.pooling.kind", "model.pooling", "data.tokenizer"])
+def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) -> None:
+    write(
+        here / f"theirs_{len(key)}.py",
+        "open('ran', 'w').close()\nfrom attnexp.model.pooling import Mean",
+    )
+    tree = copy.deepcopy(STORED)
+    *sections, name = key.split(".")
+    reduce(lambda branch, section: branch[section], sections, tree)[name] = (
+        f"theirs_{len(key)}:Mean"
+    )
+    with pytest.raises(NotTrusted, match=r"theirs_\d+:Mean.*--trust-code"):
+        overlay(tree, [])
+    assert not (here / "ran").exists()
+    overlay(tree, [], trust_code=True)
+    assert (here / "ran").exists()
 
 
 @pytest.fixture
@@ -163,15 +327,13 @@ def trap() -> Iterator[list[str]]:
 
 TRAP = "${trap:x}"
 KEYS = "seed out data.path data.tokenizer model.kind model.score.kind position.kind".split()
-STORED = to_dict(compose([]))
 SPRUNG = [
     *(f"{key}={TRAP}" for key in KEYS),
-    f'out="{TRAP}"',
     *(f"{group}={TRAP}" for group in ("data", "model", "model.score", "executor", "study")),
     *(f"{group}={TRAP}{end}" for group in ("position", "experiment") for end in (":X", ".yaml")),
-    *(f"out={before}{TRAP}" for before in ("\\", "\\\\", "a", "'\\\\'")),
+    *(f"out={before}{TRAP}" for before in ("\\", "\\\\", "a", "'\\\\'", '"')),
     *(f"out=[{TRAP}]", f"out={{a: {TRAP}}}", f"{TRAP}=1", f"train.{TRAP}=1", f"out=a,{TRAP}"),
-    *(f"executor.{key}={TRAP}" for key in ("partition", "workers", "kind", "mem_gb")),
+    *(f"executor.{key}={TRAP}" for key in ("partition", "workers", "slurm")),
 ]
 
 
@@ -190,7 +352,7 @@ def test_no_resolver_runs_in_a_stored_config(key: str, trap: list[str]) -> None:
         *sections, name = key.split(".")
         reduce(lambda branch, section: branch[section], sections, tree)[name] = value
         with suppress(UserError):
-            assert flatten(to_dict(overlay(tree, [])))[key].endswith(str(value))
+            assert flatten(to_dict(overlay(tree, [], trust_code=True)))[key].endswith(str(value))
     assert trap == []
 
 
@@ -208,11 +370,11 @@ def test_no_resolver_runs_in_a_stored_config(key: str, trap: list[str]) -> None:
         f"factors: {{'{TRAP}': {{a: [], b: []}}, b: {{c: [], d: [seed={TRAP}]}}}}",
     ],
 )
-def test_no_resolver_runs_in_a_file(text: str, trap: list[str], tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(text)
+def test_no_resolver_runs_in_a_file(text: str, trap: list[str], here: Path) -> None:
+    write(here / "mine.yaml", text)
     for group in ("experiment", "study"):
         with suppress(UserError):
-            assert "hunter2" not in str(plan([f"{group}={tmp_path}/mine.yaml"]))
+            assert "hunter2" not in str(plan([f"{group}=mine.yaml"]))
     assert trap == []
 
 
@@ -220,3 +382,15 @@ def test_no_resolver_runs_in_a_file(text: str, trap: list[str], tmp_path: Path) 
 @given(st.text(st.sampled_from("\\${}:'\" a"), min_size=1))
 def test_a_text_stays_the_text_it_is(text: str) -> None:
     assert overlay(STORED | {"out": text}, []).out == text
+
+
+VALUES = st.sampled_from("0 1 3 -1 33 1e20 0.5 nan inf null true abc '' [1,2] {a:1} a,b".split())
+SIGNS = st.text(st.sampled_from("ab01.,:=[]{}()'\"\\$*~+-@ é\n\t"), max_size=6)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from([*flatten(STORED), *groups(), "nonsense", ""]), VALUES | SIGNS)
+def test_any_word_composes_or_is_refused_in_one_message(key: str, value: str) -> None:
+    for word in (f"{key}={value}", f"{key}{value}"):
+        with suppress(UserError):
+            assert asdict(overlay(to_dict(compose(["data=contrast", word])), []))

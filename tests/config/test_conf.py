@@ -6,7 +6,7 @@ import pytest
 from samples import each_once
 
 from attnexp.config.compose import compose, compose_executor
-from attnexp.config.options import conf_dir, describe, format_groups, groups
+from attnexp.config.options import conf_dir, describe, groups
 from attnexp.config.study import load_study
 from attnexp.model.classifier import build_model
 from attnexp.sweeps.plan import plan
@@ -25,10 +25,8 @@ def test_every_kind_of_data_and_every_executor_composes() -> None:
 
 
 def test_every_option_is_listed_with_what_it_is() -> None:
-    lines = format_groups(describe()).splitlines()
-    for options in groups().values():
-        for option in options:
-            assert any(line.startswith(f"  {option}  ") for line in lines), option
+    assert {group: [*options] for group, options in describe().items()} == groups()
+    assert all(about for options in describe().values() for about in options.values())
 
 
 @pytest.mark.parametrize("study", groups()["study"])

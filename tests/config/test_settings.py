@@ -1,20 +1,21 @@
 """Whatever `attnexp config` prints acts: no setting of an accepted config does nothing."""
 
+import copy
 from collections.abc import Iterator
-from enum import StrEnum
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 import torch
-from samples import composed, each_once, put, redrawn
+from samples import composed, each_once, redrawn
 from torch import Tensor
 
 from attnexp.base.errors import UserError
-from attnexp.config.checks import check, check_bounds
-from attnexp.config.compose import compose
+from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
-from attnexp.config.schema import RunConfig, flatten, to_dict, walk
+from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.model.classifier import build_classifier
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
@@ -46,27 +47,27 @@ def others(config: RunConfig, key: str) -> Iterator[Any]:
     kind = f.type
     if isinstance(value, bool):
         yield not value
-    elif options := f.metadata.get("options"):
-        yield from (option for option in options if option != value)
-    elif isinstance(kind, type) and issubclass(kind, StrEnum):
-        yield from (option for option in kind if option != value)
+    elif key == "data.tokenizer":
+        yield from (option for option in TOKENIZERS if option != value)
+    elif isinstance(value, str):
+        plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+        yield from (one for one in get_args(plain) or [*plain] if one != value)
     elif isinstance(value, float):
         yield value / 2 + 0.1
     else:
-        small = 0.01 if kind == float | None else 6
+        small = 0.01 if "float" in str(kind) else 6
         yield small if value is None else value + 2
 
 
 def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
     """The config with another value of one setting, wherever that is accepted."""
+    stored = to_dict(config)
     for value in others(config, key):
-        other = put(config, key.split("."), value)
-        try:
-            check_bounds(other)
-            check(other)
-        except UserError:
-            continue
-        yield value, other
+        tree = copy.deepcopy(stored)
+        *sections, name = key.split(".")
+        reduce(lambda branch, section: branch[section], sections, tree)[name] = value
+        with suppress(UserError):
+            yield value, overlay(tree, [])
 
 
 Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]

@@ -6,8 +6,7 @@ import signal
 import socket
 from typing import Any
 
-from attnexp.base import modules
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
@@ -21,7 +20,7 @@ class Cluster:
         `UserError` without Ray, or if no cluster answers."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of a change
-        self.ray = ray = modules.require("ray", "executor=ray", "ray")
+        self.ray = ray = require("ray", "executor=ray", "ray")
         address = config.address or os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {} if address else {"include_dashboard": False}
         on_sigterm = signal.getsignal(signal.SIGTERM)

@@ -13,8 +13,8 @@ from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
-from attnexp.base import modules, progress
-from attnexp.base.errors import UserError
+from attnexp.base import progress
+from attnexp.base.errors import UserError, require
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.sweeps.executors.task import Failure, Outcome, do
 from attnexp.sweeps.plan import Job
@@ -46,7 +46,7 @@ class Queue:
     def __init__(self, config: ExecutorConfig, *, slots: int, logs: Path, gpu: bool) -> None:
         """logs: folder for the output of jobs. gpu: whether each job requests a GPU. Raises
         `UserError` without submitit or Slurm."""
-        submitit = modules.require("submitit", f"executor={config.kind}", "slurm")
+        submitit = require("submitit", f"executor={config.kind}", "slurm")
         slurm = config.kind is ExecutorKind.slurm
         try:
             self.executor = submitit.AutoExecutor(logs, cluster="slurm" if slurm else "local")

@@ -1,0 +1,52 @@
+"""Atomic writes and messages."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from attnexp.base.errors import UserError, check_name, require
+from attnexp.base.files import atomic_write, writing
+from attnexp.base.progress import duration, note, track
+
+
+def test_a_write_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    with atomic_write(file) as opened:
+        opened.write(b"before")
+    with suppress(KeyboardInterrupt), atomic_write(file) as opened:
+        opened.write(b"half")
+        raise KeyboardInterrupt
+    assert file.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize("place", ["no/such/folder", "file/below"])
+def test_a_place_that_cannot_be_written_gives_one_message(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / place
+    with pytest.raises(UserError) as caught, writing(path), atomic_write(path):
+        pass
+    assert str(path) in str(caught.value)
+    assert "out=DIR" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\x85b", "\udc80"])
+def test_names_are_printable_text_of_one_line(name: str) -> None:
+    with pytest.raises(UserError, match="a variant is named") as caught:
+        check_name(name, "a variant")
+    assert ascii(name) in str(caught.value)
+    assert check_name("naïve 好", "a variant") == "naïve 好"
+
+
+def test_a_missing_package_says_how_to_install_it() -> None:
+    assert require("json", "x", "y").__name__ == "json"
+    with pytest.raises(UserError, match=r"executor=ray needs nowhere.*attnexp\[ray\]"):
+        require("nowhere", "executor=ray", "ray")
+
+
+def test_notes_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    note("[bold] stays :smile:")
+    assert capsys.readouterr().err == "[bold] stays :smile:\n"
+    assert [*track([1, 2], total=2, label="x")] == [1, 2]
+    assert [duration(s) for s in (45, 720, 12_000)] == ["45 s", "12 min", "3 h 20 min"]

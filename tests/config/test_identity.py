@@ -1,0 +1,145 @@
+"""A result belongs to its code: what changes an id, what does not, and what a run is called."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from attnexp.base.errors import RunFailed
+from attnexp.config import pieces
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
+from attnexp.runs import identity
+
+IDENTIFY = """
+from attnexp.config.compose import compose
+from attnexp.runs.identity import identify
+print(identify(compose("data=contrast"), "").run_id)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package that may be edited."""
+    for name in ("attnexp", "conf"):
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=without)
+    return tmp_path
+
+
+def id_of(package: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    return subprocess.run(
+        [sys.executable, "-c", IDENTIFY],
+        env=environment, cwd=package, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def test_an_id_holds_every_file_that_computes() -> None:
+    code = identity.identify(compose(), "").code
+    package = ROOT / "attnexp"
+    files = [
+        path for room in ("model", "training", "data") for path in package.glob(f"{room}/*.py")
+    ]
+    assert [*code] == sorted(str(path.relative_to(package)) for path in files)
+
+
+@pytest.mark.slow
+def test_an_edit_of_the_loop_of_epochs_gives_a_new_id(package: Path) -> None:
+    """Whatever it is, and wherever in the three rooms; a comment gives none."""
+    before = id_of(package)
+    run = package / "attnexp" / "training" / "run.py"
+    run.write_text(f"# A comment.\n{run.read_text()}")
+    report = next((package / "attnexp" / "report").glob("[a-z]*.py"))
+    report.write_text(f"EDITED = 1\n{report.read_text()}")
+    assert id_of(package) == before
+    run.write_text(f"{run.read_text()}\nSTOP_AFTER = 2\n")
+    settings, code = id_of(package).split("-")
+    assert settings == before.split("-")[0]
+    assert code != before.split("-")[1]
+
+
+def digest(tmp_path: Path, source: str) -> str:
+    file = tmp_path / f"{len([*tmp_path.iterdir()])}.py"
+    file.write_text(source)
+    return pieces.syntax(tmp_path, [file])[file.name]
+
+
+ALIKE = [
+    ("f(1)", "# A comment.\nf( 1, )  # Another."),
+    ("'A docstring.'\nf(1)", "f(1)"),
+    ("def f():\n    'Documented.'\n    return 1", "def f(): return 1"),
+    ("class A:\n    x: int\n    'An attribute.'", "class A:\n  x : int"),
+    ("async def f():\n    'Documented.'\n    g()", "async def f(): g()"),
+    ("f('a' 'b', 'c', 0x10, 1_0)", 'f("ab", """c""", 16, 10)'),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_the_same_code_written_otherwise_has_the_same_digest(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    assert digest(tmp_path, one) == digest(tmp_path, other)
+
+
+def test_other_code_has_another_digest(tmp_path: Path) -> None:
+    sources = ["f(1)", "f(-1)", "f(1.0)", "f('1')", "f()", "f(x=1)", "g(1)", "f(1); f(1)", ""]
+    sources += ["def f(x=1): g()", "def f(x=2): g()", "def f(x: int = 1): g()", "import f"]
+    assert len({digest(tmp_path, source) for source in sources}) == len(sources)
+
+
+def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
+    def first(*words: str, fingerprint: str = "") -> str:
+        return identity.identify(compose(words), fingerprint).settings
+
+    same = [first(), first("seeds.init=0"), first("out=x", "train.threads=2", "train.fast=false")]
+    assert len({*same, first("data.path=/x")}) == 1
+    words = ("seed=1", "seeds.init=1", "train.lr=1", "seeds.resample=0", "seeds.resample=3")
+    assert len({same[0], first(fingerprint="other"), *map(first, words)}) == 7
+
+
+def test_a_run_that_is_not_the_planned_one_says_what_changed() -> None:
+    planned = identity.identify(compose(), "")
+    planned.expect(planned)
+    with pytest.raises(RunFailed, match="The data changed"):
+        identity.identify(compose(), "other").expect(planned)
+    code = planned.code | {"training/run.py": "", "mine.py": ""}
+    with pytest.raises(RunFailed, match=r"mine\.py, training/run\.py changed since"):
+        identity.Identity(settings=planned.settings, code=code).expect(planned)
+
+
+def test_other_texts_are_another_run_of_the_same_variant() -> None:
+    """`seeds.resample` does not follow `seed`: 0 with seed 0 is not the same as none."""
+    configs = [compose(words.split()) for words in ("", "seeds.resample=0", "seeds.resample=3")]
+    assert len({json.dumps(identity.settings(to_dict(config))) for config in configs}) == 1
+    names = [identity.replicate(to_dict(config)) for config in configs]
+    assert names == ["0", "0-resample0", "0-resample3"]
+
+
+LABELS = {
+    "": "imdb attention none",
+    "seed=3 out=x": "imdb attention none",
+    "position=rotary model.heads=4": "imdb attention rotary model.heads=4",
+    "model=lstm data=trec": "trec lstm none",
+    "model=cnn_attention": "imdb attention none model.before=cnn",
+    "mask=window mask.radius=3 train=holdout": "imdb attention none mask=window mask.radius=3 "
+    "train=holdout",
+    "model=tfidf data=contrast": "contrast tfidf",
+}
+
+
+@pytest.mark.parametrize("words", LABELS)
+def test_a_label_says_what_is_not_usual(words: str) -> None:
+    assert identity.default_label(to_dict(compose(words.split()))) == LABELS[words]
+
+
+def test_a_label_of_a_piece_from_elsewhere_imports_nothing() -> None:
+    config = to_dict(compose("position=sinusoidal", "train.lr=0.1"))
+    config["position"] = {"kind": "theirs:Decay", "shuffled": False, "dropout": 0.0, "rate": 0.5}
+    label = identity.default_label(config)
+    assert label == "imdb attention Decay position.rate=0.5 train.lr=0.1"

@@ -1,0 +1,201 @@
+"""Classes and functions of one's own: what a signature says, and whose code runs when."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command, Refused
+from forked import PROGRAM
+
+from attnexp.base.errors import UserError
+from attnexp.config import pieces
+from attnexp.config.compose import compose, foreign_code
+from attnexp.config.schema import meanings, to_dict
+from attnexp.runs import identity
+
+MODULE = """
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from attnexp.model import seams
+from attnexp.model.rotary import RotaryPosition as Base
+from attnexp.model.seams import *
+from attnexp.model.seams import Score
+
+Rate = Annotated[float, Gt(0), Le(10), Doc("Per token.")]
+class Kind(StrEnum):
+    one = "one"
+    other = "other"
+
+class Bias(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
+                 way: Literal["left", "right"] = "left", score: type[Score] | None = None): ...
+class Faster(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, rate: Rate, shape: Kind = Kind.one, steps: int | None = 3,
+                 way: Literal["left", "right"] = "left"): super().__init__()
+class Slower(Faster): ...
+class Turn(Base): ...
+class Pool(Pooling):
+    def __init__(self, d_input: int, *, power: Annotated[int, Ge(1)] = 1):
+        super().__init__(d_input)
+        if power % 2 == 0:
+            raise ValueError(f"power must be odd; got {power}")
+class Mix(Mixer):
+    def __init__(self, d_input: int, d_model: int, *, width: int = 3):
+        super().__init__()
+        self.d_output = d_input
+class Values(Mix):
+    def __init__(self, d_input: int, d_model: int):
+        super().__init__(d_input, d_model)
+        self.d_output = int(nn.Linear(2, 2).weight.sum().item() * 0 + d_input)
+class Clash(Mixer):
+    def __init__(self, d_input: int, d_model: int, *, dropout: float = 0.1): ...
+class Odd(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, table: Tensor = None): ...
+class Wrong(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, rate: float = "fast"): ...
+class Unread(seams.ScoreBias):
+    def __init__(self, num_heads: int, *, rate: "Nowhere" = 1): ...
+class Nothing(nn.Module): ...
+def words(text: str) -> list[str]:
+    return text.split()
+"""
+
+
+@pytest.fixture
+def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module of one's own in the current folder, with another name in each test."""
+    name = f"{tmp_path.name}_pieces"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_spec_is_what_the_signature_says(name: str) -> None:
+    config = compose(f"position={name}:Slower", "position.rate=0.5")
+    assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
+    assert str(to_dict(config)["position"]["shape"]) == "one"
+    assert meanings(config)["position.rate"] == "Per token."
+    assert config.position.fills("ScoreBias")
+    assert not config.position.fills("Faster")  # which is not ours
+    assert compose(f"position={name}:Turn").position.layout == "interleaved"
+    config = compose(f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3")
+    assert (config.model.width, config.model.pooling.power) == (3, 3)
+    assert compose(f"model.before={name}:Values").model.before.name == "Values"  # it needs values
+    assert foreign_code(to_dict(config)) == [f"{name}:Mix", f"{name}:Pool"]
+    copied: Any = pickle.loads(pickle.dumps(config))
+    assert to_dict(copied) == to_dict(config)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("position=NAME:Faster", ["position.rate must be given"]),
+        ("position=NAME:Faster position.rate=0", ["position.rate must be greater than 0; got 0"]),
+        ("position=NAME:Faster position.rate=abc", ["position.rate", "abc", "number"]),
+        ("position=NAME:Faster position.rate=1 position.way=up", ["'left' or 'right'", "up"]),
+        ("position=NAME:Faster position.rate=1 position.shape=up", ["'one' or 'other'", "up"]),
+        ("position=NAME:Faster position.rat=1", ["Did you mean 'position.rate'?"]),
+        ("position=NAME:Faster position.rate=1 position.layout=split", ["position=rotary"]),
+        ("position=NAME:Nothing", ["subclass of one of", "Rotation", "ScoreBias"]),
+        ("position=NAME:Pool", ["subclass of one of attnexp.model.seams"]),
+        ("position=NAME:Nobody", ["no attribute 'Nobody'"]),
+        ("position=no_such_module:Bias", ["No module named 'no_such_module'", "PYTHONPATH"]),
+        ("position=NAME:Odd", ["'table'", "Tensor"]),
+        ("position=NAME:Wrong", ["default of 'rate'", "fast"]),
+        ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
+        ("position=NAME:Turn model.d_head=5", ["Turn", "d_head", "even", "5"]),
+        ("model=NAME:Clash", ["'dropout'", "Rename"]),
+        ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
+        ("model.score=NAME:Pool", ["Score"]),
+        ("data.tokenizer=NAME:nothing", ["no attribute 'nothing'"]),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_reported(words: str, message: list[str], name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compose(words.replace("NAME", name).split())
+    for part in message:
+        assert part.replace("NAME", name) in str(caught.value)
+
+
+def test_a_module_that_fails_or_exits_when_imported_is_named(name: str, tmp_path: Path) -> None:
+    for end, said in (("raise SystemExit(0)", "SystemExit: 0"), ("1 / 0", "ZeroDivisionError")):
+        module = f"{name}_{len(end)}"
+        (tmp_path / f"{module}.py").write_text(f"{MODULE}\n{end}\n")
+        with pytest.raises(UserError, match=f"{module}:Mix cannot be imported: {said}"):
+            compose(f"model={module}:Mix")
+
+
+def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Path) -> None:
+    """As in a notebook. Comments, docstrings and layout are no edit."""
+    file = tmp_path / f"{name}.py"
+    words = [f"model={name}:Mix", f"data.tokenizer={name}:words"]
+    compose(words)
+    file.write_text(f"'Documented.'\n{MODULE}\n# A comment.")
+    compose(words)
+    file.write_text(MODULE.replace("width: int = 3", "width: int = 4"))
+    with pytest.raises(UserError, match=r"changed since it was imported.*Restart the kernel"):
+        compose(words)
+
+
+def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
+    """A module by its file, a package by all of its files, a tokenizer like a piece."""
+    package = tmp_path / f"{name}_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "helper.py").write_text("RATE = 1")
+    (package / "mixer.py").write_text(MODULE)
+    alone = identity.identify(compose(f"model={name}:Mix"), "").code
+    assert f"{name}.py" in alone
+    config = compose(f"model={package.name}.mixer:Mix", f"data.tokenizer={name}:words")
+    both = identity.identify(config, "").code
+    own = [f"{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
+    assert sorted(both.keys() - identity.identify(compose(), "").code.keys()) == sorted(
+        [f"{name}.py", *own]
+    )
+
+
+@pytest.mark.slow
+def test_a_stored_run_runs_nobodys_code_unless_trusted(
+    attnexp: Command, refused: Refused, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(f"open('ran', 'w').close()\n{MODULE}")
+    smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
+    word = "data.tokenizer=own:words"
+    assert attnexp("train", *smoke, word).returncode == 0
+    (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
+    (tmp_path / "ran").unlink()
+    for words in (["predict", str(run_dir), "superb"], ["evaluate", str(run_dir)]):
+        message = refused(*words)
+        assert "own:words" in message
+        assert "--trust-code" in message
+    assert attnexp("report", "outputs/runs").returncode == 0
+    assert not (tmp_path / "ran").exists()
+    assert attnexp("evaluate", str(run_dir), "--trust-code").returncode == 0
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
+    """But the module of a piece, also by the processes of a sweep."""
+    for file in ("hydra_plugins/x.py", "random.py", "own.py", "attnexp.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        mark = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
+        (tmp_path / file).write_text(mark + MODULE * (file == "own.py"))
+    smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
+    words = [*smoke, "seed=0,1", "executor.workers=2", "model.pooling=own:Pool"]
+    words += ["data.tokenizer=own:words"]
+    subprocess.run([PROGRAM, "sweep", *words, "--dry-run"], cwd=tmp_path, check=True)
+    assert {path.stem for path in tmp_path.rglob("*.ran")} == {"own"}
+    done = pieces.load("attnexp.model.pooling:Mean")
+    assert done.__name__ == "Mean"
