@@ -341,7 +341,7 @@ def _tables(
         name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
         files = [file for path in given for file in logs.log_files(Path(path))]
         read: list[tuple[Path | None, list[dict[str, Any]]]]
-        read = [(file, read_rows(file)) for file in files]
+        read = [(file, read_rows(file).to_dict("records")) for file in files]
     else:
         cells = given.rename(columns=str).astype(object)
         if twice := [*cells.columns[cells.columns.duplicated()]]:

@@ -3,17 +3,16 @@
 "the cast was superb but the plot was dreadful" is negative and its mirror, with the two adjectives
 exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words
 and opposite labels, and both stand in the same split, so a model that is blind to order gets
-exactly one of the two right. The other reviews praise or blame twice, and a bag of words tells
-them apart. Hence the ceiling of an order-blind model: 1 - order_fraction / 2.
-
-This is the positive control: a tool that found no effect of positional encoding here could not be
-trusted when it finds none elsewhere.
+exactly one of the two right. A bag of words tells the other reviews, which praise or blame twice,
+apart. This is the positive control: a tool that finds no effect of positional encoding here could
+not be trusted when it finds none elsewhere.
 """
 
 from collections.abc import Iterator
 from random import Random
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.data.corpus import Corpus
 
@@ -38,8 +37,6 @@ def order_blind_ceiling(order_fraction: float) -> float:
 
 def generate(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
-    import pandas as pd
-
     random, seen = Random(0), set[tuple[str, ...]]()
     rows = [
         (split, text, label)

@@ -5,16 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError, check_name
 from attnexp.data.text import Ragged
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -28,7 +25,7 @@ WHOLE, FRACTION = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?\d*\.\d+(e-?\d+
 class Corpus:
     """Data set with its classes."""
 
-    rows: "pd.DataFrame"
+    rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text (of Keras's file an array of
     word ranks), label (0 to C - 1; int8 where C fits)."""
     classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
@@ -44,13 +41,9 @@ class Corpus:
         return {split: slice(*part) for split, part in zip(ends.index, bounds, strict=True)}
 
 
-def make_corpus(rows: "pd.DataFrame", source: str, test_share: float) -> Corpus:
-    """Corpus of rows as they were read. Raises `UserError` where that is no set of labelled texts.
-
-    test_share: share of train that is drawn as test if there is no test.
-    """
-    if rows.empty:
-        raise UserError(f"{source} holds no texts.")
+def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
+    """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
+    Raises `UserError` where that is no set of labelled texts."""
     _check(rows, source)
     written = rows.label.map(str)
     values = {*written}
@@ -73,20 +66,17 @@ def make_corpus(rows: "pd.DataFrame", source: str, test_share: float) -> Corpus:
         if len(labels) < 2 or {*labels} - {*held["train"]}:
             raise UserError(
                 f"{split} of {source} has the classes {some(names[i] for i in labels)}, train "
-                f"{some(names[i] for i in held['train'])}. Each needs two or more, and train all."
+                f"{some(names[i] for i in held['train'])}. Each needs two or more, and train all. "
+                f"Where -1 alone hides them, take another split: data.{split}_split=validation."
             )
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn)
 
 
-def _check(rows: "pd.DataFrame", source: str) -> None:
+def _check(rows: pd.DataFrame, source: str) -> None:
     """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
-    for split, labels in rows.groupby("split").label:
-        if {*map(str, labels)} == {"-1"}:
-            raise UserError(
-                f"{split} of {source} hides its labels: all are -1. Take a split that has them, "
-                f"such as data.{split}_split=validation."
-            )
+    if rows.empty:
+        raise UserError(f"{source} holds no texts.")
     is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
     is_label = [
         isinstance(label, int | str) and label != "" and not FRACTION.fullmatch(str(label))
@@ -110,30 +100,22 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
     The draw is stratified by class as closely as possible: equal texts stay on one side (that of
     the first one's label), and every class keeps rows in train. labels: (n,) of 0 to C - 1.
     """
-    number: dict[str, int] = {}
-    text_of = np.array([number.setdefault(text, len(number)) for text in texts])
+    text_of, distinct = pd.factorize(np.asarray(texts, object))
     _, first, sizes = np.unique(text_of, return_index=True, return_counts=True)
     random = np.random.default_rng(0)
-    is_test = np.zeros(len(number), bool)
+    is_test = np.zeros(len(distinct), bool)
     for label in np.unique(labels[first]):
         drawn = random.permutation(np.flatnonzero(labels[first] == label))
         ends = np.cumsum([0, *sizes[drawn]])
         is_test[drawn[: np.abs(ends[:-1] - share * ends[-1]).argmin()]] = True
-    rows: NDArray[np.bool_] = is_test[text_of]
-    return rows
+    return is_test[np.asarray(text_of, np.intp)]
 
 
 def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
-    """What is questionable in texts, with how often; what is not found is left out.
-
-    ranks: of their words. Keras's ranks have no texts, and no questions.
-    """
+    """What is questionable in texts of these ranks, with how often; nothing that is not found."""
     rows, num_words = corpus.rows, np.diff(ranks.offsets)
-    if not isinstance(rows.text.iloc[0], str):
-        return {}
     known = rows[num_words > 0]
     in_train = {*known.text[known.split == "train"]}
-    # Chinese has no spaces: where words are parted by them, a sentence is one word
     few = ((num_words < 3) & (rows.text.str.len() > 10 * num_words.clip(1))).sum()
     counts = {
         "test texts that are in train too": known.text[known.split == "test"].isin(in_train).sum(),

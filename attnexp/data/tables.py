@@ -13,6 +13,7 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet  # noqa: TID253
 
 from attnexp.base.errors import UserError
+from attnexp.config.schema import DataConfig
 from attnexp.data.corpus import some
 
 TABLE = re.compile(r"[^._].*?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
@@ -31,11 +32,8 @@ def kind_of(file: Path) -> str | None:
 
 
 def read_rows(file: Path) -> pd.DataFrame:
-    """Rows of a file; cells of csv and tsv are texts as they stand there, and columns without a
-    name, such as the index that pandas writes, are left out.
-
-    A file whose name tells no format is read as csv. Raises `UserError` where that fails.
-    """
+    """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
+    texts as they stand there; a column without a name, such as pandas' index, is left out."""
     kind = kind_of(file) or "csv"
     try:
         if kind == "parquet":
@@ -45,9 +43,9 @@ def read_rows(file: Path) -> pd.DataFrame:
         frame = _read_csv(text, kind) if kind in ("csv", "tsv") else _read_json(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
-            f"{file} cannot be read: {str(error).strip()}. A text file is UTF-8. The first row of "
-            f"a csv names the columns, and a text with a delimiter, a quote or a line break stands "
-            f'in quotes, its quotes doubled. A line of JSON is {{"text": "good", "label": 1}}.'
+            f"{file} cannot be read: {str(error).strip()}. Texts are UTF-8; in a csv, one with a "
+            f"delimiter, a quote or a line break stands in quotes, its quotes doubled; a line of "
+            f'JSON is {{"text": "good", "label": 1}}.'
         ) from error
     return frame.loc[:, frame.columns != ""]
 
@@ -116,22 +114,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def choose_columns(
-    names: Sequence[str], where: str, text: str | None, label: str | None
-) -> list[str]:
-    """Columns of texts and of labels: those given or, where one is None, that with a common name.
-
-    Raises `UserError` where there is no such column, or none that is plainly the one.
-    """
-    chosen = []
-    for key, given, other in (("text", text, label), ("label", label, text)):
+def choose_columns(names: Sequence[str], source: str, data: DataConfig) -> list[str]:
+    """Columns of texts and of labels: those of the config, or else the one with a common name."""
+    chosen: list[Any] = []
+    for key, given, other in (("text", data.text, data.label), ("label", data.label, data.text)):
         common = [name for name in names if name.lower() in COMMON[key] and name != other]
         plain = [name for name in common if name.lower() == key] or common
         chosen.append(given or (plain[0] if len(plain) == 1 else None))
         if chosen[-1] not in names:
             what = f"named {some([given])}" if given else f"that is plainly the {key}"
             raise UserError(
-                f"{where} has no column {what}; its columns are {some(names)}. Name it: "
+                f"{source} has no column {what}; its columns are {some(names)}. Name it: "
                 f"data.{key}=COLUMN."
             )
     return chosen

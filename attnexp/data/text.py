@@ -23,6 +23,7 @@ from attnexp.config.schema import TOKENIZERS, DataConfig, Side
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
 
 Tokenize = Callable[[str], list[str]]
+Ranked = tuple["Ragged", list[str]]  # ranks of texts; the words by rank from 1, if they are known
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 CJK_FILTERS = "".join(chr(ord(one) + 0xFEE0) for one in KERAS_FILTERS if one > " ") + (
     "\u3000、。〃〈〉《》「」『』【】〒〔〕〖〗〘〙〚〛〜〝〞〟〰・｡｢｣､･￥·‥…—–―‘’“”"
@@ -34,8 +35,7 @@ CJK = re.compile(  # Han with its extensions, kana, Hangul syllables
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
 UNFIT = re.compile("[\n\ud800-\udfff]")
-"""What no token may hold: a line break (a vocabulary is stored one token a line), or half a
-character, a lone surrogate."""
+"""No token holds a line break, for a vocabulary is stored by lines, nor half a character."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
 _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
@@ -46,10 +46,8 @@ def keras_words(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """Each Chinese or Japanese character and Korean syllable; everything else as `keras_words`.
-
-    The punctuation of these scripts is filtered too.
-    """
+    """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
+    else as `keras_words`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
     return [token for token in spaced.split(" ") if token]
 
@@ -63,8 +61,7 @@ def basic_english(text: str) -> list[str]:
     """Tokens of torchtext's `basic_english`."""
     from torchtext.data.utils import get_tokenizer
 
-    tokens: list[str] = get_tokenizer("basic_english")(text)
-    return tokens
+    return [*get_tokenizer("basic_english")(text)]
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
@@ -108,9 +105,7 @@ class Ragged:
         return (self.values[begin:end] for begin, end in pairwise(self.offsets))
 
 
-def rank_words(
-    texts: Iterable[str], num_train: int, tokenize: Tokenize
-) -> tuple[Ragged, list[str]]:
+def rank_words(texts: Iterable[str], num_train: int, tokenize: Tokenize) -> Ranked:
     """Ranks of texts, and the words of the first `num_train` of them, most frequent first.
 
     Words as frequent as each other keep the order of their first appearance, as in Keras.
@@ -123,13 +118,10 @@ def rank_words(
     return rank_by_frequency(numbered, num_train, [*number])
 
 
-def rank_by_frequency(
-    numbered: Ragged, num_train: int, words: Sequence[str]
-) -> tuple[Ragged, list[str]]:
-    """Ranks and words by frequency in the first `num_train` texts, from texts of numbers.
+def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) -> Ranked:
+    """The same of texts of numbers, of which 0 is the unknown word, and i + 1 that of `words[i]`.
 
-    Number 0 is the unknown word, and so becomes what does not occur there. Of equally frequent
-    words the lower number comes first. words: word i has number i + 1; empty if not known.
+    Of equally frequent words the lower number comes first.
     """
     values = numbered.values
     counts = np.bincount(values[: numbered.offsets[num_train]], minlength=values.max() + 1)
@@ -156,6 +148,5 @@ def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
     ids = np.full((len(ranks), config.max_len), PAD, np.int32)
     for row, text in zip(ids, whole, strict=True):
         kept = text[-config.max_len :] if config.truncate is Side.pre else text[: config.max_len]
-        place = slice(-len(kept), None) if config.pad is Side.pre else slice(len(kept))
-        row[place] = kept
+        row[slice(-len(kept), None) if config.pad is Side.pre else slice(len(kept))] = kept
     return ids

@@ -31,10 +31,8 @@ class Vectors(NamedTuple):
 
 
 def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
-    """Vectors of `words`. Raises `UserError` if the file holds none, or not D finite numbers each.
-
-    Each line is a word and its numbers, parted by single spaces; the last line of a word counts.
-    """
+    """Vectors of `words` from a file with a word and its numbers, parted by spaces, on each line.
+    Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
     row_of = {word.encode(): row for row, word in enumerate(words)}
     rows, found = torch.zeros(len(words), d_model), torch.zeros(len(words), dtype=torch.bool)

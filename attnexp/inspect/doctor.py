@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shlex
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,7 @@ from rich.text import Text
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig
 from attnexp.config.words import quoted
-from attnexp.data import hub, inventory, sources
-from attnexp.data.cache import cache_dir
 from attnexp.runs import checkpoint, manifest, store
 from attnexp.runs.result import Run
 
@@ -29,8 +25,6 @@ def describe_installation() -> dict[str, Any]:
     """Installed packages, devices, and data sets that can be reached."""
     import torch
 
-    # The cache folder need not exist yet.
-    there = next(path for path in (cache_dir(), *cache_dir().absolute().parents) if path.exists())
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return {
         "schema": SCHEMA,
@@ -42,9 +36,6 @@ def describe_installation() -> dict[str, Any]:
             {"name": "cpu", "cores": os.cpu_count(), "threads": torch.get_num_threads()},
             *({"name": gpu.name, "memory_bytes": gpu.total_memory} for gpu in gpus),
         ],
-        "data": inventory.take(DataConfig())["sets"],
-        "hub": {"name": sources.IMDB, "unreachable": hub.unreachable(sources.IMDB)},
-        "cache": {"folder": str(cache_dir()), "free_bytes": shutil.disk_usage(there).free},
     }
 
 
@@ -81,11 +72,6 @@ def print_installation(found: dict[str, Any], console: Console) -> None:
             line("device", f"cpu, {device['cores']} cores, torch uses {device['threads']}")
         else:
             line("device", f"{device['name']}, {device['memory_bytes'] / 2**30:.0f} GiB")
-    for one in found["data"]:
-        line("data", f"{one['name']}: {one['source'] or one['missing']}")
-    unreachable = found["hub"]["unreachable"]
-    line("hub", f"{found['hub']['name']}: {unreachable or 'can be reached'}")
-    line("cache", f"{found['cache']['folder']}, {found['cache']['free_bytes'] / 1e9:.0f} GB free")
 
 
 def examine(root: Path) -> dict[str, Any]:

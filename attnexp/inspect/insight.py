@@ -205,8 +205,7 @@ def _read(
 ) -> Reading:
     import torch
 
-    from attnexp.data.encode import tokenizer_of
-    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
+    from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
     from attnexp.inspect.relevance import WHY, forward
     from attnexp.model.classifier import Classifier
 

@@ -10,7 +10,6 @@ from attnexp.analysis.comparison import compare
 from attnexp.base.files import writing
 from attnexp.config.compose import foreign_code
 from attnexp.config.options import name_of
-from attnexp.data import sources
 from attnexp.report import formats, tables
 from attnexp.runs import manifest, store
 from attnexp.runs.arrays import WEIGHTS
@@ -96,7 +95,7 @@ def _metadata(run: Run, name: str) -> str:
 
     config, data = run.result.config, run.result.data["name"]
     source = config["data"]["name"]  # the title of data=hub and data=files is a path's
-    dataset = {"imdb": sources.IMDB, "hub": config["data"].get("path")}.get(source)
+    dataset = {"imdb": "stanfordnlp/imdb", "hub": config["data"].get("path")}.get(source)
     accuracy = EvalResult(
         task_type="text-classification",
         dataset_type=dataset or data,

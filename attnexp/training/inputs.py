@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
-from attnexp.data.quality import format_quality
+from attnexp.data.corpus import format_quality
 from attnexp.runs.identity import Identity, identify
 
 if TYPE_CHECKING:

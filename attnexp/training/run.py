@@ -22,7 +22,7 @@ from torch import nn
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
-from attnexp.data.quality import format_quality
+from attnexp.data.corpus import format_quality
 from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, take_fast_path
 from attnexp.model.cost import of_model
 from attnexp.model.seams import Baseline
