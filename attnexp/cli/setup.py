@@ -3,12 +3,15 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, Overrides, app, console, emit, stop
+
+if TYPE_CHECKING:
+    from attnexp.config.schema import DataConfig
 
 
 @app.command()
@@ -74,7 +77,7 @@ def data(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print where each data set comes from and what is cached; `prepare` fills the cache.
+    """Print where each data set would be read from; `prepare` reads those of OVERRIDES.
 
     `prepare` prints classes, problems, lengths and three texts of what it read.
 
@@ -85,16 +88,72 @@ def data(
     Example: attnexp data prepare data=trec,subj
     """
     from attnexp.config.compose import compose
+    from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
-    from attnexp.data import inventory
+    from attnexp.data.load import locate
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
-    axes = [[word for _, word in axis] for axis in expand(words[prepare:])]
+    named = [] if prepare else [f"data={','.join(['imdb', *PRESETS])}"]
+    axes = [[word for _, word in axis] for axis in expand(words[prepare:] or named)]
     settings = [compose(one).data for one in itertools.product(*axes)]
-    prepared = [found for one in settings for found in inventory.prepare(one)] if prepare else []
-    shown = {**inventory.take(*settings), "prepared": prepared}
-    emit(shown) if as_json else inventory.show(shown, console())
+    if prepare:
+        described = [_describe(one) for one in settings]
+        emit({"sets": described} if as_json else "\n".join(map(_format_description, described)))
+        return
+    places = {one.title: locate(one) for one in settings}
+    found = {
+        name: f"{of}: {place}" if place else f"hub: {of}" for name, (place, of) in places.items()
+    }
+    emit(found if as_json else "\n".join(f"{name:16s}{place}" for name, place in found.items()))
+
+
+def _describe(config: "DataConfig") -> dict[str, Any]:
+    """Read and encode a data set, and say what is in it."""
+    import numpy as np
+
+    from attnexp.data import encode
+    from attnexp.data.corpus import find_problems, some
+    from attnexp.data.load import load_corpus
+
+    corpus = load_corpus(config)
+    ranks, words = encode.rank_corpus(corpus, config)
+    lengths = np.diff(ranks.offsets) + 1  # with the start token
+    rows = corpus.rows.assign(name=[corpus.classes[label] for label in corpus.rows.label])
+    middle = rows.iloc[[len(rows) * sixth // 6 for sixth in (1, 3, 5)]]
+    return {
+        "name": config.title,
+        "source": corpus.source,
+        "fingerprint": encode.fingerprint(corpus, ranks, words),
+        "texts": rows.split.value_counts(sort=False).to_dict(),
+        "classes": {
+            name: rows.split[rows.name == name].value_counts(sort=False).to_dict()
+            for name in corpus.classes
+        },
+        "quality": find_problems(corpus, ranks) if words else {},
+        "tokens": {str(share): int(np.quantile(lengths, share)) for share in (0.5, 0.95, 1)},
+        "max_len": config.max_len,
+        "share_cut": float(np.mean(lengths > config.max_len)),
+        "samples": [f"{row.name}: {some([row.text])}" for row in middle.itertuples() if words],
+    }
+
+
+def _format_description(described: dict[str, Any]) -> str:
+    from attnexp.data.corpus import format_quality
+
+    def sizes(of: dict[str, int]) -> str:
+        return " + ".join(f"{number:,} {split}" for split, number in of.items())
+
+    classes = "; ".join(f"{name} {sizes(of)}" for name, of in described["classes"].items())
+    median, most, longest = described["tokens"].values()
+    return "\n  ".join([
+        f"{described['name']}: {described['source']}, fingerprint {described['fingerprint']}",
+        f"{sizes(described['texts'])} texts, {len(described['classes'])} classes: {classes:.400s}",
+        f"{median} tokens in the median, 95 % up to {most}, at most {longest}; "
+        f"data.max_len={described['max_len']} cuts {described['share_cut']:.1%} of the texts",
+        *filter(None, [format_quality(described["quality"])]),
+        *(sample[:76] for sample in described["samples"]),
+    ])  # fmt: skip
 
 
 @app.command()

@@ -3,18 +3,18 @@
 "the cast was superb but the plot was dreadful" is negative and its mirror, with the two adjectives
 exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words
 and opposite labels, and both stand in the same split, so a model that is blind to order gets
-exactly one of the two right. The other reviews praise or blame twice, and a bag of words tells
-them apart. Hence the ceiling of an order-blind model: 1 - order_fraction / 2.
-
-This is the positive control: a tool that found no effect of positional encoding here could not be
-trusted when it finds none elsewhere.
+exactly one of the two right. A bag of words tells the other reviews, which praise or blame twice,
+apart. This is the positive control: a tool that finds no effect of positional encoding here could
+not be trusted when it finds none elsewhere.
 """
 
+from collections.abc import Iterator
 from random import Random
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
-from attnexp.data.corpus import Corpus, Split
+from attnexp.data.corpus import Corpus
 
 NUM_TRAIN, NUM_TEST = 4000, 2000
 
@@ -37,20 +37,22 @@ def order_blind_ceiling(order_fraction: float) -> float:
 
 def generate(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
-    random = Random(0)
-    seen: set[tuple[str, ...]] = set()
-    return Corpus(
-        train=_split(NUM_TRAIN, order_fraction, random, seen),
-        test=_split(NUM_TEST, order_fraction, random, seen),
-    )
+    random, seen = Random(0), set[tuple[str, ...]]()
+    rows = [
+        (split, text, label)
+        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
+        for label, text in _reviews(size, order_fraction, random, seen)
+    ]
+    frame = pd.DataFrame(rows, columns=["split", "text", "label"])
+    return Corpus(rows=frame.astype({"label": np.int8}))
 
 
-def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]) -> Split:
-    pairs = size // 2
-    with_order = round(pairs * order_fraction)
-    texts: list[str] = []
-    while len(texts) < size:
-        depends_on_order = len(texts) < 2 * with_order
+def _reviews(
+    size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]
+) -> Iterator[tuple[int, str]]:
+    """Reviews in pairs, the negative one first, each with its label."""
+    num_with_order, num = round(size // 2 * order_fraction), 0
+    while num < size // 2:
         first, second = random.sample(ASPECTS, 2)
         opening, closing = random.choice(OPENINGS), random.choice(CLOSINGS)
         praise, blame = random.sample(PRAISE, 2), random.sample(BLAME, 2)
@@ -58,12 +60,10 @@ def _split(size: int, order_fraction: float, random: Random, seen: set[tuple[str
         if key in seen:
             continue
         seen.add(key)
-        # The negative review comes first in each pair, the positive second.
-        if depends_on_order:
+        joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
+        if num < num_with_order:
             joint, adjectives = "but", [(praise[0], blame[0]), (blame[0], praise[0])]
-        else:
-            joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
-        for one, other in adjectives:
+        for label, (one, other) in enumerate(adjectives):
             clauses = f"the {first} was {one} {joint} the {second} was {other}"
-            texts.append(f"{opening} {clauses} {closing}".strip())
-    return Split(texts=texts, labels=np.tile(np.array([0, 1], np.int8), pairs))
+            yield label, f"{opening} {clauses} {closing}".strip()
+        num += 1

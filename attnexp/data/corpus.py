@@ -1,24 +1,19 @@
-"""Corpus: a data set as it is read, and the checks that every source must pass."""
+"""Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
-import reprlib
-import tarfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
-from pathlib import Path
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError
-from attnexp.data.cache import DAMAGED
+from attnexp.base.errors import UserError, check_name
 from attnexp.data.text import Ragged
 
-SPLITS = ("train", "test")
+SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
@@ -27,118 +22,76 @@ WHOLE, FRACTION = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?\d*\.\d+(e-?\d+
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Split:
-    """One half of a data set: n texts and their labels."""
-
-    texts: list[str] | Ragged
-    """Texts; or, from Keras's file, word ranks."""
-    labels: NDArray[np.integer]
-    """(n,) of 0 to C - 1; int8 where C fits."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """Data set with two splits."""
+    """Data set with its classes."""
 
-    train: Split
-    test: Split
-    classes: tuple[str, ...] = SENTIMENTS
-    """C names, in the order of their labels."""
-    written: tuple[str, ...] = SENTIMENTS
-    """The C labels as the files write them, such as 0 and 1."""
-    is_drawn: bool = False
-    """Whether test was drawn from train, since the source has no test split."""
+    rows: pd.DataFrame
+    """A row for each text: split (train, then test, then val), text (of Keras's file an array of
+    word ranks), label (0 to C - 1; int8 where C fits)."""
+    classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
+    written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
+    source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
+    is_drawn: bool = False  # whether test was drawn from train, since there was none
+
+    @property
+    def parts(self) -> dict[str, slice]:
+        """Where each split lies in the rows."""
+        ends = self.rows.split.value_counts(sort=False).cumsum()
+        bounds = pairwise([0, *ends])
+        return {split: slice(*part) for split, part in zip(ends.index, bounds, strict=True)}
 
 
-def corpus(
-    halves: Mapping[str, tuple[list[str] | Ragged, list[Any]]],
-    where: Path,
-    test_share: float | None = None,
-) -> Corpus:
-    """Corpus from (texts, labels) of each split, checked. Raises `UserError` if it is not usable.
-
-    test_share: share of train that is drawn as test if `halves` has no test.
-    """
-    for split, (texts, labels) in halves.items():
-        _check(texts, labels, f"{split} in {where}")
-    written, splits = _classes(halves, where)
-    classes = SENTIMENTS if written in SYNONYMS else written
-    if is_drawn := "test" not in splits:
-        train = splits["train"]
-        assert test_share is not None
-        assert isinstance(train.texts, list)
-        is_test = draw_test(train.texts, train.labels, test_share)
-        splits = {
-            name: Split(texts=[*compress(train.texts, rows)], labels=train.labels[rows])
-            for name, rows in zip(SPLITS, (~is_test, is_test), strict=True)
-        }
-    for split in SPLITS:
-        if len(held := np.unique(splits[split].labels)) < 2:
-            if is_drawn and split == "test":  # copies of a text stay together
-                raise UserError(
-                    f"{where} has too few different texts of its classes for a test set of "
-                    f"data.test_share={test_share:g}. Give more texts, a larger share, or a test "
-                    f"split."
-                )
-            all_of_it = f"every text is labelled {classes[held[0]]}" if len(held) else "it is empty"
-            raise UserError(f"{split} in {where}: {all_of_it}. Two classes or more are needed.")
-    if alone := set(np.unique(splits["test"].labels)) - set(np.unique(splits["train"].labels)):
+def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
+    """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
+    Raises `UserError` where that is no set of labelled texts."""
+    _check(rows, source)
+    written = rows.label.map(str)
+    values = {*written}
+    names = tuple(sorted(values, key=int if all(map(WHOLE.fullmatch, values)) else str))
+    if len(names) > MAX_CLASSES:
         raise UserError(
-            f"{where}: no text of train is labelled {_some(classes[i] for i in sorted(alone))}, "
-            f"as some of test are. Both need the same labels."
-        )
-    return Corpus(
-        train=splits["train"],
-        test=splits["test"],
-        classes=classes,
-        written=written,
-        is_drawn=is_drawn,
-    )
-
-
-def _check(texts: list[str] | Ragged, labels: list[Any], where: str) -> None:
-    """Raise `UserError` unless there are texts, and a name or whole number as label of each."""
-    if not texts:
-        raise UserError(f"{where} holds no texts.")
-    if len(texts) != len(labels):
-        raise UserError(
-            f"{where} holds {len(texts)} texts but {len(labels)} labels. Fetch it again."
-        )
-    wrong = [
-        row
-        for row, one in enumerate(labels)
-        if not isinstance(one, int | str) or one == "" or FRACTION.fullmatch(str(one))
-    ]
-    if wrong:
-        values = _some(sorted({reprlib.repr(labels[row]) for row in wrong}))
-        raise UserError(
-            f"{where}: labels must be names or whole numbers, but {len(wrong)} are not: {values}, "
-            f"in {in_rows(wrong)}. Recode them, remove these rows, or name another column: "
-            f"data.label=COLUMN."
-        )
-
-
-def _classes(
-    halves: Mapping[str, tuple[list[str] | Ragged, list[int | str]]], where: Path
-) -> tuple[tuple[str, ...], dict[str, Split]]:
-    """Distinct labels in order, and the splits with labels as indices into them.
-
-    Labels are ordered as numbers if all are whole numbers as Python writes them, else as names.
-    """
-    written = {split: [*map(str, labels)] for split, (_, labels) in halves.items()}
-    values = set(chain(*written.values()))
-    order = sorted(values, key=int if all(map(WHOLE.fullmatch, values)) else str)
-    if len(order) > MAX_CLASSES:
-        raise UserError(
-            f"{where}: {len(order):,} labels differ, such as {_some(order)}; at most "
+            f"{source}: {len(names):,} labels differ, such as {some(names)}; at most "
             f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
         )
-    label_of = {value: label for label, value in enumerate(order)}
-    dtype = np.min_scalar_type(-len(order))
-    return tuple(order), {
-        split: Split(texts=texts, labels=np.array([*map(label_of.get, written[split])], dtype))
-        for split, (texts, _) in halves.items()
-    }
+    number = {check_name(name, f"A class of {source}"): label for label, name in enumerate(names)}
+    rows = rows.assign(label=written.map(number).astype(np.min_scalar_type(-len(names))))
+    if is_drawn := "test" not in {*rows.split}:
+        train = rows[rows.split == "train"]
+        is_test = draw_test(train.text, train.label.to_numpy(), test_share)
+        rows.loc[train.index[is_test], "split"] = "test"
+        rows = rows.sort_values("split", kind="stable", key=lambda split: split.map(SPLITS.index))
+        source = f"{source}, {test_share:.0%} drawn as test"
+    held = rows.groupby("split").label.unique()
+    for split, labels in held.items():
+        if len(labels) < 2 or {*labels} - {*held["train"]}:
+            raise UserError(
+                f"{split} of {source} has the classes {some(names[i] for i in labels)}, train "
+                f"{some(names[i] for i in held['train'])}. Each needs two or more, and train all. "
+                f"Where -1 alone hides them, take another split: data.{split}_split=validation."
+            )
+    classes = SENTIMENTS if names in SYNONYMS else names
+    return Corpus(rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn)
+
+
+def _check(rows: pd.DataFrame, source: str) -> None:
+    """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
+    if rows.empty:
+        raise UserError(f"{source} holds no texts.")
+    is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
+    is_label = [
+        isinstance(label, int | str) and label != "" and not FRACTION.fullmatch(str(label))
+        for label in rows.label
+    ]
+    wanted = {"text": ("texts", is_text), "label": ("names or whole numbers", is_label)}
+    for column, (kind, is_right) in wanted.items():
+        wrong = rows.assign(row=rows.groupby("split").cumcount())[np.invert(is_right)]
+        if len(wrong):
+            raise UserError(
+                f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
+                f"{some(map(repr, wrong[column]))}, in row {some(wrong.row)} of "
+                f"{some(wrong.split.unique())}. Mend or remove them, or name another column: "
+                f"data.{column}=COLUMN."
+            )
 
 
 def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
@@ -147,46 +100,44 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
     The draw is stratified by class as closely as possible: equal texts stay on one side (that of
     the first one's label), and every class keeps rows in train. labels: (n,) of 0 to C - 1.
     """
-    number: dict[str, int] = {}
-    text_of = np.array([number.setdefault(text, len(number)) for text in texts])
+    text_of, distinct = pd.factorize(np.asarray(texts, object))
     _, first, sizes = np.unique(text_of, return_index=True, return_counts=True)
     random = np.random.default_rng(0)
-    is_test = np.zeros(len(number), bool)
-    for label in np.unique(labels):
+    is_test = np.zeros(len(distinct), bool)
+    for label in np.unique(labels[first]):
         drawn = random.permutation(np.flatnonzero(labels[first] == label))
         ends = np.cumsum([0, *sizes[drawn]])
-        if len(drawn):
-            is_test[drawn[: np.abs(ends[:-1] - share * ends[-1]).argmin()]] = True
-    rows: NDArray[np.bool_] = is_test[text_of]
-    return rows
+        is_test[drawn[: np.abs(ends[:-1] - share * ends[-1]).argmin()]] = True
+    return is_test[np.asarray(text_of, np.intp)]
 
 
-def _some(values: Iterable[object]) -> str:
-    """First five values, as text."""
-    shown = [*map(str, values)]
+def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
+    """What is questionable in texts of these ranks, with how often; nothing that is not found."""
+    rows, num_words = corpus.rows, np.diff(ranks.offsets)
+    known = rows[num_words > 0]
+    in_train = {*known.text[known.split == "train"]}
+    few = ((num_words < 3) & (rows.text.str.len() > 10 * num_words.clip(1))).sum()
+    counts = {
+        "test texts that are in train too": known.text[known.split == "test"].isin(in_train).sum(),
+        "texts with both labels": (known.groupby("text").label.nunique() > 1).sum(),
+        "texts without a word": len(rows) - len(known),
+        "long texts of one or two tokens (is data.tokenizer right?)": few * (10 * few > len(rows)),
+    }
+    alike = defaultdict[str, list[str]](list)
+    for name in corpus.classes:
+        alike["".join(name.split()).casefold()].append(repr(name))
+    for names in alike.values():
+        counts[f"classes that differ in space or case alone ({', '.join(names)})"] = len(names) - 1
+    return {what: int(count) for what, count in counts.items() if count}
+
+
+def format_quality(quality: Mapping[str, int]) -> str:
+    """Problems in one line; empty where there are none."""
+    line = "; ".join(f"{what}: {count:,}" for what, count in quality.items())
+    return f"Questions about the data: {line}." if line else ""
+
+
+def some(names: Iterable[object]) -> str:
+    """First five names, with what a terminal cannot show escaped."""
+    shown = [name if name.isprintable() else ascii(name)[1:-1] for name in map(str, names)]
     return ", ".join(shown[:5]) + (", ..." if shown[5:] else "")
-
-
-def in_rows(rows: Sequence[int]) -> str:
-    """`row 3`, or `rows 3, 4, 5 and 2 more`; the first row of a table is row 0."""
-    shown = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5:,} more" if rows[5:] else "")
-    return f"row{'s' if rows[1:] else ''} {shown}"
-
-
-@contextmanager
-def as_user_error(what: Path | str) -> Iterator[None]:
-    """Turn exceptions of reading an unreadable or damaged file into a `UserError`."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (*DAMAGED, RecursionError, zlib.error, tarfile.TarError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise UserError(
-                f"{error.filename or what} cannot be read: {error.strerror}. Check that it is "
-                f"complete and that you may read it."
-            ) from None
-        raise UserError(
-            f"{what} is damaged or incomplete ({str(error).partition(chr(10))[0]}). Fetch or make "
-            f"it again."
-        ) from None

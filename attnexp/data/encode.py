@@ -1,32 +1,23 @@
-"""Data sets as arrays of ids, ready to train on, with a cache on disk.
-
-The cache holds the whole of every text as ranks, before `max_len`, `vocab_size`, the limits and
-`seeds.resample` apply, so one file serves every setting but the tokenizer.
-"""
+"""Data sets as arrays of ids, ready to train on."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
-from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config import pieces
-from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, sources, text
-from attnexp.data.cache import cache_dir, code_digests, load_or_compute
-from attnexp.data.corpus import SENTIMENTS, SPLITS, Corpus
-from attnexp.data.quality import Quality, compare
-from attnexp.data.text import Pair, Ragged, Tokenize
+from attnexp.config.schema import DataConfig
+from attnexp.data import text
+from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, some
+from attnexp.data.load import load_corpus
+from attnexp.data.text import Ragged
 
-Labels = tuple[NDArray[np.integer], NDArray[np.integer]]
-"""Labels of train and of test, (n,) each."""
+Labels = NDArray[np.integer]  # (n,), 0 to C - 1
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -34,7 +25,7 @@ class Encoded:
     """Split of a data set as the model takes it."""
 
     ids: NDArray[np.int32]  # (n, max_len)
-    labels: NDArray[np.integer]  # (n,), 0 to C - 1
+    labels: Labels
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -42,239 +33,123 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
-    """Encoded data set: both splits, the vocabulary and the source."""
+    """Encoded data set: its splits, the vocabulary and the source."""
 
     train: Encoded
     test: Encoded
-    words: list[str]
-    """The vocabulary in use, most frequent first; empty where the source has ranks only."""
-    classes: tuple[str, ...]
-    """C names, in the order of their labels."""
+    val: Encoded | None = None  # the data set's own, where `data.val_split` asks for it
+    words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
+    classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
     fingerprint: str
-    """Sixteen hex digits of the content: the same texts from another kind of file have the same."""
-    quality: Quality
-    """Problems found in the corpus."""
-    val: Encoded | None = None
-    """Validation split of the data set itself, where `data.val_split` asks for it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked:
-    """Whole corpus as word ranks, as the cache holds it."""
-
-    texts: Pair
-    """Train, then test."""
-    labels: Labels
-    words: list[str]
-    classes: tuple[str, ...]
-    is_drawn: bool
-    quality: Quality
-
-    @property
-    def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any text, label, word or name of a class."""
-        digest = hashlib.sha256()
-        for split, labels in zip(self.texts, self.labels, strict=True):
-            for array in (split.values, split.offsets, labels):
-                digest.update(array.tobytes())
-        digest.update("\n".join(self.words).encode())
-        if self.classes != SENTIMENTS:
-            digest.update(json.dumps(self.classes).encode())
-        return digest.hexdigest()[:16]
-
-    def save(self, file: IO[bytes], about: dict[str, str]) -> None:
-        """Write as an uncompressed npz: quick, and its checksums show damage on reading.
-
-        about: what to say of the file without reading it all (see `describe`).
-        """
-        counts = [
-            np.bincount(labels, minlength=len(self.classes)).tolist() for labels in self.labels
-        ]
-        described = {
-            **about,
-            **{f"n_{split}": len(texts) for split, texts in zip(SPLITS, self.texts, strict=True)},
-            "fingerprint": self.fingerprint,
-            "classes": dict(zip(self.classes, zip(*counts, strict=True), strict=True)),
-            "is_drawn": self.is_drawn,
-            "quality": self.quality,
-        }
-        arrays: dict[str, Any] = {
-            "about": np.frombuffer(json.dumps(described).encode(), np.uint8),
-            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
-        }
-        for split, texts, labels in zip(SPLITS, self.texts, self.labels, strict=True):
-            arrays |= {
-                split: texts.values,
-                f"{split}_offsets": texts.offsets,
-                f"{split}_labels": labels,
-            }
-        np.savez(file, **arrays)
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `save` wrote. Raises one of `cache.DAMAGED` where that is damaged."""
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            words = arrays["words"].tobytes().decode()
-            about = json.loads(arrays["about"].tobytes())
-            train, test = (Ragged(arrays[name], arrays[f"{name}_offsets"]) for name in SPLITS)
-            return cls(
-                texts=(train, test),
-                labels=(arrays["train_labels"], arrays["test_labels"]),
-                words=words.split("\n") if words else [],
-                classes=tuple(about["classes"]),
-                is_drawn=about["is_drawn"],
-                quality=about["quality"],
-            )
-
-
-def describe(path: Path) -> dict[str, Any]:
-    """Source, tokenizer, sizes and fingerprint of a cache file, and the texts of every class in
-    train and in test."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        about: dict[str, Any] = json.loads(arrays["about"].tobytes())
-    return about
-
-
-def cache_path(source: sources.Source, config: DataConfig) -> Path:
-    """The cache file of a source's ranks, keyed by data, tokenizer and the code that encodes."""
-    kind = text.tokenizer_kind(config.tokenizer)
-    code = code_digests(kind)
-    key = hashlib.sha256(json.dumps([code, source.key, kind]).encode()).hexdigest()[:16]
-    return cache_dir() / f"{config.name}-{key}.npz"
+    quality: dict[str, int]  # problems of the corpus
 
 
 def load(config: DataConfig, resample: int | None = None) -> Dataset:
-    """The data set that a config asks for, from the cache where it is there: ranked, cut, padded.
+    """The data set that a config asks for, with its words ranked and its texts cut and padded.
 
-    resample: seed that draws train and test anew from their union (see `text.resample`); None
-    leaves them. Fingerprint and quality stay those of the corpus.
+    resample: seed that draws train and test anew from their union, while words that only the old
+    test split had stay unknown, and fingerprint and quality as they are.
     """
-    if config.name is DataName.contrast:
-        description = "generated"
-        ranked = _rank(contrast.generate(config.order_fraction or 0.0), config)
-    else:
-        source = sources.find(config)
-        description = source.description
-
-        def rank() -> Ranked:
-            progress.note(f"Reading and encoding {description} (once; cached in {cache_dir()})")
-            corpus = source.read()
-            if corpus.is_drawn:
-                share = f"{config.test_share:.0%}"
-                progress.note(f"There is no test split: {share} of train is drawn as one.")
-            return _rank(corpus, config)
-
-        ranked = load_or_compute(
-            cache_path(source, config),
-            read=Ranked.load,
-            make=rank,
-            write=lambda file, made: made.save(file, _about(source, made, config)),
-        )
-        description = _about(source, ranked, config)["source"]
-    (train, test), labels, words = ranked.texts, ranked.labels, ranked.words
+    corpus = load_corpus(config)
+    ranks, words = whole, all_words = rank_corpus(corpus, config)
+    labels = corpus.rows.label.to_numpy()
     if resample is not None:
-        (train, test), labels, words = text.resample((train, test), labels, words, resample)
+        order = redraw(labels, corpus.parts, resample)
+        labels, drawn = labels[order], Ragged.of(map([*whole].__getitem__, order))
+        ranks, words = text.rank_by_frequency(drawn, corpus.parts["train"].stop, all_words)
+    ids = text.to_ids(ranks, config)
+    limits = {"train": config.limit_train, "test": config.limit_test}
     return Dataset(
-        train=_encode(train, labels[0], config, "train"),
-        test=_encode(test, labels[1], config, "test"),
-        words=text.vocabulary(words, config),
-        classes=ranked.classes,
-        source=description,
-        fingerprint=ranked.fingerprint,
-        quality=ranked.quality,
+        **{
+            split: _limit(ids[part], labels[part], split, limits.get(split))
+            for split, part in corpus.parts.items()
+        },
+        words=words[: max(config.vocab_size - text.INDEX_FROM - 1, 0)],  # ranks count from 1
+        classes=corpus.classes,
+        source=corpus.source,
+        fingerprint=fingerprint(corpus, whole, all_words),
+        quality=find_problems(corpus, whole) if words else {},
     )
-
-
-def _about(source: sources.Source, ranked: Ranked, config: DataConfig) -> dict[str, str]:
-    drawn = f", {config.test_share:.0%} drawn as test" if ranked.is_drawn else ""
-    return {"source": source.description + drawn, "tokenizer": config.tokenizer}
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with the vocabulary and the classes of the run.
-
-    They are the test split, or all texts of data without one. Raises `UserError` if the texts or
-    their classes do not fit the run.
-    """
-    corpus = sources.find(config).read()
-    splits = [corpus.train, corpus.test] if corpus.is_drawn else [corpus.test]
-    texts: list[Any] = [*chain(*(split.texts for split in splits))]
-    if not words or not isinstance(texts[0], str):
-        raise UserError(
-            "Word ranks have no words (Keras's imdb.npz), so a model and data from different "
-            "places do not fit. Use text on both sides."
-        )
+    """Other texts for a finished run, with its words and classes: a test split, or else all."""
+    corpus = load_corpus(config)
+    rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
     names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
-    if unknown := [name for name in names if name not in classes]:
+    if not words or not isinstance(rows.text.iloc[0], str) or {*names} - {*classes}:
         raise UserError(
-            f"{config.path} has labels that the run has not: {', '.join(unknown[:5])}. The run has "
-            f"{', '.join(classes[:5])}. Recode them, or name their column: data.label=COLUMN."
+            f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
+            f"labels among {some(classes)}, and has {some(names)}. Recode them, or name their "
+            f"column: data.label=COLUMN."
         )
-    label_of = np.array([classes.index(name) for name in names])
-    labels = label_of[np.concatenate([split.labels for split in splits])]
-    tracked = progress.track(texts, total=len(texts), label="encoding test")
-    ranks = text.rank_with(words, tracked, tokenizer_of(config))
-    _check_words(ranks, "test", config)
-    return _encode(ranks, labels, config, "test")
+    labels = np.array([classes.index(name) for name in names])[rows.label]
+    ids = text.to_ids(text.rank_with(words, rows.text, text.tokenizer_of(config)), config)
+    return _limit(ids, labels, "test", config.limit_test)
 
 
-def tokenizer_of(config: DataConfig) -> Tokenize:
-    """The tokenizer of `data.tokenizer`, imported from the user's folder where it lies there."""
-    pieces.load(text.tokenizer_kind(config.tokenizer))
-    return text.tokenizer(config.tokenizer)
+def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None) -> Encoded:
+    """A split, or so many of its texts: stratified by class, the same every time."""
+    if limit is None:
+        return Encoded(ids=ids, labels=labels)
+    if limit > len(labels):
+        raise UserError(
+            f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
+            f"less, or data.limit_{split}=null for all."
+        )
+    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
+    rows = _draw(labels, np.diff(ends, prepend=0), np.random.default_rng(0))
+    return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def _rank(corpus: Corpus, config: DataConfig) -> Ranked:
-    """Replace words by ranks, unless the source holds ranks already."""
-    train, test = corpus.train, corpus.test
-    ranks: Pair
-    words: list[str]
-    if isinstance(train.texts, Ragged):
-        assert isinstance(test.texts, Ragged)
+def _draw(labels: Labels, sizes: Rows, random: np.random.Generator) -> Rows:
+    """`sizes[c]` rows of every class c, in their old order."""
+    rows = [random.permutation(np.flatnonzero(labels == c))[:size] for c, size in enumerate(sizes)]
+    return np.sort(np.concatenate(rows))
+
+
+def redraw(labels: Labels, parts: dict[str, slice], seed: int) -> Rows:
+    """New order of the rows, (n,), which draws train and test anew from their union.
+
+    Both keep their sizes, how many texts of each class they have, and the order of the union.
+    """
+    random, sizes = np.random.default_rng(seed), np.bincount(labels[parts["train"]])
+    train = _draw(labels[: parts["test"].stop], sizes, random)
+    return np.concatenate([train, np.delete(np.arange(len(labels)), train)])
+
+
+def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
+    """Ranks of the words of all rows, and the words of train by rank."""
+    texts = corpus.rows.text
+    if not isinstance(texts.iloc[0], str):
         if config.tokenizer != "keras":
             raise UserError(
-                f"Keras's imdb.npz holds word ranks, not text, so "
-                f"data.tokenizer={config.tokenizer} has nothing to work on. Use "
-                f"data.tokenizer=keras, or another copy of the texts."
+                f"Keras's imdb.npz holds word ranks, and no text for "
+                f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
-        ranks, words = (train.texts, test.texts), []
-    else:
-        assert isinstance(test.texts, list)
-        ranks, words = text.rank_words(
-            progress.track(train.texts, total=len(train.texts), label="encoding train"),
-            progress.track(test.texts, total=len(test.texts), label="encoding test"),
-            tokenizer_of(config),
-        )
-    for split, rows in zip(SPLITS, ranks, strict=True):
-        _check_words(rows, split, config)
-    return Ranked(
-        texts=ranks,
-        labels=(train.labels, test.labels),
-        words=words,
-        classes=corpus.classes,
-        is_drawn=corpus.is_drawn,
-        quality=compare((train.texts, test.texts), (train.labels, test.labels), ranks),
-    )
-
-
-def _check_words(ranks: Ragged, split: str, config: DataConfig) -> None:
-    if not len(ranks.values):
-        raise UserError(
-            f"No text of {split} in {config.path} holds a word that data.tokenizer="
-            f"{config.tokenizer} finds; {len(ranks)} were read. Give texts of words."
-        )
-
-
-def _encode(ranks: Ragged, labels: NDArray[np.integer], config: DataConfig, split: str) -> Encoded:
-    limit = config.limit_train if split == "train" else config.limit_test
-    ids = text.to_ids(ranks, config)
-    if limit is not None:
-        if limit > len(labels):
+        return Ragged.of(texts), []
+    tracked = progress.track(texts, total=len(texts), label="encoding")
+    ranks, words = text.rank_words(tracked, corpus.parts["train"].stop, text.tokenizer_of(config))
+    for split, part in corpus.parts.items():
+        if ranks.offsets[part.start] == ranks.offsets[part.stop]:
             raise UserError(
-                f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use "
-                f"{len(labels)} or less, or data.limit_{split}=null for all."
+                f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
+                f"Give texts of words, or another tokenizer."
             )
-        rows = text.stratified_sample(labels, limit)
-        ids, labels = ids[rows], labels[rows]
-    return Encoded(ids=ids, labels=labels)
+    return ranks, words
+
+
+def fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
+    """Sixteen hex digits that change with any text, label, word or name of a class, and are the
+    same for the same texts in another kind of file."""
+    digest = hashlib.sha256()
+    for part in corpus.parts.values():
+        offsets = ranks.offsets[part.start : part.stop + 1]
+        digest.update(ranks.values[offsets[0] : offsets[-1]].tobytes())
+        digest.update((offsets - offsets[0]).tobytes())
+        digest.update(corpus.rows.label.to_numpy()[part].tobytes())
+    digest.update("\n".join(words).encode())
+    if corpus.classes != SENTIMENTS:
+        digest.update(json.dumps(corpus.classes).encode())
+    return digest.hexdigest()[:16]

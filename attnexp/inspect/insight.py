@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
-from attnexp.data.encode import tokenizer_of
-from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids
+from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import attentions
 from attnexp.model.classifier import build_model
 from attnexp.runs import store

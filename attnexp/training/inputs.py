@@ -6,7 +6,7 @@ from typing import NamedTuple
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, RunConfig
 from attnexp.data import encode
-from attnexp.data.quality import format_quality
+from attnexp.data.corpus import format_quality
 from attnexp.data.vectors import Vectors, load_vectors
 
 
