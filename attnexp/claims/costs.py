@@ -30,7 +30,7 @@ from attnexp.claims.measure import (
 )
 from attnexp.config.schema import Device, TrainConfig
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.mixers import Convolution, Recurrent
+from attnexp.model.mixers import LSTM, Convolution
 from attnexp.training import device
 
 
@@ -289,7 +289,7 @@ def reach(layer: Callable[[Tensor], Tensor], num_tokens: int) -> Tensor:
 
 def lstm_reach(num_tokens: int) -> tuple[Tensor, int]:
     """The reach of an LSTM, and how many pairs of cut and token reach beyond the cut."""
-    recurrent = initialized(lambda: Recurrent(D_MODEL, 8, cell="lstm")).double()
+    recurrent = initialized(lambda: LSTM(D_MODEL, 8)).double()
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
     x = normal(1, num_tokens, D_MODEL).requires_grad_()
     whole = recurrent(x, padding)

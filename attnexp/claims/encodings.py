@@ -8,7 +8,7 @@ import copy
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnexp.claims.claim import Finding, claim
 from attnexp.claims.measure import (
@@ -20,10 +20,9 @@ from attnexp.claims.measure import (
     random_attention,
     with_random_weights,
 )
+from attnexp.config.compose import compose
 from attnexp.model.classifier import Classifier
-from attnexp.model.embedding import WordEmbedding
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
-from attnexp.model.seams import Layers
 
 ROUNDED = 1e-7
 """Tolerance for an entry of the table against its formula in float64."""
@@ -67,20 +66,16 @@ def c05() -> Finding:
 def c06() -> Finding:
     """Embeddings are scaled by √d before PE; a step index gives its PE."""
     num_tokens, width = 9, 16
-    model = with_random_weights(
-        Classifier,
-        embedding=with_random_weights(WordEmbedding, 20, width),
-        position=with_random_weights(SinusoidalPosition, num_tokens, width, layout="interleaved"),
-        mixers=[],
-        layers=Layers(),
-        pool=lambda x, key_padding_mask: x,  # with `output`: show what would enter the layers
-        output=nn.Identity(),
-        dropout=0.0,
-        scale_embedding=True,
-    )
+    words = f"""model=mean model.scale_embedding=true position=sinusoidal
+        position.layout=interleaved model.d_model={width} data.max_len={num_tokens}
+        data.vocab_size=20"""
+    model = with_random_weights(Classifier, compose(words.split()))
+    entered: list[Tensor] = []
+    model.pool.register_forward_pre_hook(lambda _, given: entered.append(given[0]))
     ids, encoding = torch.arange(5, 5 + num_tokens)[None], _by_power(num_tokens, width)
     embedded = model.embedding(ids)
-    scaled = max_abs_diff(model(ids), math.sqrt(width) * embedded + encoding)
+    model(ids)
+    scaled = max_abs_diff(entered[0], math.sqrt(width) * embedded + encoding)
 
     assert model.position is not None
     nothing = torch.zeros(1, 1, width, dtype=torch.float64)

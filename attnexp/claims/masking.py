@@ -15,10 +15,10 @@ from attnexp.claims.measure import (
     random_attention,
     with_random_weights,
 )
-from attnexp.model import masks, pooling
-from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Block
-from attnexp.model.softmax import attention_weights
+from attnexp.model import mixers
+from attnexp.model import scores as masks
+from attnexp.model.attention import Block, MultiHeadSelfAttention
+from attnexp.model.scores import attention_weights
 
 
 @claim("C03", "D")
@@ -89,7 +89,7 @@ def _hiding(mode: str) -> Block:
 
 def _pooled(layer: Block, x: Tensor, padding: Tensor) -> Tensor:
     y = layer(x, padding, masks.real_keys(padding))
-    pooled: Tensor = pooling.MaskedMean(y.shape[-1])(y, padding)
+    pooled: Tensor = mixers.MaskedMean(y.shape[-1])(y, padding)
     return pooled
 
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.fast import restrict
 from attnexp.model.init import init_weights
 
 P = ParamSpec("P")
@@ -65,8 +64,7 @@ def initialized(make: Callable[[], M]) -> M:
 def k_attention(window: int | None = None) -> MultiHeadSelfAttention:
     """Initialized attention layer of source K, or the same restricted to a window."""
     layer = initialized(lambda: MultiHeadSelfAttention(D_MODEL, num_heads=NUM_HEADS, d_head=D_HEAD))
-    if window is not None:
-        restrict(layer, window)
+    layer.window = window
     return layer
 
 

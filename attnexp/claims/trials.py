@@ -16,11 +16,10 @@ from attnexp.claims.evidence import above
 from attnexp.config.compose import compose
 from attnexp.config.schema import TrainConfig
 from attnexp.data import encode
-from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Block
+from attnexp.model.attention import Block, MultiHeadSelfAttention
 from attnexp.model.classifier import build_model
 from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
-from attnexp.model.mixers import Convolution, Recurrent
+from attnexp.model.mixers import LSTM, Convolution
 from attnexp.model.positions import SinusoidalPosition
 from attnexp.runs.result import EpochRow
 from attnexp.statistics.paired import paired
@@ -77,7 +76,7 @@ TAGGERS: dict[str, Callable[[], Tagger]] = {
     "none": lambda: Tagger(_attention()),
     "PE": lambda: Tagger(_attention(), position=SinusoidalPosition(NUM_TOKENS, WIDTH)),
     "CNN": lambda: Tagger(Convolution(WIDTH, WIDTH, kernel=3)),
-    "LSTM": lambda: Tagger(Recurrent(WIDTH, WIDTH, cell="lstm")),
+    "LSTM": lambda: Tagger(LSTM(WIDTH, WIDTH)),
 }
 
 

@@ -20,11 +20,10 @@ from attnexp.claims.measure import (
     random_attention,
     with_random_weights,
 )
-from attnexp.model import masks
-from attnexp.model.block import Block, FeedForward
+from attnexp.model import scores as masks
+from attnexp.model.attention import Block, FeedForward
 from attnexp.model.mixers import Convolution
-from attnexp.model.scores import Additive, DotProduct
-from attnexp.model.softmax import attention_weights
+from attnexp.model.scores import Additive, DotProduct, attention_weights
 
 
 @claim("C01", "D")

@@ -136,7 +136,7 @@ def is_executor(key: str) -> bool:
 def overlay(tree: dict[str, Any], words: Sequence[str]) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew."""
     overrides = parse(words, "this is one run.")
-    tree = copy.deepcopy(tree)
+    tree = pieces.renamed(copy.deepcopy(tree))
     _set(tree, overrides)
     return _typed(tree, words)
 

@@ -1,17 +1,21 @@
-"""Multi-head self-attention, as in Vaswani et al. 2017, section 3.2.
+"""Layers of attention: the heads, and around them what Vaswani et al. 2017, section 3, adds.
+
+K's layer is the heads alone; residual, LayerNorm and feed-forward are each a choice of their own.
 
 Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queries and values.
 """
 
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model.init import Stream, init_layers
-from attnexp.model.scores import DotProduct
-from attnexp.model.seams import Score
-from attnexp.model.softmax import attention_weights
+from attnexp.model.scores import DotProduct, attention_weights
+from attnexp.model.seams import LayerContext, Layers, Pooling, Score
+from attnexp.model.window import window_attention
 
 
 class MultiHeadSelfAttention(nn.Module):
@@ -19,6 +23,11 @@ class MultiHeadSelfAttention(nn.Module):
 
     K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
     """
+
+    fused = False
+    """Whether torch's fused attention computes it, which never writes the (T, T) map to memory."""
+    window: int | None = None
+    """Radius of a window that `window_attention` computes; `allowed` then only hides padding."""
 
     def __init__(
         self,
@@ -39,9 +48,8 @@ class MultiHeadSelfAttention(nn.Module):
         """Widths and pieces.
 
         d_query, d_key, d_value: widths within a head, `d_head` where None. score: the class of
-        scores; only additive ones join queries and keys of different widths (`ValueError`
-        otherwise; C15). d_output: width after W_O; None leaves W_O out. rotary: (q or k, positions)
-        -> rotated. bias: positions -> what is added to the scores. dropout: share of attention
+        scores. d_output: width after W_O; None leaves W_O out. rotary: (q or k, positions) ->
+        rotated. bias: positions -> what is added to the scores. dropout: share of attention
         weights set to zero in training, as in `nn.MultiheadAttention`.
         """
         super().__init__()
@@ -69,8 +77,18 @@ class MultiHeadSelfAttention(nn.Module):
         allowed: see `attention_weights`. positions: (T,) or (B, T), 0..T-1 where None.
         """
         v = self.split_heads(self.v_proj(x))
-        y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
-        return self.join_heads(y)
+        if self.window is None and not self.fused:
+            y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
+            return self.join_heads(y)
+        q, k = self.queries_and_keys(x, positions)
+        assert isinstance(self.score, DotProduct)
+        if self.window is not None:
+            real = None if allowed is None else allowed[:, 0, 0]
+            y = window_attention(q * self.score.scale, k, v, radius=self.window, real_keys=real)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=self.score.scale)
+        # Dropout draws in the order of memory, which differs between torch's kernels.
+        return self.join_heads(y.contiguous())
 
     def weights(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
@@ -102,3 +120,179 @@ class MultiHeadSelfAttention(nn.Module):
 
 def _or_count(positions: Tensor | None, x: Tensor) -> Tensor:
     return torch.arange(x.shape[-2], device=x.device) if positions is None else positions
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with ReLU between, at each position alone: convolutions of width 1 (C24)."""
+
+    def __init__(self, d_model: int, d_hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_hidden)
+        self.down = nn.Linear(d_hidden, d_model)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Matrices Glorot uniform, biases 0."""
+        init_layers(self, stream, "up", "down")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        y: Tensor = self.down(F.relu(self.up(x)))
+        return y
+
+
+class Block(nn.Module):
+    """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28).
+
+    norm: `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part).
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadSelfAttention,
+        *,
+        d_input: int,
+        d_feed_forward: int | None = None,
+        residual: bool = False,
+        norm: str = "none",
+        dropout: float = 0.0,
+        hide_padded_queries: bool = False,
+    ) -> None:
+        super().__init__()
+        d_output = attention.d_output
+        if residual and d_input != d_output:
+            raise ValueError(
+                f"a residual sum needs an input and an output of one width; got {d_input} and "
+                f"{d_output}, which is heads x d_head, or d_model with output_projection=true"
+            )
+        self.attention = attention
+        self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
+        self.residual, self.norm = residual, norm
+        self.hide_padded_queries = hide_padded_queries
+        self.dropout = nn.Dropout(dropout)
+        widths = [d_input if norm == "pre" else d_output] + [d_output] * bool(d_feed_forward)
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(width, eps=1e-6) if norm != "none" else nn.Identity() for width in widths
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        key_padding_mask: Tensor,
+        allowed: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, d_input) -> (B, T, d_output)."""
+        y = self.attention(self.normed(0, x, "pre"), allowed, positions)
+        if self.hide_padded_queries:
+            y = y.masked_fill(key_padding_mask[..., None], 0.0)
+        x = self.joined(0, x, y)
+        if self.feed_forward is not None:
+            x = self.joined(1, x, self.feed_forward(self.normed(1, x, "pre")))
+        return x
+
+    def joined(self, part: int, x: Tensor, y: Tensor) -> Tensor:
+        """What leaves a part that was given x and computed y."""
+        y = self.dropout(y)
+        return self.normed(part, x + y if self.residual else y, "post")
+
+    def normed(self, part: int, x: Tensor, place: str) -> Tensor:
+        """x, through the part's LayerNorm if this is its place."""
+        y: Tensor = self.norms[part](x) if self.norm == place else x
+        return y
+
+    def pooled(
+        self,
+        pool: Pooling,
+        x: Tensor,
+        key_padding_mask: Tensor,
+        allowed: Tensor | None,
+        positions: Tensor,
+    ) -> Tensor:
+        """`pool(self(x))`, (B, T, d_input) -> (B, d_output), with less work: see `fast`.
+
+        It holds for attention alone, and a pooling that weighs positions by padding alone. A sum
+        over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V, and V is
+        X W_V: one row of weights a head meets X, and W_V meets one vector a head.
+        """
+        attention = self.attention
+        # A linear pooling of the unit vectors says how much each position counts.
+        units = torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
+        share = pool(units.expand(len(x), -1, -1), key_padding_mask)  # (B, T)
+        if self.hide_padded_queries:
+            share = share.masked_fill(key_padding_mask, 0.0)
+        weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
+        seen = (share[:, None, None, :] @ weights).squeeze(-2)  # (B, H, T): of each token, by all
+        value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+        y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
+        # Dropout draws in the order of memory, which einsum leaves open.
+        joined: Tensor = attention.out_proj(y.flatten(-2).contiguous())
+        return joined
+
+
+Width = Annotated[int | None, ">= 1", "Width within a head, where it is not d_head."]
+
+
+class Attention(Layers):
+    """Blocks on top of each other. K's model has one, with nothing around its attention.
+
+    Raises `ValueError` where a residual sum has two widths.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        d_model: int,
+        context: LayerContext,
+        *,
+        heads: Annotated[int, ">= 1", "How many; each is d_head wide, whatever their number."] = 8,
+        d_head: Annotated[int, ">= 1", "Width of a head's queries, keys and values."] = 16,
+        d_query: Width = None,
+        d_key: Width = None,
+        d_value: Width = None,
+        layers: Annotated[int, ">= 1", "<= 1000", "How many, on top of each other."] = 1,
+        score: Annotated[type[Score], "How well a query matches a key."] = DotProduct,
+        output_projection: Annotated[bool, "W_O after the heads."] = False,
+        residual: Annotated[bool, "Add a part's input to its output."] = False,
+        norm: Annotated[Literal["none", "pre", "post"], "LayerNorm around each part."] = "none",
+        feed_forward: Annotated[int | None, ">= 1", "Hidden width, after each attention."] = None,
+        layer_dropout: Annotated[float, ">= 0", "< 1", "On what each part gives."] = 0.0,
+        attention_dropout: Annotated[float, ">= 0", "< 1", "On the attention weights."] = 0.0,
+    ) -> None:
+        super().__init__()
+        if context.rotation and (d_query or d_head) != (d_key or d_head):
+            raise ValueError(
+                f"a rotation turns queries and keys of one width; got d_query={d_query or d_head}, "
+                f"d_key={d_key or d_head}. Leave both out"
+            )
+        self.num_tokens = context.num_tokens
+        for _ in range(layers):
+            attention = MultiHeadSelfAttention(
+                d_input,
+                num_heads=heads,
+                d_head=d_head,
+                d_query=d_query,
+                d_key=d_key,
+                d_value=d_value,
+                d_output=d_model if output_projection else None,
+                score=score,
+                mask_mode=context.mask_mode,
+                rotary=context.rotation(d_query or d_head) if context.rotation else None,
+                bias=context.bias(heads) if context.bias else None,
+                dropout=attention_dropout,
+            )
+            self.append(
+                Block(
+                    attention,
+                    d_input=d_input,
+                    d_feed_forward=feed_forward,
+                    residual=residual,
+                    norm=norm,
+                    dropout=layer_dropout,
+                    hide_padded_queries=context.hide_padded_queries,
+                )
+            )
+            d_input = attention.d_output
+        self.d_output = d_input
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Nothing here: the modules within each block have rules of their own."""

@@ -1,7 +1,7 @@
-"""Positions joined to embeddings: how a token learns where it stands.
+"""Positions: how a token learns where it stands, by its embedding, its rotation or its scores.
 
-Shapes: B batch, T tokens, D model width. `positions` are whole numbers: (T,), shared by the batch,
-or (B, T), each text's own; None means 0 to T-1.
+Shapes: B batch, H heads, T tokens, D model width, K head width. `positions` are whole numbers:
+(T,), shared by the batch, or (B, T), each text's own.
 """
 
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model.init import Stream, init_table
-from attnexp.model.seams import Even, JoinedPosition
+from attnexp.model.seams import Even, JoinedPosition, Rotation, ScoreBias
 
 Layout = Annotated[
     Literal["split", "interleaved"], "K's table, all cosines then all sines, or the paper's."
@@ -20,14 +20,20 @@ Combine = Annotated[Literal["add", "concat"], "Concatenation puts the table in f
 Scale = Annotated[float, "Multiplies the table: K's has norm 8 against embeddings of norm 0.33."]
 
 
-def angles(positions: Tensor, width: int) -> Tensor:
+def angles(num_positions: int, width: int) -> Tensor:
     """The phase of every pair of columns: position p, pair i -> p / 10000^(2i / width).
 
-    (...) -> (..., width/2), in float64: at p = 10^4 a float32 angle is already wrong in the third
-    decimal.
+    Returns (T, width/2), in float64: at p = 10^4 a float32 angle is already wrong in the third
+    decimal. Tables are made from it once, on the host, since Apple's GPUs have no float64. Raises
+    `ValueError` for an odd width, which leaves a column without its partner.
     """
-    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width
-    return positions[..., None].double() / 10_000**exponent
+    if width % 2:
+        raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
+    exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
+    return torch.arange(num_positions)[:, None].double() / 10_000**exponent
+
+
+# Joined to embeddings
 
 
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
@@ -37,23 +43,38 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     column 2i holds its sine, 2i+1 its cosine. Layout `split` is K's: all cosines, then all sines.
     The two are one encoding up to a permutation of columns.
 
-    Returns (T, D). Raises `ValueError` for an odd D, which leaves a sine without its cosine.
+    Returns (T, D). Raises `ValueError` for an odd D.
     """
-    if d_model % 2:
-        raise ValueError(f"sines and cosines pair up, so d_model must be even; got {d_model}")
-    angle = angles(torch.arange(num_positions), d_model)  # (T, D/2)
+    angle = angles(num_positions, d_model)  # (T, D/2)
     if layout == "split":
-        table = torch.cat([angle.cos(), angle.sin()], dim=-1)
-    else:
-        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
-    return table.float()
+        return torch.cat([angle.cos(), angle.sin()], dim=-1).float()
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()
 
 
-class SinusoidalPosition(JoinedPosition):
+class TablePosition(JoinedPosition):
+    """Joins rows of a table to embeddings, by addition or by concatenation in front (C11)."""
+
+    def __init__(self, d_model: int, combine: Combine) -> None:
+        super().__init__()
+        self.combine = combine
+        self.d_output = d_model * (2 if combine == "concat" else 1)
+
+    def table_rows(self) -> Tensor:
+        """The table, times `scale`: (max_len, D)."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
+        table = self.table_rows().to(x.dtype)
+        rows = table[: x.shape[-2]] if positions is None else F.embedding(positions, table)
+        return torch.cat([rows.expand_as(x), x], dim=-1) if self.combine == "concat" else x + rows
+
+
+class SinusoidalPosition(TablePosition):
     """Join the fixed table, times `scale`, to embeddings (Vaswani et al. 2017, section 3.5).
 
-    By addition, or by concatenation in front (C11). A row of the table has norm sqrt(D/2), some 25
-    times that of an embedding fresh from Keras's init; `scale` takes that out of a comparison.
+    A row of the table has norm sqrt(D/2), some 25 times that of an embedding fresh from Keras's
+    init; `scale` takes that out of a comparison.
     """
 
     table: Tensor
@@ -67,22 +88,16 @@ class SinusoidalPosition(JoinedPosition):
         combine: Combine = "add",
         scale: Scale = 1.0,
     ) -> None:
-        super().__init__()
-        self.combine = combine
-        self.d_output = d_model * (2 if combine == "concat" else 1)
+        super().__init__(d_model, combine)
         table = scale * sinusoidal_table(max_len, d_model, layout=layout)
         self.register_buffer("table", table, persistent=False)
-
-    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
-        return join(x, rows(self.table, x, positions), combine=self.combine)
 
     def table_rows(self) -> Tensor:
         """The table, times `scale`: (max_len, D)."""
         return self.table
 
 
-class LearnedPosition(JoinedPosition):
+class LearnedPosition(TablePosition):
     """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
 
     The constructor makes it zero, which is no position at all; in a model it starts uniformly in
@@ -92,9 +107,7 @@ class LearnedPosition(JoinedPosition):
     def __init__(
         self, max_len: int, d_model: int, *, combine: Combine = "add", scale: Scale = 1.0
     ) -> None:
-        super().__init__()
-        self.combine = combine
-        self.d_output = d_model * (2 if combine == "concat" else 1)
+        super().__init__(d_model, combine)
         self.scale = scale
         self.weight = nn.Parameter(torch.zeros(max_len, d_model))
 
@@ -102,25 +115,126 @@ class LearnedPosition(JoinedPosition):
         """Uniform in ±0.05."""
         init_table(self.weight, stream("weight"))
 
-    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
-        return join(x, self.scale * rows(self.weight, x, positions), combine=self.combine)
-
     def table_rows(self) -> Tensor:
         """The table, times `scale`: (max_len, D)."""
         return self.scale * self.weight
 
 
-def rows(table: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
-    """The table's row for each token of x: (T, D), or (B, T, D) for positions (B, T)."""
-    if positions is None:
-        return table[: x.shape[-2]]
-    return F.embedding(positions, table)
+# Turning queries and keys
 
 
-def join(x: Tensor, table: Tensor, *, combine: str) -> Tensor:
-    """`add` keeps the width; `concat` puts the table in front and doubles it (C11)."""
-    table = table.to(x.dtype)
-    if combine == "concat":
-        return torch.cat([table.expand_as(x), x], dim=-1)
-    return x + table
+class RotaryPosition(Rotation):
+    """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
+
+    <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
+    applied to what is compared instead of added to what is read. Values stay as they are.
+
+    Layout `interleaved` is the paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs
+    column i with i + K/2. The two are one encoding up to a permutation of columns, as in C07.
+
+    Positions are below `MAX_POSITIONS`. Raises `ValueError` for an odd K.
+    """
+
+    MAX_POSITIONS = 2**14
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(
+        self,
+        d_head: Even,
+        *,
+        layout: Annotated[Literal["interleaved", "split"], "Which columns are a pair."] = (
+            "interleaved"
+        ),
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        angle = angles(self.MAX_POSITIONS, d_head)
+        self.register_buffer("cos", angle.cos().float(), persistent=False)
+        self.register_buffer("sin", angle.sin().float(), persistent=False)
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
+        # (1 or B, 1, T, K/2), in float32 even where x has 8 or 11 bits
+        cos, sin = (F.embedding(positions, table).unsqueeze(-3) for table in (self.cos, self.sin))
+        if self.layout == "split":
+            a, b = x.chunk(2, dim=-1)
+            turned = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+        else:
+            a, b = x[..., 0::2], x[..., 1::2]
+            turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+        return turned.to(x.dtype)
+
+
+# Added to the scores before softmax: positions (T,) -> (H, T, T), and (B, T) -> (B, H, T, T)
+
+
+class RelativeBias(ScoreBias):
+    """One learned number per head and distance (Raffel et al. 2020, section 2.1).
+
+    Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
+    logarithmic buckets. Sides differ: a key in front of the query has another number than one
+    behind it. It starts at zero, which is no bias.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        max_distance: Annotated[int, ">= 1", "Distances beyond share one weight."] = 16,
+    ) -> None:
+        super().__init__()
+        self.max_distance = max_distance
+        self.weight = nn.Parameter(torch.zeros(num_heads, 2 * max_distance + 1))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Column `max_distance + d` of the weight is the bias of a key d after its query."""
+        distance = key_minus_query(positions).clamp(-self.max_distance, self.max_distance)
+        bias = self.weight[:, distance + self.max_distance]  # (H, T, T) or (H, B, T, T)
+        return bias.movedim(0, -3)
+
+
+class AlibiBias(ScoreBias):
+    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
+
+    Head h of H, counted from 1, has slope 2^(-8h / H), the paper's for a power of two, kept for any
+    other number. The paper's attention is causal; a classifier's looks both ways, and so
+    does this: -slope |q - k|.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Zero for the query itself, falling in a straight line to both sides."""
+        distance = key_minus_query(positions).abs()
+        return -self.slopes * distance.unsqueeze(-3)
+
+
+def key_minus_query(positions: Tensor) -> Tensor:
+    """How far each key stands behind each query: (..., T) -> (..., T queries, T keys)."""
+    return positions[..., None, :] - positions[..., :, None]
+
+
+# The control of them all
+
+
+def shuffled_positions(ids: Tensor) -> Tensor:
+    """Positions that carry no order: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
+
+    Tokens are ranked by a hash of their id, so a token's position depends on the text's bag of
+    words alone: reorder the text and each word takes its position along. Norms, widths and
+    parameters stay those of the encoding; only order is gone.
+    """
+    # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
+    # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
+    scattered = ids.long() + 1  # 0 would stay 0, and padding always come first
+    for _ in range(2):
+        scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
+        scattered = scattered ^ (scattered >> 15)
+    by_rank = scattered.argsort(dim=-1, stable=True)
+    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token

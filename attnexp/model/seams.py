@@ -22,14 +22,8 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-REFERENCE = "reference"
-"""Name of the path of a model that computes as its code reads, with nothing replaced."""
-
 Even = Annotated[int, "even"]
 """A width whose columns come in pairs."""
-
-SURROUNDINGS = "_surroundings"
-"""Attribute that keeps the positional arguments of a module's constructor: see `verify`."""
 
 
 class Embedding(nn.Module):
@@ -98,7 +92,7 @@ class LayerContext:
     bias: Callable[[int], ScoreBias] | None = None
     """Makes the bias of the scores for a number of heads."""
     mask_mode: str = "add"
-    """How masked keys are hidden: see `softmax.attention_weights`."""
+    """How masked keys are hidden: see `attention.attention_weights`."""
     hide_padded_queries: bool = False
     """Whether outputs at padded positions are set to zero."""
 
@@ -112,13 +106,6 @@ class Layers(nn.ModuleList):
     """
 
     d_output: int
-
-    def take_fast_path(self, classifier: nn.Module) -> str:
-        """Change the classifier that holds these layers to compute the same with less work.
-
-        Returns a name for how it computes from then on: `reference` where nothing is changed.
-        """
-        return REFERENCE
 
 
 class Baseline(nn.Module):

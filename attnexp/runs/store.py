@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from attnexp.base import code
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.base.files import atomic_write, writing
+from attnexp.config.pieces import renamed
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import checkpoint
 from attnexp.runs.identity import Identity
@@ -268,6 +269,7 @@ def load(path: Path) -> RunResult:
         if SHARED in tree:
             tree |= _shared(path, tree.pop(SHARED))
             tree["config"]["seed"] = tree["seed"]
+        tree["config"] = renamed(tree["config"])
         return RunResult.from_json(tree)
     except FileNotFoundError:
         why = "did not finish" if (path / CONFIG).exists() else "is not a run's folder"

@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from attnexp.base import memory
 from attnexp.base.errors import UserError
-from attnexp.config.schema import Device, RunConfig, TrainConfig
-from attnexp.model import cost
+from attnexp.config.schema import Device, TrainConfig
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 """torch's switch for the precision of oneDNN's products."""
@@ -43,14 +41,6 @@ def products() -> str:
     if _matmul.fp32_precision == "bf16":
         return "oneDNN"
     return "MKL" if torch.backends.mkl.is_available() else "torch"
-
-
-def check_memory(config: RunConfig, where: torch.device, num_reviews: int) -> None:
-    """Raise `UserError` where training takes more memory than there is. num_reviews: in train."""
-    if config.is_network:
-        on_gpu = torch.cuda.mem_get_info(where)[1] if where.type == "cuda" else None
-        needed = cost.training_bytes(config, num_reviews)
-        memory.check(needed, "Training this model", available=on_gpu)
 
 
 def peak_rss_bytes() -> int:

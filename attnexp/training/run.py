@@ -23,10 +23,11 @@ from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data.quality import format_quality
-from attnexp.model.classifier import REFERENCE, Classifier, set_word_vectors, take_fast_path
-from attnexp.model.cost import of_model
+from attnexp.model.check import check_pieces, check_rebuilt, explain, first_not_finite
+from attnexp.model.classifier import Classifier, set_word_vectors
+from attnexp.model.cost import of_config
+from attnexp.model.fast import REFERENCE, take_fast_path
 from attnexp.model.seams import Baseline
-from attnexp.model.verify import check_pieces, explain, first_not_finite
 from attnexp.runs import predictions, provenance, store
 from attnexp.runs.arrays import save_weights
 from attnexp.runs.identity import Identity
@@ -117,7 +118,6 @@ def open_run(
     """
     inputs, path, where = prepared.inputs, prepared.path, prepared.where
     config, dataset = inputs.config, inputs.dataset
-    device.check_memory(config, where, len(dataset.train))
     if planned is not None:
         prepared.identity.expect(planned)
     with _one_at_a_time, store.lock(path):
@@ -191,7 +191,7 @@ def train_network(run: OpenRun, model: nn.Module) -> None:
     state = start(model, run.train, config.train, shuffle_of(config))
     recorder.resume(state, config.train, where)
     saved = str(state)
-    check_pieces(model, run.train.ids[:2])
+    check_pieces(model, run.train.ids[:3])
     try:
         for row, logits in fit(state, run.train, run.val, config.train):
             recorder.add(row, logits, run.val, model, config)
@@ -296,6 +296,7 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
     recorder = run.recorder
     is_holdout = config.train.protocol is Protocol.holdout
     model.load_state_dict(recorder.weights)
+    check_rebuilt(model, config, len(dataset.classes), run.val.ids[:3])
     if is_holdout:
         logits = predict(model, run.test, config.train.precision)
         recorder.predicted[predictions.TEST] = logits
@@ -329,7 +330,7 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
             "vocab_size": config.data.vocab_size,
             "vectors_coverage": vectors.coverage if vectors else None,
         },
-        **of_model(model, config.data.max_len),
+        **of_config(config, len(dataset.classes)),
         epochs=recorder.epochs,
         best=recorder.epochs[best_epoch([row.val_accuracy for row in recorder.epochs])],
         final=recorder.epochs[-1],
