@@ -42,9 +42,9 @@ def config(
         shown: dict[str, Any] = options.describe()
         text = options.format_groups(shown)
     elif cost:
-        from attnexp.model.cost import of_config
+        from attnexp.model.classifier import cost_of
 
-        shown = of_config(compose(overrides or []))
+        shown = cost_of(compose(overrides or []))
         text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
     else:
         shown = to_dict(compose(overrides or []))

@@ -2,9 +2,10 @@
 
 Shapes: B batch, T tokens, D model width, C classes.
 
-Only `Classifier`, `build_model` and `cost` read a config; every piece receives plain arguments.
+Only this file reads a config; every piece receives plain arguments.
 """
 
+import copy
 import math
 from contextlib import suppress
 from functools import partial
@@ -12,16 +13,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.model import seams
+from attnexp.model.attention import Attention
 from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
-from attnexp.model.mixers import WordEmbedding
+from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken
 from attnexp.model.positions import shuffled_positions
-from attnexp.model.scores import grid, real_keys
+from attnexp.model.scores import DotProduct, Window, grid, real_keys
+from attnexp.model.window import SMALLEST_BLOCK
 
 PAD = 0
 """Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
@@ -29,15 +33,15 @@ PAD = 0
 FIRST_WORD = 4
 """Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
 
-WORDS = f"{WordEmbedding.__module__}:{WordEmbedding.__name__}"
-"""Class of the embedding of models whose own piece is no embedding."""
+REFERENCE = "reference"
+"""Name of the path of a model that computes as its code reads: see `take_fast_path`."""
 
 
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
     pools_early = False
-    """Whether the last layer computes only what the pooling keeps of it: see `fast`."""
+    """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
@@ -47,7 +51,8 @@ class Classifier(nn.Module):
         has_summary = model.pooling.fills("SummaryToken")
         num_tokens, width = config.data.max_len + has_summary, model.d_model
 
-        own = model if model.fills("Embedding") else pieces.spec(WORDS)(kind=WORDS)
+        words = Piece(kind="attnexp.model.mixers:WordEmbedding")
+        own = model if model.fills("Embedding") else words
         self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
@@ -103,7 +108,8 @@ class Classifier(nn.Module):
             ids = torch.cat([ids.new_full((len(ids), 1), PAD + 1), ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
-        positions = self.positions(ids)
+        count = torch.arange(ids.shape[-1], device=ids.device)
+        positions = shuffled_positions(ids) if self.shuffle_positions else count
         if self.position is not None:
             x = self.position_dropout(self.position(x, positions))
         key_padding_mask = ids == PAD
@@ -119,12 +125,6 @@ class Classifier(nn.Module):
             pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits.squeeze(-1)
-
-    def positions(self, ids: Tensor) -> Tensor:
-        """Position of each token: (T,), or (B, T) in the shuffled control."""
-        if self.shuffle_positions:
-            return shuffled_positions(ids)
-        return torch.arange(ids.shape[-1], device=ids.device)
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
@@ -142,15 +142,10 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     """
     seed = config.seed_of("init")
     if config.model.fills("Baseline"):
-        more_than_two = {"num_classes": num_classes} if num_classes > 2 else {}
-        baseline: seams.Baseline = build_piece(
-            config.model, config.data.vocab_size, seed=seed, **more_than_two
-        )
-        return baseline
-    try:
-        classifier = Classifier(config, num_classes)
-    except RuntimeError as error:  # of torch, for more memory than there is
-        raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
+        more = {"num_classes": num_classes} if num_classes > 2 else {}
+        model: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
+        return model
+    classifier = Classifier(config, num_classes)
     init_weights(classifier, seed)
     return classifier
 
@@ -173,24 +168,74 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
     }
     make = pieces.load(piece.kind)
     try:
-        if hasattr(make, "init_parameters"):  # its first draws are replaced
+        if piece.kind.startswith("attnexp."):  # `init_weights` replaces its first draws
             made = make(*surroundings, **settings)
         else:  # its weights follow the seed, and the global stream stays where it is
             with torch.random.fork_rng():
                 torch.manual_seed(named_seed(seed, piece.kind))
                 made = make(*surroundings, **settings)
+    except UserError:  # of a piece within it
+        raise
     except (ValueError, TypeError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
     if isinstance(made, nn.Module):
         made.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
-        for name, parameter in made.named_parameters():
-            if nn.parameter.is_lazy(parameter) or not parameter.is_floating_point():
-                kind = "lazy" if nn.parameter.is_lazy(parameter) else parameter.dtype
+        for name, weight in made.named_parameters():
+            kind = "lazy" if nn.parameter.is_lazy(weight) else str(weight.dtype)
+            if not kind.startswith(("torch.float", "torch.bfloat")):
                 raise UserError(
                     f"{piece.kind} cannot be built: its parameter '{name}' is {kind}, and a weight "
                     f"holds real numbers in a shape that the constructor knows."
                 )
     return made
+
+
+def take_fast_path(model: nn.Module) -> str:
+    """Tell a model to compute the same with less work; return the name of the path it then takes.
+
+    Results change by rounding alone. Only our own classes take part: a subclass may have another
+    `forward`. `window` (`window_attention`) where it is narrow enough to save work; else `pooled`
+    (`Block.pooled`) for the last layer where it is bare attention and the pooling linear, and
+    `fused` (torch's attention, which never writes the (T, T) map; Dao et al. 2022) for the others.
+    """
+    if type(getattr(model, "layers", None)) is not Attention:
+        return REFERENCE
+    classifier: Any = model
+    layers, last, pattern = classifier.layers, classifier.layers[-1], classifier.pattern
+    attention = last.attention  # the other layers differ from it in width alone
+    plain = type(attention.score) is DotProduct and attention.bias is None
+    can_fuse = plain and attention.mask_mode == "add" and attention.dropout.p == 0
+    radius = pattern.radius if type(pattern) is Window else layers.num_tokens
+    if can_fuse and max(radius, SMALLEST_BLOCK) + 2 * radius < layers.num_tokens:
+        classifier.pattern = None
+        for block in layers:
+            block.attention.window = radius
+        return "window"
+    bare = last.feed_forward is None and not last.residual and last.norm == "none"
+    is_linear = type(classifier.pool) in (Mean, MaskedMean, Last, SummaryToken)
+    classifier.pools_early = is_linear and bare and last.dropout.p == 0
+    for block in layers:
+        block.attention.fused = can_fuse
+    return "pooled" if classifier.pools_early else "fused" if can_fuse else REFERENCE
+
+
+def cost_of(config: RunConfig, num_classes: int = 2) -> dict[str, int]:
+    """Trainable parameters, and FLOPs of a forward pass over one text, on the reference path.
+
+    2 for a multiply and an add, as torch counts them. Leaves the random state as it is.
+    """
+    ids = torch.ones(1, config.data.max_len, dtype=torch.int32)
+    counter = FlopCounterMode(display=False)
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        model = build_model(config, num_classes).eval()
+        try:  # without values, where torch looks into an LSTM
+            with counter:
+                copy.deepcopy(model).to("meta")(ids.to("meta"))
+        except (NotImplementedError, RuntimeError):  # some operation needs them
+            with counter:
+                model(ids)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return {"parameters": trained, "flops_per_example": int(counter.get_total_flops())}
 
 
 def set_word_vectors(classifier: Classifier, rows: Tensor, found: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Everything around attention: embeddings before it, mixers in its place, poolings after it.
+"""Embeddings before attention, mixers in its place, poolings after it.
 
 Shapes: B batch, T tokens, V vocabulary, D width. `key_padding_mask` is (B, T), True at padding.
 """
@@ -10,11 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnexp.model.init import Stream, init_layers, init_table
-from attnexp.model.scores import attention_weights
-from attnexp.model.seams import Embedding, Even, Mixer, Pooling
+from attnexp.model.init import KerasInit, Stream, init_table
+from attnexp.model.seams import Embedding, Mixer, Pooling
 
-# Embeddings: ids (B, T) -> (B, T, D)
+Kernel = Annotated[int, ">= 1", "odd", "Tokens from which one is computed."]
 
 
 class WordEmbedding(nn.Embedding, Embedding):
@@ -33,8 +32,8 @@ class WordEmbedding(nn.Embedding, Embedding):
 class NgramEmbedding(Embedding):
     """A word's vector plus that of the n-gram it ends (fastText: Joulin et al. 2016, section 2.1).
 
-    Pooled by a mean this is a bag of n-grams: word order without attention or position. N-grams
-    are too many for a table, so they share `buckets` rows by their hash.
+    Pooled by a mean this is a bag of n-grams. They are too many for a table, so they share
+    `buckets` rows by their hash.
     """
 
     def __init__(
@@ -46,8 +45,7 @@ class NgramEmbedding(Embedding):
         n: Annotated[int, ">= 1", "Words of an n-gram."] = 2,
     ) -> None:
         super().__init__()
-        self.buckets = buckets
-        self.n = n
+        self.buckets, self.n = buckets, n
         self.word = nn.Embedding(vocab_size, d_model)
         self.ngram = nn.Embedding(buckets, d_model)
 
@@ -67,10 +65,7 @@ class NgramEmbedding(Embedding):
         return x
 
     def rows(self, ids: Tensor) -> Tensor:
-        """The row of each token's n-gram, (B, T), below `buckets`.
-
-        What stands before the first token is padding, so padding in front changes no real token.
-        """
+        """The row of each token's n-gram, (B, T), as if padding stood before the first token."""
         ids = ids.long()
         hashed = torch.zeros_like(ids)
         for back in reversed(range(self.n)):
@@ -82,36 +77,20 @@ class NgramEmbedding(Embedding):
         return hashed % self.buckets
 
 
-# Mixers: (B, T, D) -> (B, T, d_output). Like K's attention without a mask, they read padding as
-# tokens.
+class Convolution(Mixer, KerasInit):
+    """relu(conv(x)): each token from its `kernel` nearest, itself in the middle, zeros at the ends.
 
-
-class Convolution(Mixer):
-    """relu(conv(x)): each token from its `kernel` nearest, itself in the middle.
-
-    Beyond both ends stand zeros. L layers reach L (width - 1) / 2 tokens to either side (C27);
-    kernel 1 is the position-wise layer of Vaswani et al. 2017, section 3.3, without its second
-    matrix (C24). Kernel 3 costs what three projections cost (C23).
-
-    Raises `ValueError` for an even kernel, which has no middle.
+    L layers reach L (kernel - 1) / 2 tokens to either side (C27). Kernel 1 is the first matrix of
+    the position-wise layer (C24); kernel 3 costs what three projections cost (C23). Raises
+    `ValueError` for an even kernel, which has no middle.
     """
 
-    def __init__(
-        self,
-        d_input: int,
-        d_model: int,
-        *,
-        kernel: Annotated[int, ">= 1", "odd", "Tokens from which one is computed."] = 3,
-    ) -> None:
+    def __init__(self, d_input: int, d_model: int, *, kernel: Kernel = 3) -> None:
         super().__init__()
         if kernel % 2 == 0:
             raise ValueError(f"a convolution's kernel must be odd, to have a middle; got {kernel}")
         self.d_output = d_model
         self.conv = nn.Conv1d(d_input, d_model, kernel, padding=kernel // 2)
-
-    def init_parameters(self, stream: Stream) -> None:
-        """Glorot uniform, bias 0."""
-        init_layers(self, stream, "conv")
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
@@ -119,59 +98,22 @@ class Convolution(Mixer):
         return y.transpose(-2, -1).relu()
 
 
-class Recurrent(Mixer):
-    """Each token from all before it, one step at a time (C21, C27); padding takes steps too.
+class LSTM(Mixer, KerasInit):
+    """Each token from all before it, one step at a time, as in Keras (C21, C27).
 
-    torch gives an LSTM two bias vectors and Keras one; only their sum matters, so the second stays
-    at its start, which is 0.
+    Of torch's two bias vectors, whose sum alone matters, the second stays at its start, which is 0.
     """
-
-    cell: type[nn.LSTM | nn.GRU]
-    directions = 1
 
     def __init__(self, d_input: int, d_model: int) -> None:
         super().__init__()
-        if d_model % self.directions:
-            raise ValueError(f"two directions share d_model, so it must be even; got {d_model}")
         self.d_output = d_model
-        is_bidirectional = self.directions == 2
-        width = d_model // self.directions
-        self.rnn = self.cell(d_input, width, batch_first=True, bidirectional=is_bidirectional)
-        for name, parameter in self.rnn.named_parameters():
-            parameter.requires_grad_(self.cell is not nn.LSTM or not name.startswith("bias_hh"))
-
-    def init_parameters(self, stream: Stream) -> None:
-        """Input matrices Glorot uniform, recurrent ones orthogonal, biases 0, forget gates 1."""
-        init_layers(self, stream, "rnn")
+        self.rnn = nn.LSTM(d_input, d_model, batch_first=True)
+        self.rnn.bias_hh_l0.requires_grad_(False)
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output): the hidden state after every token."""
         y: Tensor = self.rnn(x)[0]
         return y
-
-
-class LSTM(Recurrent):
-    """Keras's, but without dropout between time steps."""
-
-    cell = nn.LSTM
-
-
-class BiLSTM(LSTM):
-    """Two LSTMs of half the width, one in either direction. Raises `ValueError` for an odd one."""
-
-    directions = 2
-
-    def __init__(self, d_input: int, d_model: Even) -> None:
-        super().__init__(d_input, d_model)
-
-
-class GRU(Recurrent):
-    """torch's, whose reset gate acts after the recurrent product."""
-
-    cell = nn.GRU
-
-
-# Poolings: (B, T, D) -> (B, D)
 
 
 class Mean(Pooling):
@@ -183,7 +125,7 @@ class Mean(Pooling):
 
 
 class RealTokens(Pooling):
-    """A pooling to which padding is nothing. A text of padding alone gives zeros."""
+    """A pooling to which padding is nothing; a text of padding alone gives zeros."""
 
 
 class MaskedMean(RealTokens):
@@ -221,25 +163,3 @@ class SummaryToken(RealTokens):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): position 0."""
         return x[..., 0, :]
-
-
-class AttentionPooling(RealTokens):
-    """softmax(x u / sqrt(D)) x over real tokens, for one learned query u.
-
-    The word attention of Yang et al. 2016, section 2.2, without its hidden layer. u starts at
-    zero, which is the masked mean.
-    """
-
-    def __init__(self, d_input: int) -> None:
-        super().__init__(d_input)
-        self.query = nn.Parameter(torch.zeros(d_input))
-
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """(B, T, D) -> (B, D)."""
-        weights = self.weights(x, key_padding_mask)
-        return (weights[..., None, :] @ x).squeeze(-2)
-
-    def weights(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """How much each token counts: (B, T)."""
-        scores = x @ (self.query / math.sqrt(x.shape[-1]))
-        return attention_weights(scores, ~key_padding_mask)

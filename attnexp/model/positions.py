@@ -1,31 +1,30 @@
-"""Positions: how a token learns where it stands, by its embedding, its rotation or its scores.
+"""Positions: joined to embeddings, turning queries and keys, added to scores; and their control.
 
 Shapes: B batch, H heads, T tokens, D model width, K head width. `positions` are whole numbers:
 (T,), shared by the batch, or (B, T), each text's own.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.model.init import Stream, init_table
-from attnexp.model.seams import Even, JoinedPosition, Rotation, ScoreBias
+from attnexp.model.seams import JoinedPosition, Rotation, ScoreBias
 
-Layout = Annotated[
-    Literal["split", "interleaved"], "K's table, all cosines then all sines, or the paper's."
-]
+Layout = Annotated[Literal["split", "interleaved"], "K's cosines, then sines; or the paper's."]
+MaxDistance = Annotated[int, ">= 1", "Distances beyond share one weight."]
+Pairs = Annotated[Literal["interleaved", "split"], "Which columns are a pair."]
 Combine = Annotated[Literal["add", "concat"], "Concatenation puts the table in front."]
 Scale = Annotated[float, "Multiplies the table: K's has norm 8 against embeddings of norm 0.33."]
 
 
 def angles(num_positions: int, width: int) -> Tensor:
-    """The phase of every pair of columns: position p, pair i -> p / 10000^(2i / width).
+    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2).
 
-    Returns (T, width/2), in float64: at p = 10^4 a float32 angle is already wrong in the third
-    decimal. Tables are made from it once, on the host, since Apple's GPUs have no float64. Raises
-    `ValueError` for an odd width, which leaves a column without its partner.
+    In float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
+    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width.
     """
     if width % 2:
         raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
@@ -33,17 +32,11 @@ def angles(num_positions: int, width: int) -> Tensor:
     return torch.arange(num_positions)[:, None].double() / 10_000**exponent
 
 
-# Joined to embeddings
-
-
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
-    """Sines and cosines of falling frequency (Vaswani et al. 2017, section 3.5; C05, C07).
+    """Sines and cosines of `angles`: (T, D) (Vaswani et al. 2017, section 3.5; C05).
 
-    The angle of position p and pair i is p / 10000^(2i / D). Layout `interleaved` is the paper's:
-    column 2i holds its sine, 2i+1 its cosine. Layout `split` is K's: all cosines, then all sines.
-    The two are one encoding up to a permutation of columns.
-
-    Returns (T, D). Raises `ValueError` for an odd D.
+    Layout `interleaved` is the paper's: column 2i holds the sine of pair i, 2i+1 its cosine. Layout
+    `split` is K's: all cosines, then all sines. They are equal but for the order of columns (C07).
     """
     angle = angles(num_positions, d_model)  # (T, D/2)
     if layout == "split":
@@ -59,30 +52,24 @@ class TablePosition(JoinedPosition):
         self.combine = combine
         self.d_output = d_model * (2 if combine == "concat" else 1)
 
-    def table_rows(self) -> Tensor:
-        """The table, times `scale`: (max_len, D)."""
-        raise NotImplementedError
-
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
-        table = self.table_rows().to(x.dtype)
+        table: Any = self.table_rows()
         rows = table[: x.shape[-2]] if positions is None else F.embedding(positions, table)
+        rows = rows.to(x.dtype)
         return torch.cat([rows.expand_as(x), x], dim=-1) if self.combine == "concat" else x + rows
 
 
 class SinusoidalPosition(TablePosition):
-    """Join the fixed table, times `scale`, to embeddings (Vaswani et al. 2017, section 3.5).
-
-    A row of the table has norm sqrt(D/2), some 25 times that of an embedding fresh from Keras's
-    init; `scale` takes that out of a comparison.
-    """
+    """The fixed table, times `scale`. A row has norm sqrt(D/2), some 25 times that of an embedding
+    at the start; `scale` takes that out of a comparison."""
 
     table: Tensor
 
     def __init__(
         self,
         max_len: int,
-        d_model: Even,
+        d_model: int,
         *,
         layout: Layout = "split",
         combine: Combine = "add",
@@ -98,11 +85,7 @@ class SinusoidalPosition(TablePosition):
 
 
 class LearnedPosition(TablePosition):
-    """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
-
-    The constructor makes it zero, which is no position at all; in a model it starts uniformly in
-    ±0.05, as embeddings do.
-    """
+    """A trained table, times `scale` (Gehring et al. 2017, section 3.1; C10)."""
 
     def __init__(
         self, max_len: int, d_model: int, *, combine: Combine = "add", scale: Scale = 1.0
@@ -120,86 +103,60 @@ class LearnedPosition(TablePosition):
         return self.scale * self.weight
 
 
-# Turning queries and keys
-
-
 class RotaryPosition(Rotation):
     """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
 
     <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
-    applied to what is compared instead of added to what is read. Values stay as they are.
-
-    Layout `interleaved` is the paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs
-    column i with i + K/2. The two are one encoding up to a permutation of columns, as in C07.
-
-    Positions are below `MAX_POSITIONS`. Raises `ValueError` for an odd K.
+    applied to what is compared instead of added to what is read. Layout `interleaved` is the
+    paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs column i with i + K/2; they are
+    equal but for the order of columns (C07). Positions are below `MAX_POSITIONS`.
     """
 
     MAX_POSITIONS = 2**14
-    cos: Tensor
-    sin: Tensor
+    table: Tensor
+    """Cosine and sine of every angle, in float32: (2, positions, K/2)."""
 
-    def __init__(
-        self,
-        d_head: Even,
-        *,
-        layout: Annotated[Literal["interleaved", "split"], "Which columns are a pair."] = (
-            "interleaved"
-        ),
-    ) -> None:
+    def __init__(self, d_head: int, *, layout: Pairs = "interleaved") -> None:
         super().__init__()
         self.layout = layout
         angle = angles(self.MAX_POSITIONS, d_head)
-        self.register_buffer("cos", angle.cos().float(), persistent=False)
-        self.register_buffer("sin", angle.sin().float(), persistent=False)
+        table = torch.stack([angle.cos(), angle.sin()]).float()
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
-        # (1 or B, 1, T, K/2), in float32 even where x has 8 or 11 bits
-        cos, sin = (F.embedding(positions, table).unsqueeze(-3) for table in (self.cos, self.sin))
-        if self.layout == "split":
-            a, b = x.chunk(2, dim=-1)
-            turned = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-        else:
-            a, b = x[..., 0::2], x[..., 1::2]
-            turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
-        return turned.to(x.dtype)
-
-
-# Added to the scores before softmax: positions (T,) -> (H, T, T), and (B, T) -> (B, H, T, T)
+        cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
+        is_split = self.layout == "split"
+        a, b = x.chunk(2, dim=-1) if is_split else (x[..., 0::2], x[..., 1::2])
+        turned = [a * cos - b * sin, a * sin + b * cos]  # in float32 even where x has fewer bits
+        y = torch.cat(turned, dim=-1) if is_split else torch.stack(turned, dim=-1).flatten(-2)
+        return y.to(x.dtype)
 
 
 class RelativeBias(ScoreBias):
-    """One learned number per head and distance (Raffel et al. 2020, section 2.1).
+    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1).
 
     Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
-    logarithmic buckets. Sides differ: a key in front of the query has another number than one
-    behind it. It starts at zero, which is no bias.
+    logarithmic buckets; a key in front of the query has another number than one behind it.
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        max_distance: Annotated[int, ">= 1", "Distances beyond share one weight."] = 16,
-    ) -> None:
+    def __init__(self, num_heads: int, *, max_distance: MaxDistance = 16) -> None:
         super().__init__()
         self.max_distance = max_distance
         self.weight = nn.Parameter(torch.zeros(num_heads, 2 * max_distance + 1))
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        distance = key_minus_query(positions).clamp(-self.max_distance, self.max_distance)
-        bias = self.weight[:, distance + self.max_distance]  # (H, T, T) or (H, B, T, T)
-        return bias.movedim(0, -3)
+        after = positions[..., None, :] - positions[..., :, None]  # the key's minus the query's
+        column = after.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 
 class AlibiBias(ScoreBias):
     """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
 
-    Head h of H, counted from 1, has slope 2^(-8h / H), the paper's for a power of two, kept for any
-    other number. The paper's attention is causal; a classifier's looks both ways, and so
-    does this: -slope |q - k|.
+    Head h of H, counted from 1, has slope 2^(-8h / H), the paper's where H is a power of two. The
+    paper's attention is causal; a classifier's looks to both sides, and so does this.
     """
 
     slopes: Tensor
@@ -211,24 +168,15 @@ class AlibiBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        distance = key_minus_query(positions).abs()
+        distance = (positions[..., None, :] - positions[..., :, None]).abs()
         return -self.slopes * distance.unsqueeze(-3)
 
 
-def key_minus_query(positions: Tensor) -> Tensor:
-    """How far each key stands behind each query: (..., T) -> (..., T queries, T keys)."""
-    return positions[..., None, :] - positions[..., :, None]
-
-
-# The control of them all
-
-
 def shuffled_positions(ids: Tensor) -> Tensor:
-    """Positions that carry no order: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
+    """The control of all positions: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
 
-    Tokens are ranked by a hash of their id, so a token's position depends on the text's bag of
-    words alone: reorder the text and each word takes its position along. Norms, widths and
-    parameters stay those of the encoding; only order is gone.
+    Tokens are ranked by a hash of their id: reorder the text, and each word takes its position
+    along. Norms, widths and parameters stay those of the encoding; only order is gone.
     """
     # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
     # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.

@@ -1,7 +1,9 @@
-"""From queries and keys to attention weights: scores, masks and the softmax (Vaswani et al. 2017).
+"""From queries and keys to attention weights: the softmax, masks, and scores.
 
-Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys. A mask is boolean,
-True where the query may look, and broadcasts to scores, (B, H, T queries, T keys).
+A mask is a predicate on (query, key), True where the query may look; `&` joins several. A one-sided
+one makes attention order-aware by itself: cross it with position.
+
+Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys.
 """
 
 import math
@@ -13,17 +15,16 @@ from torch import Tensor, nn
 from attnexp.model.init import Stream
 from attnexp.model.seams import Mask, Score
 
+Radius = Annotated[int, ">= 0", "How many keys to either side."]
+Scale = Annotated[bool, "Divide by sqrt(d_key), as the paper does."]
 
-def attention_weights(
-    scores: Tensor, allowed: Tensor | None = None, *, mode: str = "add"
-) -> Tensor:
-    """Softmax over keys, with hidden keys at weight 0.
 
-    scores: (..., T queries, T keys). allowed: boolean, broadcastable to scores, True where a
-    query may look. Mode `add` puts a large negative number before softmax, so rows sum to 1;
-    `mul` zeroes after softmax without renormalising, so they do not (K's two modes; C19).
+def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str = "add") -> Tensor:
+    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0.
 
-    A query that may look nowhere gets zeros, never NaN, in value and in gradient.
+    Mode `add` puts a large negative number before softmax, so rows sum to 1; `mul` zeroes after
+    softmax without renormalising, so they do not (K's two modes; C19). A query that may look
+    nowhere gets zeros, never NaN, in value and in gradient.
     """
     if allowed is None:
         return scores.softmax(dim=-1)
@@ -33,10 +34,6 @@ def attention_weights(
     weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
     # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
     return weights.masked_fill(~allowed, 0.0)
-
-
-# Masks: which keys a query may see, as predicates on (query, key) that `&` joins. A causal or
-# one-sided mask makes attention order-aware by itself: cross it with position.
 
 
 def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
@@ -61,7 +58,7 @@ class Causal(Mask):
 class Window(Mask):
     """See at most `radius` tokens to either side (C23)."""
 
-    def __init__(self, *, radius: Annotated[int, ">= 0", "How many keys to either side."]) -> None:
+    def __init__(self, *, radius: Radius) -> None:
         self.radius = radius
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
@@ -69,34 +66,21 @@ class Window(Mask):
         return (query - key).abs() <= self.radius
 
 
-# Scores: how well a query matches a key, q (B, H, T, Kq), k (B, H, T, Kk) -> (B, H, T, T).
+class DotProduct(Score):
+    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12).
 
+    Raises `ValueError` for queries and keys of two widths (C15).
+    """
 
-class OfOneWidth(Score):
-    """Scores of queries and keys of one width. Raises `ValueError` for two."""
-
-    def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
+    def __init__(
+        self, num_heads: int, d_query: int, d_key: int, d_head: int, *, scale: Scale = True
+    ) -> None:
         super().__init__()
         if d_query != d_key:
             raise ValueError(
-                f"these scores need queries and keys of one width; got d_query={d_query}, "
+                f"a dot product needs queries and keys of one width; got d_query={d_query}, "
                 f"d_key={d_key}. Additive scores join any two"
             )
-
-
-class DotProduct(OfOneWidth):
-    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12)."""
-
-    def __init__(
-        self,
-        num_heads: int,
-        d_query: int,
-        d_key: int,
-        d_head: int,
-        *,
-        scale: Annotated[bool, "Divide by sqrt(d_key), as the paper does."] = True,
-    ) -> None:
-        super().__init__(num_heads, d_query, d_key, d_head)
         self.scale = 1 / math.sqrt(d_key) if scale else 1.0
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
@@ -107,8 +91,7 @@ class DotProduct(OfOneWidth):
 class Additive(Score):
     """v . tanh(W q + U k), one hidden layer a head (Bahdanau et al. 2015, A.1.2; C15).
 
-    The only score here for queries and keys of different widths. Its memory is B H T T times
-    its hidden width, `d_head`: it is the slow one.
+    For queries and keys of any widths. Its memory is B H T T times its hidden width, `d_head`.
     """
 
     def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
@@ -133,8 +116,11 @@ class Additive(Score):
         return (hidden.tanh() @ self.value[:, None, :, None]).squeeze(-1)
 
 
-class Uniform(OfOneWidth):
+class Uniform(Score):
     """Control with uniform attention: every key has the same score."""
+
+    def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
+        super().__init__()
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Zeros."""

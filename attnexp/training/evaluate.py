@@ -15,8 +15,7 @@ from attnexp.config.compose import overlay
 from attnexp.config.schema import DataConfig, Precision, RunConfig
 from attnexp.config.trust import require_trust
 from attnexp.data import encode
-from attnexp.model.classifier import build_model
-from attnexp.model.fast import take_fast_path
+from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs import store
 from attnexp.runs.arrays import load_weights
 from attnexp.runs.result import Evaluation, Run

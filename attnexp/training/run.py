@@ -24,9 +24,13 @@ from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data.quality import format_quality
 from attnexp.model.check import check_pieces, check_rebuilt, explain, first_not_finite
-from attnexp.model.classifier import Classifier, set_word_vectors
-from attnexp.model.cost import of_config
-from attnexp.model.fast import REFERENCE, take_fast_path
+from attnexp.model.classifier import (
+    REFERENCE,
+    Classifier,
+    cost_of,
+    set_word_vectors,
+    take_fast_path,
+)
 from attnexp.model.seams import Baseline
 from attnexp.runs import predictions, provenance, store
 from attnexp.runs.arrays import save_weights
@@ -330,7 +334,7 @@ def finish(run: OpenRun, model: nn.Module) -> RunResult:
             "vocab_size": config.data.vocab_size,
             "vectors_coverage": vectors.coverage if vectors else None,
         },
-        **of_config(config, len(dataset.classes)),
+        **cost_of(config, len(dataset.classes)),
         epochs=recorder.epochs,
         best=recorder.epochs[best_epoch([row.val_accuracy for row in recorder.epochs])],
         final=recorder.epochs[-1],
