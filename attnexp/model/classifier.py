@@ -151,10 +151,8 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
 
 
 def build_on_meta(config: RunConfig) -> None:
-    """Build a network without memory or weights, to hear what its constructors refuse.
-
-    Raises `UserError` for that. A constructor that reads values cannot be heard, and is not.
-    """
+    """Build a network without memory or weights; raises `UserError` for what a constructor refuses.
+    One that reads values cannot be built so, and is passed over."""
     with suppress(RuntimeError), torch.random.fork_rng(devices=[]), torch.device("meta"):
         Classifier(config)
 
@@ -193,10 +191,10 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
 def take_fast_path(model: nn.Module) -> str:
     """Tell a model to compute the same with less work; return the name of the path it then takes.
 
-    Results change by rounding alone. Only our own classes take part: a subclass may have another
-    `forward`. `window` (`window_attention`) where it is narrow enough to save work; else `pooled`
-    (`Block.pooled`) for the last layer where it is bare attention and the pooling linear, and
-    `fused` (torch's attention, which never writes the (T, T) map; Dao et al. 2022) for the others.
+    Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
+    `window` (`window_attention`) where it saves work; else `pooled` (`Block.pooled`) where the last
+    layer is bare attention and the pooling linear, and `fused` (torch's attention, which never
+    writes the (T, T) map; Dao et al. 2022) for the other layers.
     """
     if type(getattr(model, "layers", None)) is not Attention:
         return REFERENCE
@@ -220,10 +218,8 @@ def take_fast_path(model: nn.Module) -> str:
 
 
 def cost_of(config: RunConfig, num_classes: int = 2) -> dict[str, int]:
-    """Trainable parameters, and FLOPs of a forward pass over one text, on the reference path.
-
-    2 for a multiply and an add, as torch counts them. Leaves the random state as it is.
-    """
+    """Trainable parameters, and FLOPs (2 for a multiply and an add) of a forward pass over one text
+    on the reference path. Leaves the random state as it is."""
     ids = torch.ones(1, config.data.max_len, dtype=torch.int32)
     counter = FlopCounterMode(display=False)
     with torch.random.fork_rng(devices=[]), torch.inference_mode():

@@ -71,8 +71,7 @@ class NgramEmbedding(Embedding):
         for back in reversed(range(self.n)):
             earlier = F.pad(ids, (back, 0))[..., : ids.shape[-1]]
             hashed = (hashed + earlier) * 0x2545F4914F6CDD1D  # odd; wraps around at 2^64
-            # Fold the upper half down. A product alone is linear in the ids: under an unlucky
-            # number of buckets "a b" and "b a" would then meet far too often.
+            # A product alone is linear in the ids, and "a b" would meet "b a": fold it down.
             hashed = hashed ^ ((hashed >> 32) & 0xFFFFFFFF)
         return hashed % self.buckets
 
@@ -80,9 +79,8 @@ class NgramEmbedding(Embedding):
 class Convolution(Mixer, KerasInit):
     """relu(conv(x)): each token from its `kernel` nearest, itself in the middle, zeros at the ends.
 
-    L layers reach L (kernel - 1) / 2 tokens to either side (C27). Kernel 1 is the first matrix of
-    the position-wise layer (C24); kernel 3 costs what three projections cost (C23). Raises
-    `ValueError` for an even kernel, which has no middle.
+    L layers reach L (kernel - 1) / 2 tokens to either side (C27). Kernel 1 is one matrix for every
+    position (C24); kernel 3 costs what three projections do (C23). Raises `ValueError` if even.
     """
 
     def __init__(self, d_input: int, d_model: int, *, kernel: Kernel = 3) -> None:
@@ -99,16 +97,13 @@ class Convolution(Mixer, KerasInit):
 
 
 class LSTM(Mixer, KerasInit):
-    """Each token from all before it, one step at a time, as in Keras (C21, C27).
-
-    Of torch's two bias vectors, whose sum alone matters, the second stays at its start, which is 0.
-    """
+    """Each token from all before it, one step at a time (C21, C27); one bias, as in Keras."""
 
     def __init__(self, d_input: int, d_model: int) -> None:
         super().__init__()
         self.d_output = d_model
         self.rnn = nn.LSTM(d_input, d_model, batch_first=True)
-        self.rnn.bias_hh_l0.requires_grad_(False)
+        self.rnn.bias_hh_l0.requires_grad_(False)  # torch's second, which starts at 0
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output): the hidden state after every token."""

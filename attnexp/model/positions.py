@@ -17,7 +17,7 @@ Layout = Annotated[Literal["split", "interleaved"], "K's cosines, then sines; or
 MaxDistance = Annotated[int, ">= 1", "Distances beyond share one weight."]
 Pairs = Annotated[Literal["interleaved", "split"], "Which columns are a pair."]
 Combine = Annotated[Literal["add", "concat"], "Concatenation puts the table in front."]
-Scale = Annotated[float, "Multiplies the table: K's has norm 8 against embeddings of norm 0.33."]
+Scale = Annotated[float, "Multiplies the table, whose rows have norm 8 where d_model is 128."]
 
 
 def angles(num_positions: int, width: int) -> Tensor:
@@ -155,8 +155,7 @@ class RelativeBias(ScoreBias):
 class AlibiBias(ScoreBias):
     """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
 
-    Head h of H, counted from 1, has slope 2^(-8h / H), the paper's where H is a power of two. The
-    paper's attention is causal; a classifier's looks to both sides, and so does this.
+    Head h of H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal.
     """
 
     slopes: Tensor

@@ -6,9 +6,8 @@ the order below; its own settings are keyword-only arguments of its constructor:
     class Decay(ScoreBias):
         def __init__(self, num_heads: int, *, rate: Annotated[float, "> 0", "Per token."] = 0.1)
 
-`position=my_package.my_module:Decay position.rate=0.3` trains with it: see docs/extending.md. It
-keeps the weights that its constructor makes, or makes them in `init_parameters(stream)`: see
-`init.init_weights`.
+`position=my_package.my_module:Decay position.rate=0.3` trains with it: see docs/extending.md. Its
+weights are those that its constructor makes, or its `init_parameters(stream)`: see `init_weights`.
 
 Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_mask` is (B, T), True
 at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
