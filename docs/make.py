@@ -190,14 +190,14 @@ def published() -> Iterator[str]:
 
 def pieces() -> Iterator[str]:
     """What a model can be made of, and what it then costs."""
-    from attnexp.model.cost import of_config
+    from attnexp.model.classifier import cost_of
 
     yield "| choice | what it is | parameters | FLOPs |"
     yield "|---|---|---:|---:|"
     about = describe()
     named = {f"{place}={name}": text for place in PLACES for name, text in about[place].items()}
     for words, text in {**named, **dict.fromkeys(ALIKE, "")}.items():
-        cost = of_config(composed(words))
+        cost = cost_of(composed(words))
         yield (
             f"| `{words}` | {text} | {cost['parameters']:,} | "
             f"{cost['flops_per_example'] / 1e6:.1f} M |"

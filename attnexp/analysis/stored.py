@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from attnexp.base.errors import UserError
+from attnexp.config.pieces import renamed
 from attnexp.runs import manifest, predictions
 from attnexp.runs.identity import replicate
 from attnexp.runs.manifest import Declaration, Entry, Manifest
@@ -70,7 +71,7 @@ def _published(file: Path, rows: list[Row]) -> tuple[list[Row], Manifest]:
     shared = {
         (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"]): {
             **{"label": own["variant"], "study": tree["study"], "facts": own["data"]},
-            **{key: own[key] for key in SHARED},
+            **{key: renamed(own[key]) for key in SHARED},
         }
         for own in tree["shared"]
     }

@@ -47,9 +47,9 @@ def config(
             for group, listed in shown.items()
         )
     elif cost:
-        from attnexp.model.cost import of_config
+        from attnexp.model.classifier import cost_of
 
-        shown = of_config(compose(overrides or []))
+        shown = cost_of(compose(overrides or []))
         text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
     else:
         config = compose(overrides or [])

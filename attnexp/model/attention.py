@@ -1,24 +1,37 @@
-"""Multi-head self-attention, as in Vaswani et al. 2017, section 3.2.
+"""Layers of attention: the heads, and around them what Vaswani et al. 2017, section 3, adds.
+
+K's layer is the heads alone; residual, LayerNorm and feed-forward are each a choice of their own.
 
 Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queries and values.
 """
 
 from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import torch
+import torch.nn.functional as F
+from annotated_types import Ge, Le, Lt
 from torch import Tensor, nn
+from typing_extensions import Doc
 
-from attnexp.model.init import Stream, init_layers
-from attnexp.model.scores import DotProduct
-from attnexp.model.seams import Score
-from attnexp.model.softmax import attention_weights
+from attnexp.model.init import KerasInit
+from attnexp.model.scores import DotProduct, attention_weights
+from attnexp.model.seams import LayerContext, Layers, Pooling, Score
+from attnexp.model.window import window_attention
+
+Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d_head.")]
 
 
-class MultiHeadSelfAttention(nn.Module):
+class MultiHeadSelfAttention(KerasInit):
     """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O.
 
     K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
     """
+
+    fused = False
+    """Whether torch's fused attention takes the place of the weights: see `take_fast_path`."""
+    window: int | None = None
+    """Radius of a window that `window_attention` computes; `allowed` then only hides padding."""
 
     def __init__(
         self,
@@ -36,13 +49,9 @@ class MultiHeadSelfAttention(nn.Module):
         bias: nn.Module | None = None,
         dropout: float = 0.0,
     ) -> None:
-        """Widths and pieces.
-
-        d_query, d_key, d_value: widths within a head, `d_head` where None. score: the class of
-        scores; only additive ones join queries and keys of different widths (`ValueError`
-        otherwise; C15). d_output: width after W_O; None leaves W_O out. rotary: (q or k, positions)
-        -> rotated. bias: positions -> what is added to the scores. dropout: share of attention
-        weights set to zero in training, as in `nn.MultiheadAttention`.
+        """d_query, d_key, d_value: widths within a head, `d_head` where None. d_output: width after
+        W_O; None leaves W_O out. rotary: (q or k, positions) -> rotated. bias: positions -> what is
+        added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`.
         """
         super().__init__()
         self.num_heads, self.mask_mode = num_heads, mask_mode
@@ -57,20 +66,27 @@ class MultiHeadSelfAttention(nn.Module):
         self.d_output = d_output or width
         self.out_proj = nn.Linear(width, d_output, bias=False) if d_output else nn.Identity()
 
-    def init_parameters(self, stream: Stream) -> None:
-        """Glorot uniform, each projection from a stream of its own."""
-        init_layers(self, stream, "q_proj", "k_proj", "v_proj", "out_proj")
-
     def forward(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """x (B, T, D) -> (B, T, `d_output`).
 
-        allowed: see `attention_weights`. positions: (T,) or (B, T), 0..T-1 where None.
+        allowed: see `attention_weights`. positions: (T,) or (B, T), for a rotation or a bias.
         """
         v = self.split_heads(self.v_proj(x))
-        y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
-        return self.join_heads(y)
+        if self.window is None and not self.fused:
+            y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
+        else:
+            q, k = self.queries_and_keys(x, positions)
+            scale: Any = self.score.scale
+            if self.window is None:
+                y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+            else:
+                real_keys = None if allowed is None else allowed[:, 0, 0]
+                y = window_attention(q * scale, k, v, radius=self.window, real_keys=real_keys)
+        # Dropout draws in the order of memory, which differs between torch's kernels.
+        joined: Tensor = self.out_proj(y.contiguous().transpose(-3, -2).flatten(-2))
+        return joined
 
     def weights(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
@@ -78,14 +94,13 @@ class MultiHeadSelfAttention(nn.Module):
         """The attention map before dropout: (B, H, T queries, T keys)."""
         scores: Tensor = self.score(*self.queries_and_keys(x, positions))
         if self.bias is not None:
-            scores = scores + self.bias(_or_count(positions, x))
+            scores = scores + self.bias(positions)
         return attention_weights(scores, allowed, mode=self.mask_mode)
 
     def queries_and_keys(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Q and K of every head: (B, H, T, Kq), (B, H, T, Kk)."""
         q, k = self.split_heads(self.q_proj(x)), self.split_heads(self.k_proj(x))
         if self.rotary is not None:
-            positions = _or_count(positions, x)
             q, k = self.rotary(q, positions), self.rotary(k, positions)
         return q, k
 
@@ -94,11 +109,147 @@ class MultiHeadSelfAttention(nn.Module):
         heads: Tensor = x.unflatten(-1, (self.num_heads, -1))
         return heads.transpose(-3, -2)
 
-    def join_heads(self, y: Tensor) -> Tensor:
-        """(B, H, T, Kv) -> (B, T, `d_output`), through W_O if there is one."""
-        joined: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
-        return joined
+
+class FeedForward(KerasInit):
+    """Two linear maps with ReLU between, at each position alone: convolutions of width 1 (C24)."""
+
+    def __init__(self, d_model: int, d_hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_hidden)
+        self.down = nn.Linear(d_hidden, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        y: Tensor = self.down(F.relu(self.up(x)))
+        return y
 
 
-def _or_count(positions: Tensor | None, x: Tensor) -> Tensor:
-    return torch.arange(x.shape[-2], device=x.device) if positions is None else positions
+class Block(nn.Module):
+    """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28).
+
+    norm: `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part).
+    Raises `ValueError` where a residual sum has two widths.
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadSelfAttention,
+        *,
+        d_input: int,
+        d_feed_forward: int | None = None,
+        residual: bool = False,
+        norm: str = "none",
+        dropout: float = 0.0,
+        hide_padded_queries: bool = False,
+    ) -> None:
+        super().__init__()
+        d_output = attention.d_output
+        if residual and d_input != d_output:
+            raise ValueError(
+                f"a residual sum needs one width; got {d_input} for the input of a layer and "
+                f"{d_output} for its output (heads x d_head, or d_model after output_projection)"
+            )
+        self.attention = attention
+        self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
+        self.residual, self.norm, self.hide_padded_queries = residual, norm, hide_padded_queries
+        self.dropout = nn.Dropout(dropout)
+        widths = [d_input if norm == "pre" else d_output, d_output][: 1 + bool(d_feed_forward)]
+        norms = [nn.LayerNorm(n, eps=1e-6) if norm != "none" else nn.Identity() for n in widths]
+        self.norms = nn.ModuleList(norms)
+
+    def forward(
+        self,
+        x: Tensor,
+        padding: Tensor,
+        allowed: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, d_input) -> (B, T, d_output). padding: (B, T), True at padding."""
+
+        def attend(x: Tensor) -> Tensor:
+            y: Tensor = self.attention(x, allowed, positions)
+            return y.masked_fill(padding[..., None], 0.0) if self.hide_padded_queries else y
+
+        x = self.around(attend, x, self.norms[0])
+        return x if self.feed_forward is None else self.around(self.feed_forward, x, self.norms[1])
+
+    def around(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
+        """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
+        y = self.dropout(part(norm(x) if self.norm == "pre" else x))
+        x = x + y if self.residual else y
+        x = norm(x) if self.norm == "post" else x
+        return x
+
+    def pooled(
+        self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
+    ) -> Tensor:
+        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding.
+
+        A sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V,
+        and V is X W_V: one row of weights a head meets X, and W_V meets one vector a head.
+        """
+        attention, units = self.attention, torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
+        # A linear pooling of the unit vectors says how much each position counts.
+        share = pool(units.expand(len(x), -1, -1), padding)  # (B, T)
+        if self.hide_padded_queries:
+            share = share.masked_fill(padding, 0.0)
+        weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
+        seen = (share[:, None, None, :] @ weights).squeeze(-2)  # (B, H, T): of each token, by all
+        value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+        y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
+        pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
+        return pooled
+
+
+class Attention(Layers):
+    """Blocks on top of each other. K's model has one, with nothing around its attention."""
+
+    def __init__(
+        self,
+        d_input: int,
+        d_model: int,
+        context: LayerContext,
+        *,
+        heads: Annotated[int, Ge(1), Doc("How many, each d_head wide.")] = 8,
+        d_head: Annotated[int, Ge(1), Doc("Width of a head's queries, keys and values.")] = 16,
+        d_query: Width = None,
+        d_key: Width = None,
+        d_value: Width = None,
+        layers: Annotated[int, Ge(1), Le(1000), Doc("How many, on top of each other.")] = 1,
+        score: Annotated[type[Score], Doc("How well a query matches a key.")] = DotProduct,
+        output_projection: Annotated[bool, Doc("W_O after the heads.")] = False,
+        residual: Annotated[bool, Doc("Add a part's input to its output.")] = False,
+        norm: Annotated[Literal["none", "pre", "post"], Doc("Place of LayerNorm.")] = "none",
+        feed_forward: Annotated[int | None, Ge(1), Doc("Its hidden width, if any.")] = None,
+        layer_dropout: Annotated[float, Ge(0), Lt(1), Doc("On what each part gives.")] = 0.0,
+        attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("On the attention weights.")] = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_tokens = context.num_tokens
+        for _ in range(layers):
+            attention = MultiHeadSelfAttention(
+                d_input,
+                num_heads=heads,
+                d_head=d_head,
+                d_query=d_query,
+                d_key=d_key,
+                d_value=d_value,
+                d_output=d_model if output_projection else None,
+                score=score,
+                mask_mode=context.mask_mode,
+                rotary=context.rotation(d_query or d_head) if context.rotation else None,
+                bias=context.bias(heads) if context.bias else None,
+                dropout=attention_dropout,
+            )
+            block = Block(
+                attention,
+                d_input=d_input,
+                d_feed_forward=feed_forward,
+                residual=residual,
+                norm=norm,
+                dropout=layer_dropout,
+                hide_padded_queries=context.hide_padded_queries,
+            )
+            self.append(block)
+            d_input = attention.d_output
+        self.d_output = d_input

@@ -2,25 +2,30 @@
 
 Shapes: B batch, T tokens, D model width, C classes.
 
-Only `build_model` and `cost` read a config; everything else receives plain keywords.
+Only this file reads a config; every piece receives plain arguments.
 """
 
+import copy
 import math
-from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.model import seams
-from attnexp.model.embedding import WordEmbedding
+from attnexp.model.attention import Attention
 from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
+from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken
+from attnexp.model.positions import shuffled_positions
+from attnexp.model.scores import DotProduct, Window, grid, real_keys
+from attnexp.model.window import SMALLEST_BLOCK
 
 PAD = 0
 """Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
@@ -28,57 +33,65 @@ PAD = 0
 FIRST_WORD = 4
 """Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
 
-WORDS = f"{WordEmbedding.__module__}:{WordEmbedding.__name__}"
-"""Class of the embedding of models whose own piece is no embedding."""
-
-REFERENCE = seams.REFERENCE
-"""Name of the path of a model that computes as its code reads."""
-
-FLOAT_BYTES = 4
-"""Bytes of a weight."""
+REFERENCE = "reference"
+"""Name of the path of a model that computes as its code reads: see `take_fast_path`."""
 
 
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    def __init__(
-        self,
-        *,
-        embedding: seams.Embedding,
-        cls: nn.Parameter | None = None,
-        position: seams.JoinedPosition | None = None,
-        mixers: list[seams.Mixer],
-        layers: seams.Layers,
-        pool: Callable[[Tensor, Tensor], Tensor],
-        output: nn.Module,
-        dropout: float,
-        position_dropout: float = 0.0,
-        scale_embedding: bool = False,
-        shuffle_positions: bool = False,
-        hide_padding: bool = False,
-        pattern: seams.Mask | None = None,
-    ) -> None:
-        """The pieces, in the order in which a text meets them.
+    pools_early = False
+    """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
 
-        embedding: ids -> (B, T, D). cls: a vector (D,) to put in front. position: joins positions
-        to embeddings, and position_dropout acts on what it returns. mixers come before layers.
-        pool: (B, T, width) -> (B, width). dropout acts on the pooled vector. output: (B, width) ->
-        (B, 1), or (B, C) for more than two classes. pattern: which keys a query may see.
-        """
+    def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
+        """The pieces, in the order in which a text meets them."""
         super().__init__()
-        self.embedding = embedding
-        self.cls = cls
-        self.position = position
-        self.position_dropout = nn.Dropout(position_dropout)
-        self.mixers = nn.ModuleList(mixers)
-        self.layers = layers
-        self.pool = pool
-        self.dropout = nn.Dropout(dropout)
-        self.output = output
-        self.scale_embedding = scale_embedding
-        self.shuffle_positions = shuffle_positions
-        self.hide_padding = hide_padding
-        self.pattern = pattern
+        model, position, mask = config.model, config.position, config.mask
+        build = partial(build_piece, seed=config.seed_of("init"))
+        has_summary = model.pooling.fills("SummaryToken")
+        num_tokens, width = config.data.max_len + has_summary, model.d_model
+
+        words = Piece(kind="attnexp.model.mixers:WordEmbedding")
+        own = model if model.fills("Embedding") else words
+        self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
+        self.embedding.requires_grad_(not model.freeze)
+        self.scale_embedding: bool = model.scale_embedding
+        self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
+
+        self.shuffle_positions: bool = bool(position.kind) and position.shuffled
+        self.position: seams.JoinedPosition | None = None
+        if position.fills("JoinedPosition"):
+            self.position = build(position, num_tokens, width)
+            self.position_dropout = nn.Dropout(position.dropout)
+            width = self.position.d_output
+
+        self.mixers = nn.ModuleList()
+        for piece in (model.before, model):
+            if piece.fills("Mixer"):
+                self.mixers.append(build(piece, width, model.d_model))
+                width = self.mixers[-1].d_output
+
+        self.pattern: seams.Mask | None = build(mask) if mask.kind else None
+        self.hide_padding = mask.padding
+        self.layers = seams.Layers()
+        if model.fills("Layers"):
+            context = seams.LayerContext(
+                rotation=partial(build, position) if position.fills("Rotation") else None,
+                bias=partial(build, position) if position.fills("ScoreBias") else None,
+                mask_mode=mask.mode,
+                hide_padded_queries=mask.query,
+                num_tokens=num_tokens,
+            )
+            self.layers = build(model, width, model.d_model, context)
+            width = self.layers.d_output
+
+        self.pool: seams.Pooling = build(model.pooling, width)
+        self.dropout = nn.Dropout(model.dropout)
+        num_logits = 1 if num_classes == 2 else num_classes
+        self.output: nn.Module = nn.Linear(model.hidden or width, num_logits)
+        if model.hidden:  # as in Keras's transformer example
+            first, dropout = nn.Linear(width, model.hidden), nn.Dropout(model.dropout)
+            self.output = nn.Sequential(first, nn.ReLU(), dropout, self.output)
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
@@ -95,209 +108,133 @@ class Classifier(nn.Module):
             ids = torch.cat([ids.new_full((len(ids), 1), PAD + 1), ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
-        positions = self.positions(ids)
+        count = torch.arange(ids.shape[-1], device=ids.device)
+        positions = shuffled_positions(ids) if self.shuffle_positions else count
         if self.position is not None:
             x = self.position_dropout(self.position(x, positions))
         key_padding_mask = ids == PAD
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
-        pooled = self.pooled(x, key_padding_mask, self.allowed(key_padding_mask), positions)
+        allowed, layers = self.allowed(key_padding_mask), [*self.layers]
+        last: Any = layers.pop() if self.pools_early else None
+        for layer in layers:
+            x = layer(x, key_padding_mask, allowed, positions)
+        if last is None:
+            pooled = self.pool(x, key_padding_mask)
+        else:
+            pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits.squeeze(-1)
 
-    def pooled(
-        self, x: Tensor, key_padding_mask: Tensor, allowed: Tensor | None, positions: Tensor
-    ) -> Tensor:
-        """All layers, then the pooling: (B, T, D) -> (B, width)."""
-        for layer in self.layers:
-            x = layer(x, key_padding_mask, allowed, positions)
-        y: Tensor = self.pool(x, key_padding_mask)
-        return y
-
-    def positions(self, ids: Tensor) -> Tensor:
-        """Position of each token: (T,), or (B, T) in the shuffled control."""
-        if self.shuffle_positions:
-            return shuffled_positions(ids)
-        return torch.arange(ids.shape[-1], device=ids.device)
-
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
-        allowed = None
-        if self.pattern is not None:
-            place = torch.arange(key_padding_mask.shape[-1], device=key_padding_mask.device)
-            allowed = self.pattern(place[:, None], place[None, :])[None, None]
-        if self.hide_padding:
-            real = ~key_padding_mask[:, None, None, :]
-            allowed = real if allowed is None else allowed & real
-        return allowed
+        real = real_keys(key_padding_mask) if self.hide_padding else None
+        if self.pattern is None:
+            return real
+        seen = self.pattern(*grid(key_padding_mask.shape[-1], key_padding_mask.device))[None, None]
+        return seen if real is None else seen & real
 
 
-def shuffled_positions(ids: Tensor) -> Tensor:
-    """Positions that carry no order: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
+def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
+    """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C).
 
-    The control for every encoding above. Tokens are ranked by a hash of their id, so a token's
-    position depends on the text's bag of words alone: reorder the text and each word takes its
-    position along. Norms, widths and parameters stay those of the encoding; only order is gone.
+    Weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built.
     """
-    # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
-    # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
-    scattered = ids.long() + 1  # 0 would stay 0, and padding always come first
-    for _ in range(2):
-        scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
-        scattered = scattered ^ (scattered >> 15)
-    by_rank = scattered.argsort(dim=-1, stable=True)
-    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token
-
-
-def take_fast_path(model: nn.Module) -> str:
-    """Change a model in place to compute the same with less work, where its pieces allow it.
-
-    Weights keep names and values, and results change by rounding alone. Returns the name of the
-    path that the model takes from then on: `REFERENCE` where nothing is changed.
-    """
-    return model.layers.take_fast_path(model) if type(model) is Classifier else REFERENCE
-
-
-def build_model(config: RunConfig, num_classes: int = 2, *, device: str = "cpu") -> nn.Module:
-    """The model of a config, a network or a baseline: ids (B, T) -> logits.
-
-    Logits are (B,) for two classes and (B, C) for more. Weights depend on the seed of `init` alone.
-    device: "meta" for a network's shapes alone, to hear what the constructors refuse.
-    Raises `UserError` for a piece that cannot be built, and for a model that this machine cannot
-    hold.
-    """
+    seed = config.seed_of("init")
     if config.model.fills("Baseline"):
-        more_than_two = {"num_classes": num_classes} if num_classes > 2 else {}
-        baseline: seams.Baseline = _build(
-            config.model, config.data.vocab_size, seed=config.seed_of("init"), **more_than_two
-        )
-        return baseline
-    if device == "meta":
-        with torch.random.fork_rng(devices=[]), _WithoutDraws(), torch.device(device):
-            return _assemble(config, num_classes)
-    return build_classifier(config, num_classes)
-
-
-class _WithoutDraws(TorchFunctionMode):
-    """Skips random numbers, for which torch would import its compiler on the meta device."""
-
-    def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
-        if call.__name__ in ("normal_", "uniform_"):
-            return args[0] if args else given["tensor"]
-        return call(*args, **(given or {}))
-
-
-def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
-    """The same for a config whose model is a network."""
-    classifier = _assemble(config, num_classes)
-    init_weights(classifier, config.seed_of("init"))
+        more = {"num_classes": num_classes} if num_classes > 2 else {}
+        model: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
+        return model
+    classifier = Classifier(config, num_classes)
+    init_weights(classifier, seed)
     return classifier
 
 
-def build_on_meta(config: RunConfig, num_classes: int = 2) -> Classifier | None:
-    """The network of a config on torch's meta device: shapes alone, which take no memory.
-
-    Returns None where a piece cannot be built there. Raises `UserError` where torch cannot count
-    the numbers of a weight, and for a piece that cannot be built at all.
-    """
-    try:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            return _assemble(config, num_classes)
-    except UserError:
-        raise
-    except Exception as error:
-        if "overflow" in str(error):
-            raise UserError(
-                "A model of these widths would take more memory than can be addressed. Give "
-                "smaller numbers."
-            ) from error
-        return None
+def build_on_meta(config: RunConfig) -> None:
+    """Build a network without memory or weights; raises `UserError` for what a constructor refuses.
+    One that reads values cannot be built so, and is passed over."""
+    with suppress(RuntimeError), torch.random.fork_rng(devices=[]), torch.device("meta"):
+        Classifier(config)
 
 
-def num_values(model: nn.Module) -> int:
-    """Number of values that a model holds, trained or not."""
-    return sum(tensor.numel() for tensor in [*model.parameters(), *model.buffers()])
-
-
-def _assemble(config: RunConfig, num_classes: int) -> Classifier:
-    """The pieces put together, with the weights that their constructors make."""
-    model, position, mask = config.model, config.position, config.mask
-    build = partial(_build, seed=config.seed_of("init"))
-    has_summary = model.pooling.fills("SummaryToken")
-    num_tokens = config.data.max_len + has_summary
-
-    joined = None
-    width = model.d_model
-    if position.fills("JoinedPosition"):
-        joined = build(position, num_tokens, width)
-        width = joined.d_output
-    mixers = []
-    for piece in (model.before, model):
-        if piece.fills("Mixer"):
-            mixers.append(build(piece, width, model.d_model))
-            width = mixers[-1].d_output
-    layers = seams.Layers()
-    if model.fills("Layers"):
-        context = seams.LayerContext(
-            rotation=partial(build, position) if position.fills("Rotation") else None,
-            bias=partial(build, position) if position.fills("ScoreBias") else None,
-            mask_mode=mask.mode,
-            hide_padded_queries=mask.query,
-            num_tokens=num_tokens,
-        )
-        layers = build(model, width, model.d_model, context)
-        width = layers.d_output
-    own = model if model.fills("Embedding") else pieces.spec(WORDS)(kind=WORDS)
-    embedding = build(own, config.data.vocab_size, model.d_model)
-    return Classifier(
-        embedding=embedding.requires_grad_(not model.freeze),
-        cls=nn.Parameter(torch.empty(model.d_model)) if has_summary else None,
-        position=joined,
-        mixers=mixers,
-        layers=layers,
-        pool=build(model.pooling, width),
-        output=_output(width, 1 if num_classes == 2 else num_classes, model.hidden, model.dropout),
-        dropout=model.dropout,
-        position_dropout=position.dropout if joined is not None else 0.0,
-        scale_embedding=model.scale_embedding,
-        shuffle_positions=bool(position.kind) and position.shuffled,
-        hide_padding=mask.padding,
-        pattern=build(mask) if mask.kind else None,
-    )
-
-
-def _build(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
+def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
     """Import a piece's class, and call it with its surroundings and its settings."""
     assert piece.kind is not None
     settings = by_name | {
-        name: partial(_build, value, seed=seed) if isinstance(value, Piece) else value
+        name: partial(build_piece, value, seed=seed) if isinstance(value, Piece) else value
         for name, value in pieces.settings(piece).items()
     }
     make = pieces.load(piece.kind)
     try:
-        if hasattr(make, "init_parameters"):  # its first draws are replaced
+        if piece.kind.startswith("attnexp."):  # `init_weights` replaces its first draws
             made = make(*surroundings, **settings)
         else:  # its weights follow the seed, and the global stream stays where it is
             with torch.random.fork_rng():
                 torch.manual_seed(named_seed(seed, piece.kind))
                 made = make(*surroundings, **settings)
+    except UserError:  # of a piece within it
+        raise
     except (ValueError, TypeError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
     if isinstance(made, nn.Module):
-        vars(made)[seams.SURROUNDINGS] = surroundings
+        made.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
+        for name, weight in made.named_parameters():
+            kind = "lazy" if nn.parameter.is_lazy(weight) else str(weight.dtype)
+            if not kind.startswith(("torch.float", "torch.bfloat")):
+                raise UserError(
+                    f"{piece.kind} cannot be built: its parameter '{name}' is {kind}, and a weight "
+                    f"holds real numbers in a shape that the constructor knows."
+                )
     return made
+
+
+def take_fast_path(model: nn.Module) -> str:
+    """Tell a model to compute the same with less work; return the name of the path it then takes.
+
+    Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
+    `window` (`window_attention`) where it saves work; else `pooled` (`Block.pooled`) where the last
+    layer is bare attention and the pooling linear, and `fused` (torch's attention, which never
+    writes the (T, T) map; Dao et al. 2022) for the other layers.
+    """
+    if type(getattr(model, "layers", None)) is not Attention:
+        return REFERENCE
+    classifier: Any = model
+    layers, last, pattern = classifier.layers, classifier.layers[-1], classifier.pattern
+    attention = last.attention  # the other layers differ from it in width alone
+    plain = type(attention.score) is DotProduct and attention.bias is None
+    can_fuse = plain and attention.mask_mode == "add" and attention.dropout.p == 0
+    radius = pattern.radius if type(pattern) is Window else layers.num_tokens
+    if can_fuse and max(radius, SMALLEST_BLOCK) + 2 * radius < layers.num_tokens:
+        classifier.pattern = None
+        for block in layers:
+            block.attention.window = radius
+        return "window"
+    bare = last.feed_forward is None and not last.residual and last.norm == "none"
+    is_linear = type(classifier.pool) in (Mean, MaskedMean, Last, SummaryToken)
+    classifier.pools_early = is_linear and bare and last.dropout.p == 0
+    for block in layers:
+        block.attention.fused = can_fuse
+    return "pooled" if classifier.pools_early else "fused" if can_fuse else REFERENCE
+
+
+def cost_of(config: RunConfig, num_classes: int = 2) -> dict[str, int]:
+    """Trainable parameters, and FLOPs (2 for a multiply and an add) of a forward pass over one text
+    on the reference path. Leaves the random state as it is."""
+    ids = torch.ones(1, config.data.max_len, dtype=torch.int32)
+    counter = FlopCounterMode(display=False)
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        model = build_model(config, num_classes).eval()
+        try:  # without values, where torch looks into an LSTM
+            with counter:
+                copy.deepcopy(model).to("meta")(ids.to("meta"))
+        except (NotImplementedError, RuntimeError):  # some operation needs them
+            with counter:
+                model(ids)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return {"parameters": trained, "flops_per_example": int(counter.get_total_flops())}
 
 
 def set_word_vectors(classifier: Classifier, rows: Tensor, found: Tensor) -> None:
     """Start from pretrained embeddings: rows (V, D) where found (V,), in the vocabulary's order."""
     with torch.no_grad():
         classifier.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
-
-
-def _output(width: int, num_logits: int, hidden: int | None, dropout: float) -> nn.Module:
-    """The logits, through one ReLU layer where asked for (Keras's transformer example)."""
-    if hidden is None:
-        return nn.Linear(width, num_logits)
-    return nn.Sequential(
-        nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, num_logits)
-    )

@@ -11,23 +11,27 @@ Stream = Callable[[str], torch.Generator]
 
 
 def init_weights(model: nn.Module, seed: int) -> None:
-    """Initialise the parameters of every module that says how, by `init_parameters(stream)`.
-
-    Modules without that method keep what their constructors made.
+    """Initialise every module that says how by `init_parameters(stream)`; others are left alone.
 
     `stream(name)` is a generator of its own for each parameter, seeded by `seed` and the
-    parameter's full name in the model. So two variants with the same seed start from the same
-    weights wherever they share a piece, and a comparison between them is paired.
+    parameter's full name in the model: variants start alike wherever they share a piece.
     """
     for path, module in model.named_modules():
-        init_parameters = getattr(module, "init_parameters", None)
-        if init_parameters is not None:
-            prefix = f"{path}." if path else ""
-            init_parameters(
-                lambda name, prefix=prefix: torch.Generator().manual_seed(
-                    named_seed(seed, prefix + name)
-                )
-            )
+        if hasattr(module, "init_parameters"):
+
+            def stream(name: str, prefix: str = f"{path}." if path else "") -> torch.Generator:
+                return torch.Generator().manual_seed(named_seed(seed, prefix + name))
+
+            module.init_parameters(stream)
+
+
+class KerasInit(nn.Module):
+    """A module whose own layers of torch start as Keras starts them: see `init_layers`."""
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Each parameter from a stream of its own."""
+        kinds = (nn.Linear, nn.Conv1d, nn.LSTM)
+        init_layers(self, stream, *(n for n, m in self.named_children() if isinstance(m, kinds)))
 
 
 def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:

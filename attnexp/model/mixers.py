@@ -1,46 +1,96 @@
-"""What may stand in attention's place, or before it: convolution and recurrence.
+"""Embeddings before attention, mixers in its place, poolings after it.
 
-Shapes: B batch, T tokens, D input width. A mixer takes x (B, T, D) and `key_padding_mask` (B, T),
-True at padding, and returns (B, T, `d_output`). Like K's attention without a mask, convolution and
-recurrence read padding as tokens.
+Shapes: B batch, T tokens, V vocabulary, D width. `key_padding_mask` is (B, T), True at padding.
 """
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated
 
+import torch
+import torch.nn.functional as F
 from annotated_types import Ge
 from torch import Tensor, nn
 from typing_extensions import Doc
 
-from attnexp.model.init import Stream, init_layers
-from attnexp.model.seams import Even, Mixer
+from attnexp.model.init import KerasInit, Stream, init_table
+from attnexp.model.seams import Embedding, Mixer, Pooling
+
+Kernel = Annotated[int, Ge(1), Doc("Tokens from which one is computed.")]
 
 
-class Convolution(Mixer):
-    """relu(conv(x)): each token from its `kernel` nearest, itself in the middle.
+class WordEmbedding(nn.Embedding, Embedding):
+    """A vector for each word."""
 
-    Beyond both ends stand zeros. L layers reach L (width - 1) / 2 tokens to either side (C27);
-    kernel 1 is the position-wise layer of Vaswani et al. 2017, section 3.3, without its second
-    matrix (C24). Kernel 3 costs what three projections cost (C23).
+    def init_parameters(self, stream: Stream) -> None:
+        """Uniform in ±0.05."""
+        init_table(self.weight, stream("weight"))
 
-    Raises `ValueError` for an even kernel, which has no middle.
+    @property
+    def words(self) -> Tensor:
+        """(V, D)."""
+        return self.weight
+
+
+class NgramEmbedding(Embedding):
+    """A word's vector plus that of the n-gram it ends (fastText: Joulin et al. 2016, section 2.1).
+
+    Pooled by a mean this is a bag of n-grams. They are too many for a table, so they share
+    `buckets` rows by their hash.
     """
 
     def __init__(
         self,
-        d_input: int,
+        vocab_size: int,
         d_model: int,
         *,
-        kernel: Annotated[int, Ge(1), Doc("Tokens from which one is computed.")] = 3,
+        buckets: Annotated[int, Ge(1), Doc("Number of vectors that n-grams share.")] = 20_000,
+        n: Annotated[int, Ge(1), Doc("Words of an n-gram.")] = 2,
     ) -> None:
+        super().__init__()
+        self.buckets, self.n = buckets, n
+        self.word = nn.Embedding(vocab_size, d_model)
+        self.ngram = nn.Embedding(buckets, d_model)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """Uniform in ±0.05. Words start from the vectors that `WordEmbedding` gives them."""
+        init_table(self.word.weight, stream("weight"))
+        init_table(self.ngram.weight, stream("ngram.weight"))
+
+    @property
+    def words(self) -> Tensor:
+        """(V, D)."""
+        return self.word.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) integers -> (B, T, D)."""
+        x: Tensor = self.word(ids) + self.ngram(self.rows(ids))
+        return x
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """The row of each token's n-gram, (B, T), as if padding stood before the first token."""
+        ids = ids.long()
+        hashed = torch.zeros_like(ids)
+        for back in reversed(range(self.n)):
+            earlier = F.pad(ids, (back, 0))[..., : ids.shape[-1]]
+            hashed = (hashed + earlier) * 0x2545F4914F6CDD1D  # odd; wraps around at 2^64
+            # A product alone is linear in the ids, and "a b" would meet "b a": fold it down.
+            hashed = hashed ^ ((hashed >> 32) & 0xFFFFFFFF)
+        return hashed % self.buckets
+
+
+class Convolution(Mixer, KerasInit):
+    """relu(conv(x)): each token from its `kernel` nearest, itself in the middle, zeros at the ends.
+
+    L layers reach L (kernel - 1) / 2 tokens to either side (C27). Kernel 1 is one matrix for every
+    position (C24); kernel 3 costs what three projections do (C23). Raises `ValueError` if even.
+    """
+
+    def __init__(self, d_input: int, d_model: int, *, kernel: Kernel = 3) -> None:
         super().__init__()
         if kernel % 2 == 0:
             raise ValueError(f"a convolution's kernel must be odd, to have a middle; got {kernel}")
         self.d_output = d_model
         self.conv = nn.Conv1d(d_input, d_model, kernel, padding=kernel // 2)
-
-    def init_parameters(self, stream: Stream) -> None:
-        """Glorot uniform, bias 0."""
-        init_layers(self, stream, "conv")
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
@@ -48,41 +98,14 @@ class Convolution(Mixer):
         return y.transpose(-2, -1).relu()
 
 
-class Recurrent(Mixer):
-    """An LSTM or GRU: each token from all before it, one step at a time (C21, C27).
+class LSTM(Mixer, KerasInit):
+    """Each token from all before it, one step at a time (C21, C27); one bias, as in Keras."""
 
-    With `bidirectional`, half the output reads forwards and half backwards. Padding takes steps
-    too, as in Keras without masking. torch gives an LSTM two bias vectors and Keras one; only their
-    sum matters, so the second stays at its start, which is 0.
-
-    Raises `ValueError` for an odd width to halve.
-    """
-
-    def __init__(
-        self,
-        d_input: int,
-        d_model: int,
-        *,
-        cell: Literal["lstm", "gru"] = "lstm",
-        bidirectional: bool = False,
-    ) -> None:
+    def __init__(self, d_input: int, d_model: int) -> None:
         super().__init__()
-        if bidirectional and d_model % 2:
-            raise ValueError(f"two directions share the width, so it must be even; got {d_model}")
         self.d_output = d_model
-        self.rnn = (nn.LSTM if cell == "lstm" else nn.GRU)(
-            d_input,
-            d_model // 2 if bidirectional else d_model,
-            batch_first=True,
-            bidirectional=bidirectional,
-        )
-        if cell == "lstm":
-            for name, parameter in self.rnn.named_parameters():
-                parameter.requires_grad_(not name.startswith("bias_hh"))
-
-    def init_parameters(self, stream: Stream) -> None:
-        """Input matrices Glorot uniform, recurrent ones orthogonal, biases 0, forget gates 1."""
-        init_layers(self, stream, "rnn")
+        self.rnn = nn.LSTM(d_input, d_model, batch_first=True)
+        self.rnn.bias_hh_l0.requires_grad_(False)  # torch's second, which starts at 0
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output): the hidden state after every token."""
@@ -90,22 +113,50 @@ class Recurrent(Mixer):
         return y
 
 
-class LSTM(Recurrent):
-    """Keras's, but without dropout between time steps."""
+class Mean(Pooling):
+    """Over all T positions, padding included, as K's GlobalAveragePooling1D does."""
 
-    def __init__(self, d_input: int, d_model: int) -> None:
-        super().__init__(d_input, d_model, cell="lstm")
-
-
-class BiLSTM(Recurrent):
-    """Two LSTMs of half the width, one in either direction."""
-
-    def __init__(self, d_input: int, d_model: Even) -> None:
-        super().__init__(d_input, d_model, cell="lstm", bidirectional=True)
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        return x.mean(dim=-2)
 
 
-class GRU(Recurrent):
-    """torch's, whose reset gate acts after the recurrent product."""
+class RealTokens(Pooling):
+    """A pooling to which padding is nothing; a text of padding alone gives zeros."""
 
-    def __init__(self, d_input: int, d_model: int) -> None:
-        super().__init__(d_input, d_model, cell="gru")
+
+class MaskedMean(RealTokens):
+    """Over real tokens only."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        real = ~key_padding_mask[..., None]
+        return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+
+
+class Maximum(RealTokens):
+    """The largest of each column over real tokens."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        highest = x.masked_fill(key_padding_mask[..., None], -math.inf).amax(dim=-2)
+        return highest.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+
+
+class Last(RealTokens):
+    """The last real token, as an LSTM is read."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D)."""
+        place = torch.arange(x.shape[-2], device=x.device)
+        index = (place * ~key_padding_mask).amax(dim=-1)
+        chosen = x.take_along_dim(index[..., None, None], dim=-2).squeeze(-2)
+        return chosen.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+
+
+class SummaryToken(RealTokens):
+    """A learned token that the classifier puts in front of all others (Devlin et al. 2019)."""
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D): position 0."""
+        return x[..., 0, :]

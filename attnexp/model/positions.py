@@ -1,103 +1,98 @@
-"""Positions joined to embeddings: how a token learns where it stands.
+"""Positions: joined to embeddings, turning queries and keys, added to scores; and their control.
 
-Shapes: B batch, T tokens, D model width. `positions` are whole numbers: (T,), shared by the batch,
-or (B, T), each text's own; None means 0 to T-1.
+Shapes: B batch, H heads, T tokens, D model width, K head width. `positions` are whole numbers:
+(T,), shared by the batch, or (B, T), each text's own.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge
 from torch import Tensor, nn
 from typing_extensions import Doc
 
 from attnexp.model.init import Stream, init_table
-from attnexp.model.seams import Even, JoinedPosition
+from attnexp.model.seams import JoinedPosition, Rotation, ScoreBias
 
-Layout = Annotated[
-    Literal["split", "interleaved"], Doc("K's table, all cosines then all sines, or the paper's.")
-]
+Layout = Annotated[Literal["split", "interleaved"], Doc("K's cosines, then sines; or the paper's.")]
+MaxDistance = Annotated[int, Ge(1), Doc("Distances beyond share one weight.")]
+Pairs = Annotated[Literal["interleaved", "split"], Doc("Which columns are a pair.")]
 Combine = Annotated[Literal["add", "concat"], Doc("Concatenation puts the table in front.")]
-Scale = Annotated[
-    float, Doc("Multiplies the table: K's has norm 8 against embeddings of norm 0.33.")
-]
+Scale = Annotated[float, Doc("Multiplies the table, whose rows have norm 8 where d_model is 128.")]
 
 
-def angles(positions: Tensor, width: int) -> Tensor:
-    """The phase of every pair of columns: position p, pair i -> p / 10000^(2i / width).
+def angles(num_positions: int, width: int) -> Tensor:
+    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2).
 
-    (...) -> (..., width/2), in float64: at p = 10^4 a float32 angle is already wrong in the third
-    decimal.
+    In float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
+    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width.
     """
-    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width
-    return positions[..., None].double() / 10_000**exponent
+    if width % 2:
+        raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
+    exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
+    return torch.arange(num_positions)[:, None].double() / 10_000**exponent
 
 
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
-    """Sines and cosines of falling frequency (Vaswani et al. 2017, section 3.5; C05, C07).
+    """Sines and cosines of `angles`: (T, D) (Vaswani et al. 2017, section 3.5; C05).
 
-    The angle of position p and pair i is p / 10000^(2i / D). Layout `interleaved` is the paper's:
-    column 2i holds its sine, 2i+1 its cosine. Layout `split` is K's: all cosines, then all sines.
-    The two are one encoding up to a permutation of columns.
-
-    Returns (T, D). Raises `ValueError` for an odd D, which leaves a sine without its cosine.
+    Layout `interleaved` is the paper's: column 2i holds the sine of pair i, 2i+1 its cosine. Layout
+    `split` is K's: all cosines, then all sines. They are equal but for the order of columns (C07).
     """
-    if d_model % 2:
-        raise ValueError(f"sines and cosines pair up, so d_model must be even; got {d_model}")
-    angle = angles(torch.arange(num_positions), d_model)  # (T, D/2)
+    angle = angles(num_positions, d_model)  # (T, D/2)
     if layout == "split":
-        table = torch.cat([angle.cos(), angle.sin()], dim=-1)
-    else:
-        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
-    return table.float()
+        return torch.cat([angle.cos(), angle.sin()], dim=-1).float()
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()
 
 
-class SinusoidalPosition(JoinedPosition):
-    """Join the fixed table, times `scale`, to embeddings (Vaswani et al. 2017, section 3.5).
+class TablePosition(JoinedPosition):
+    """Joins rows of a table to embeddings, by addition or by concatenation in front (C11)."""
 
-    By addition, or by concatenation in front (C11). A row of the table has norm sqrt(D/2), some 25
-    times that of an embedding fresh from Keras's init; `scale` takes that out of a comparison.
-    """
+    def __init__(self, d_model: int, combine: Combine) -> None:
+        super().__init__()
+        self.combine = combine
+        self.d_output = d_model * (2 if combine == "concat" else 1)
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
+        table: Any = self.table_rows()
+        rows = table[: x.shape[-2]] if positions is None else F.embedding(positions, table)
+        rows = rows.to(x.dtype)
+        return torch.cat([rows.expand_as(x), x], dim=-1) if self.combine == "concat" else x + rows
+
+
+class SinusoidalPosition(TablePosition):
+    """The fixed table, times `scale`. A row has norm sqrt(D/2), some 25 times that of an embedding
+    at the start; `scale` takes that out of a comparison."""
 
     table: Tensor
 
     def __init__(
         self,
         max_len: int,
-        d_model: Even,
+        d_model: int,
         *,
         layout: Layout = "split",
         combine: Combine = "add",
         scale: Scale = 1.0,
     ) -> None:
-        super().__init__()
-        self.combine = combine
-        self.d_output = d_model * (2 if combine == "concat" else 1)
+        super().__init__(d_model, combine)
         table = scale * sinusoidal_table(max_len, d_model, layout=layout)
         self.register_buffer("table", table, persistent=False)
-
-    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
-        return join(x, rows(self.table, x, positions), combine=self.combine)
 
     def table_rows(self) -> Tensor:
         """The table, times `scale`: (max_len, D)."""
         return self.table
 
 
-class LearnedPosition(JoinedPosition):
-    """Join a trained table, times `scale`, to embeddings (Gehring et al. 2017, section 3.1; C10).
-
-    The constructor makes it zero, which is no position at all; in a model it starts uniformly in
-    ±0.05, as embeddings do.
-    """
+class LearnedPosition(TablePosition):
+    """A trained table, times `scale` (Gehring et al. 2017, section 3.1; C10)."""
 
     def __init__(
         self, max_len: int, d_model: int, *, combine: Combine = "add", scale: Scale = 1.0
     ) -> None:
-        super().__init__()
-        self.combine = combine
-        self.d_output = d_model * (2 if combine == "concat" else 1)
+        super().__init__(d_model, combine)
         self.scale = scale
         self.weight = nn.Parameter(torch.zeros(max_len, d_model))
 
@@ -105,25 +100,90 @@ class LearnedPosition(JoinedPosition):
         """Uniform in ±0.05."""
         init_table(self.weight, stream("weight"))
 
-    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
-        return join(x, self.scale * rows(self.weight, x, positions), combine=self.combine)
-
     def table_rows(self) -> Tensor:
         """The table, times `scale`: (max_len, D)."""
         return self.scale * self.weight
 
 
-def rows(table: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
-    """The table's row for each token of x: (T, D), or (B, T, D) for positions (B, T)."""
-    if positions is None:
-        return table[: x.shape[-2]]
-    return F.embedding(positions, table)
+class RotaryPosition(Rotation):
+    """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
+
+    <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
+    applied to what is compared instead of added to what is read. Layout `interleaved` is the
+    paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs column i with i + K/2; they are
+    equal but for the order of columns (C07). Positions are below `MAX_POSITIONS`.
+    """
+
+    MAX_POSITIONS = 2**14
+    table: Tensor
+    """Cosine and sine of every angle, in float32: (2, positions, K/2)."""
+
+    def __init__(self, d_head: int, *, layout: Pairs = "interleaved") -> None:
+        super().__init__()
+        self.layout = layout
+        angle = angles(self.MAX_POSITIONS, d_head)
+        table = torch.stack([angle.cos(), angle.sin()]).float()
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
+        cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
+        is_split = self.layout == "split"
+        a, b = x.chunk(2, dim=-1) if is_split else (x[..., 0::2], x[..., 1::2])
+        turned = [a * cos - b * sin, a * sin + b * cos]  # in float32 even where x has fewer bits
+        y = torch.cat(turned, dim=-1) if is_split else torch.stack(turned, dim=-1).flatten(-2)
+        return y.to(x.dtype)
 
 
-def join(x: Tensor, table: Tensor, *, combine: str) -> Tensor:
-    """`add` keeps the width; `concat` puts the table in front and doubles it (C11)."""
-    table = table.to(x.dtype)
-    if combine == "concat":
-        return torch.cat([table.expand_as(x), x], dim=-1)
-    return x + table
+class RelativeBias(ScoreBias):
+    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1).
+
+    Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
+    logarithmic buckets; a key in front of the query has another number than one behind it.
+    """
+
+    def __init__(self, num_heads: int, *, max_distance: MaxDistance = 16) -> None:
+        super().__init__()
+        self.max_distance = max_distance
+        self.weight = nn.Parameter(torch.zeros(num_heads, 2 * max_distance + 1))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Column `max_distance + d` of the weight is the bias of a key d after its query."""
+        after = positions[..., None, :] - positions[..., :, None]  # the key's minus the query's
+        column = after.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
+
+
+class AlibiBias(ScoreBias):
+    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
+
+    Head h of H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Zero for the query itself, falling in a straight line to both sides."""
+        distance = (positions[..., None, :] - positions[..., :, None]).abs()
+        return -self.slopes * distance.unsqueeze(-3)
+
+
+def shuffled_positions(ids: Tensor) -> Tensor:
+    """The control of all positions: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
+
+    Tokens are ranked by a hash of their id: reorder the text, and each word takes its position
+    along. Norms, widths and parameters stay those of the encoding; only order is gone.
+    """
+    # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
+    # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
+    scattered = ids.long() + 1  # 0 would stay 0, and padding always come first
+    for _ in range(2):
+        scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
+        scattered = scattered ^ (scattered >> 15)
+    by_rank = scattered.argsort(dim=-1, stable=True)
+    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token

@@ -1,61 +1,99 @@
-"""Scores: how well a query matches a key.
+"""From queries and keys to attention weights: the softmax, masks, and scores.
 
-Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys. Every module takes q
-(B, H, T, Kq) and k (B, H, T, Kk) and returns (B, H, T queries, T keys).
+A mask is a predicate on (query, key), True where the query may look; `&` joins several. A one-sided
+one makes attention order-aware by itself: cross it with position.
+
+Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys.
 """
 
 import math
 from typing import Annotated
 
 import torch
-import torch.nn.functional as F
+from annotated_types import Ge
 from torch import Tensor, nn
 from typing_extensions import Doc
 
 from attnexp.model.init import Stream
-from attnexp.model.seams import Score
+from attnexp.model.seams import Mask, Score
+
+Radius = Annotated[int, Ge(0), Doc("How many keys to either side.")]
+Scale = Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")]
+
+
+def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str = "add") -> Tensor:
+    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0.
+
+    Mode `add` puts a large negative number before softmax, so rows sum to 1; `mul` zeroes after
+    softmax without renormalising, so they do not (K's two modes; C19). A query that may look
+    nowhere gets zeros, never NaN, in value and in gradient.
+    """
+    if allowed is None:
+        return scores.softmax(dim=-1)
+    if mode == "mul":
+        return scores.softmax(dim=-1) * allowed
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
+    # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
+    return weights.masked_fill(~allowed, 0.0)
+
+
+def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """Positions of queries (T, 1) and of keys (1, T), for the masks below."""
+    position = torch.arange(num_tokens, device=device)
+    return position[:, None], position[None, :]
+
+
+def real_keys(key_padding_mask: Tensor) -> Tensor:
+    """Hide padding: (B, T), True at padding, as in `torch.nn` -> (B, 1, 1, T), False there."""
+    return ~key_padding_mask[:, None, None, :]
+
+
+class Causal(Mask):
+    """See yourself and what stands before you (C14)."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Nothing above the diagonal."""
+        return key <= query
+
+
+class Window(Mask):
+    """See at most `radius` tokens to either side (C23)."""
+
+    def __init__(self, *, radius: Radius) -> None:
+        self.radius = radius
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """A band around the diagonal."""
+        return (query - key).abs() <= self.radius
 
 
 class DotProduct(Score):
-    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12)."""
+    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12).
+
+    Raises `ValueError` for queries and keys of two widths (C15).
+    """
 
     def __init__(
-        self,
-        num_heads: int,
-        d_query: int,
-        d_key: int,
-        d_head: int,
-        *,
-        scale: Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")] = True,
+        self, num_heads: int, d_query: int, d_key: int, d_head: int, *, scale: Scale = True
     ) -> None:
         super().__init__()
-        _same_width(d_query, d_key)
+        if d_query != d_key:
+            raise ValueError(
+                f"a dot product needs queries and keys of one width; got d_query={d_query}, "
+                f"d_key={d_key}. Additive scores join any two"
+            )
         self.scale = 1 / math.sqrt(d_key) if scale else 1.0
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """Needs Kq = Kk."""
+        """The product of every query with every key."""
         return (q * self.scale) @ k.transpose(-2, -1)
-
-
-class Cosine(Score):
-    """The cosine of q and k, times a temperature that each head learns, from 1."""
-
-    def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
-        super().__init__()
-        _same_width(d_query, d_key)
-        self.log_temperature = nn.Parameter(torch.zeros(num_heads))
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """Needs Kq = Kk."""
-        cosine = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
-        return cosine * self.log_temperature.exp()[:, None, None]
 
 
 class Additive(Score):
     """v . tanh(W q + U k), one hidden layer a head (Bahdanau et al. 2015, A.1.2; C15).
 
-    The only score here for queries and keys of different widths. Its memory is B H T T times
-    its hidden width, `d_head`: it is the slow one.
+    For queries and keys of any widths. Its memory is B H T T times its hidden width, `d_head`.
     """
 
     def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
@@ -85,15 +123,7 @@ class Uniform(Score):
 
     def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
         super().__init__()
-        _same_width(d_query, d_key)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Zeros."""
         return q.new_zeros(*q.shape[:-1], k.shape[-2])
-
-
-def _same_width(d_query: int, d_key: int) -> None:
-    if d_query != d_key:
-        raise ValueError(
-            f"these scores need d_query = d_key; got {d_query} and {d_key} (additive ones do not)"
-        )

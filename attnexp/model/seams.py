@@ -1,16 +1,13 @@
 """The seams of the model: what a piece of it is given, and what it must give back.
 
 A piece is a subclass of one of these. What its surroundings know comes as positional arguments, in
-the order below; its own settings are keyword-only arguments of its constructor, with types, bounds
-and meaning in the signature (`config.pieces` reads them there):
+the order below; its own settings are keyword-only arguments of its constructor:
 
     class Decay(ScoreBias):
         def __init__(self, num_heads: int, *, rate: Annotated[float, Gt(0)] = 0.1)
 
-`position=my_package.my_module:Decay position.rate=0.3` then trains with it: see docs/extending.md.
-
-A piece keeps the weights that its constructor makes, from a random stream that follows the seed.
-One that defines `init_parameters(stream)` makes them there instead: see `init.init_weights`.
+`position=my_package.my_module:Decay position.rate=0.3` trains with it: see docs/extending.md. Its
+weights are those that its constructor makes, or its `init_parameters(stream)`: see `init_weights`.
 
 Shapes: B batch, H heads, T tokens, D model width, K head width. `key_padding_mask` is (B, T), True
 at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
@@ -18,19 +15,8 @@ at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
-from annotated_types import MultipleOf
 from torch import Tensor, nn
-
-REFERENCE = "reference"
-"""Name of the path of a model that computes as its code reads, with nothing replaced."""
-
-Even = Annotated[int, MultipleOf(2)]
-"""A width whose columns come in pairs."""
-
-SURROUNDINGS = "_surroundings"
-"""Attribute that keeps the positional arguments of a module's constructor: see `verify`."""
 
 
 class Embedding(nn.Module):
@@ -99,13 +85,13 @@ class LayerContext:
     bias: Callable[[int], ScoreBias] | None = None
     """Makes the bias of the scores for a number of heads."""
     mask_mode: str = "add"
-    """How masked keys are hidden: see `softmax.attention_weights`."""
+    """How masked keys are hidden: see `scores.attention_weights`."""
     hide_padded_queries: bool = False
     """Whether outputs at padded positions are set to zero."""
 
 
 class Layers(nn.ModuleList):
-    """Attends: layers that are told of masks and positions; `model.block.Attention` is ours.
+    """Attends: layers that are told of masks and positions; `attention.Attention` is ours.
 
     Given d_input, d_model and a `LayerContext`. Each layer it holds takes x (B, T, D),
     key_padding_mask, allowed (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns
@@ -113,13 +99,6 @@ class Layers(nn.ModuleList):
     """
 
     d_output: int
-
-    def take_fast_path(self, classifier: nn.Module) -> str:
-        """Change the classifier that holds these layers to compute the same with less work.
-
-        Returns a name for how it computes from then on: `reference` where nothing is changed.
-        """
-        return REFERENCE
 
 
 class Baseline(nn.Module):

@@ -8,70 +8,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnexp.model import masks
-from attnexp.model.softmax import attention_weights
+from attnexp.model.scores import Window, attention_weights, grid
 
 SMALLEST_BLOCK = 16
 """Blocks of fewer queries waste less of their band and lose more on small matrix products."""
 
 
-def saves_work(radius: int, num_tokens: int) -> bool:
-    """Whether a block and what it reaches are fewer keys than the text has."""
-    return max(radius, SMALLEST_BLOCK) + 2 * radius < num_tokens
-
-
 def window_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    radius: int,
-    real_keys: Tensor | None = None,
-    mode: str = "add",
+    q: Tensor, k: Tensor, v: Tensor, *, radius: int, real_keys: Tensor | None = None
 ) -> Tensor:
-    """What softmax(q k^T) v gives under `masks.Window` and real keys, in O(T radius).
+    """What softmax(q k^T) v gives under `scores.Window` and real keys, in O(T radius).
 
     q, already scaled, and k: (B, H, T, K). v: (B, H, T, V). real_keys: (B, T), True at real tokens.
-    Returns (B, H, T, V). A query with no real key in its window gets zeros, never NaN, in value
-    and in gradient.
-
-    Queries are cut into blocks, and each block is compared with the keys it can reach, never with
-    all; (T, T) numbers exist only where one block reaches every key anyway (the "chunks" of
-    Beltagy et al. 2020, section 3.2).
-
-    Raises `ValueError` for a negative radius, and for mode `mul`, whose softmax runs over all keys
-    before any is hidden.
+    Returns (B, H, T, V); zeros for a query with no real key in its window. Queries are cut into
+    blocks, each compared with the keys it can reach (Beltagy et al. 2020, section 3.2: "chunks").
     """
-    if mode != "add":
-        raise ValueError(
-            f"a window restricts attention in mode 'add' only; got mode {mode!r}, whose softmax "
-            f"needs the scores of all keys"
-        )
-    if radius < 0:
-        raise ValueError(f"radius must be 0 or more; got {radius}")
     num_tokens = q.shape[-2]
     if real_keys is None:
         real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)
-
-    if saves_work(radius, num_tokens):
-        block, reach = max(radius, SMALLEST_BLOCK), radius
-    else:
-        block, reach = num_tokens, 0  # one block that holds every key already
+    block = max(radius, SMALLEST_BLOCK)
     num_blocks = -(-num_tokens // block)
     # Tokens beyond either end are padding: not real as keys, cut off again as queries.
     beyond = num_blocks * block - num_tokens
 
     def within_reach(x: Tensor) -> Tensor:
         """(..., T, K) -> (..., N, K, S), neighbours overlapping by 2 radius."""
-        return F.pad(x, (0, 0, reach, beyond + reach)).unfold(-2, block + 2 * reach, block)
+        return F.pad(x, (0, 0, radius, beyond + radius)).unfold(-2, block + 2 * radius, block)
 
     q = F.pad(q, (0, 0, 0, beyond)).unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
     k = within_reach(k)
     v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
     real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
 
-    # Blocks are alike: the first query stands `reach` after the first key that the block holds.
-    query, key = masks.grid(block + 2 * reach, q.device)
-    near = masks.Window(radius=radius)(query[reach : reach + block], key)  # (C, S)
+    # Blocks are alike: the first query stands `radius` after the first key that the block holds.
+    query, key = grid(block + 2 * radius, q.device)
+    near = Window(radius=radius)(query[radius : radius + block], key)  # (C, S)
     weights = attention_weights(q @ k, near & real_keys[:, None])  # (B, H, N, C, S)
     return (weights @ v).flatten(-3, -2)[..., :num_tokens, :]

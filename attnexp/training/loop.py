@@ -20,7 +20,7 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
-from attnexp.model.verify import first_not_finite
+from attnexp.model.check import first_not_finite
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure, most_probable
 from attnexp.training.optimizer import make_optimizer, make_scheduler

@@ -19,11 +19,16 @@ from torch import nn
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
-from attnexp.model.classifier import Classifier, build_model, set_word_vectors, take_fast_path
-from attnexp.model.cost import of_model
+from attnexp.model.check import check_pieces, check_rebuilt, explain
+from attnexp.model.classifier import (
+    REFERENCE,
+    Classifier,
+    cost_of,
+    set_word_vectors,
+    take_fast_path,
+)
 from attnexp.model.init import named_seed
-from attnexp.model.seams import REFERENCE, Baseline
-from attnexp.model.verify import check_pieces, explain
+from attnexp.model.seams import Baseline
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import SCHEMA, EpochRow, RunResult
@@ -103,7 +108,7 @@ def _train(
         model.load_state_dict(record.best_weights)
         logits = predicted[predictions.TEST] = loop.predict(model, test, config.train.precision)
         predicted[predictions.TEST_LABELS] = test.truth.astype(label)
-    _check_state(model, config, len(dataset.classes), test, logits)
+    check_rebuilt(model, config, len(dataset.classes), test.ids[:3])
     predictions.save_weights(record.folder, model.state_dict())
     predictions.save(record.folder / predictions.FILE, predicted)
     store.append(record.folder / store.VOCABULARY, "".join(f"{word}\n" for word in dataset.words))
@@ -125,7 +130,7 @@ def _train(
             "quality": dataset.quality,
             "vectors_coverage": vectors and vectors.coverage,
         },
-        **of_model(model, config.data.max_len),
+        **cost_of(config, len(dataset.classes)),
         epochs=epochs,
         best=epochs[best_epoch(epochs)],
         final=epochs[-1],
@@ -162,7 +167,7 @@ def _train_network(
     """Train all epochs, from the checkpoint on where there is one."""
     settings, epochs = config.train, record.epochs
     record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
-    check_pieces(model, train.ids[:2])
+    check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = loop.start(model, train, settings, shuffle)
     record.resume(state)
@@ -198,23 +203,6 @@ def _fit_baseline(
     row, logits = loop.measure_epoch(model, train, val, config, 1, running)
     record.add(row, logits, val.truth, model)
     record.note(epoch_line(row, 1))
-
-
-def _check_state(
-    model: nn.Module, config: RunConfig, num_classes: int, test: Examples, logits: loop.Logits
-) -> None:
-    """Raise `UserError` unless a model built anew from these weights gives these logits of test."""
-    again = build_model(config, num_classes).to(test.ids.device)
-    if config.train.fast:
-        take_fast_path(again)
-    again.load_state_dict(model.state_dict())
-    first = test[: loop.batch_size_of(model, test)]
-    found = loop.predict(again, first, config.train.precision)
-    if not np.allclose(found, logits[: len(first)], rtol=1e-3, atol=1e-3):
-        raise UserError(
-            "The model keeps state outside its parameters and buffers, or is random in evaluation: "
-            "built anew from its weights it gives other logits. Keep such state by register_buffer."
-        )
 
 
 def epoch_line(row: EpochRow, num_epochs: int) -> str:

@@ -11,7 +11,7 @@ from samples import but, result, row
 
 from attnexp.base import progress
 from attnexp.config.compose import compose
-from attnexp.model.cost import of_config
+from attnexp.model.classifier import cost_of
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
@@ -177,4 +177,4 @@ def test_an_estimate_counts_the_start_of_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [[], ["data.max_len=40", "model.d_model=64"]])
 def test_flops_without_torch_are_those_that_torch_counts(model: str, more: list[str]) -> None:
     config = compose([f"model={model}", *more])
-    assert flops_per_text(config) == pytest.approx(of_config(config)["flops_per_example"], rel=1e-3)
+    assert flops_per_text(config) == pytest.approx(cost_of(config)["flops_per_example"], rel=1e-3)
