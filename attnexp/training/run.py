@@ -23,6 +23,7 @@ from attnexp.model.check import check_pieces, check_rebuilt, explain
 from attnexp.model.classifier import (
     REFERENCE,
     Classifier,
+    build_model,
     cost_of,
     set_word_vectors,
     take_fast_path,
