@@ -1,6 +1,8 @@
 """Exceptions that are meant for people; the command line prints them without a traceback."""
 
+import importlib
 import unicodedata
+from typing import Any
 
 
 class UserError(ValueError):
@@ -26,3 +28,17 @@ def check_name(name: str, what: str) -> str:
             f"{what} is named {name!a}, with a line break or control character. Rename it."
         )
     return name
+
+
+def require(package: str, what: str, extra: str) -> Any:
+    """Import a package that only `what` needs. Raises `UserError` if that fails.
+
+    extra: name of the extra of attnexp that installs it.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"{what} needs {package}, which cannot be imported ({error}). Install it: "
+            f"pip install 'attnexp[{extra}]'."
+        ) from error

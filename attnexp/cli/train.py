@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +15,7 @@ from attnexp.cli.app import AsJson, Margin, Overrides, app, console, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.config.schema import RunConfig
+    from attnexp.runs.result import Run
     from attnexp.sweeps.schedule import Entry
 
 
@@ -21,13 +24,6 @@ def train(
     overrides: Overrides = None,
     again: Annotated[
         bool, typer.Option("--again", help="Repeat the run even if it has finished.")
-    ] = False,
-    check_fast: Annotated[
-        bool,
-        typer.Option(
-            "--check-fast",
-            help="Train ten steps with train.fast=true and false in float64; print the difference.",
-        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,29 +34,34 @@ def train(
     Example: attnexp train data=contrast position=sinusoidal
     """
     from attnexp.config.compose import compose
+    from attnexp.runs.result import Run
 
     words = overrides or []
-    config = compose(words)  # before torch is imported: a wrong word is answered at once
-    if check_fast:
-        from attnexp.training import evaluate
-
-        if not config.is_network:
-            raise UserError("--check-fast needs a network; this model is fitted in one go.")
-        path, difference = evaluate.check_fast(config)
-        found = {"schema": 1, "path": path, "difference": difference}
-        emit(found if as_json else f"{path} path: differs by at most {difference:.1e}")
-        return
-    from attnexp.analysis.comparison import compare
-    from attnexp.report import formats
-    from attnexp.runs.result import Run
+    config = compose(words)  # before the loop is imported: a wrong word is answered at once
     from attnexp.training.run import train_run
 
     run_dir, result = train_run(config, overrides=words, again=again)
     if as_json:
         emit({**result.to_json(), "folder": str(run_dir)})
     else:
-        formats.print_comparisons(compare([Run(path=run_dir, result=result)]), console())
+        _report([Run(path=run_dir, result=result)])
         emit("\n".join([f"\nResults: {run_dir}", "Next:", *_next_commands(run_dir, words, config)]))
+
+
+def _report(
+    runs: "list[Run]", *, as_json: bool = False, margin: float = 0.0025, several: bool = False
+) -> None:
+    """Print the answer that runs give. several: they are on several data sets."""
+    from attnexp.analysis.comparison import compare
+    from attnexp.analysis.metrics import metrics_of_runs
+    from attnexp.report import formats
+
+    compared = compare(runs, metrics_of_runs(margin))
+    if as_json:
+        emit(formats.as_json(compared))
+    elif runs:
+        show = formats.print_over_data if several else formats.print_comparisons
+        show(compared, console())
 
 
 def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> Iterator[str]:
@@ -93,12 +94,13 @@ def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> 
 @app.command()
 def sweep(
     overrides: Overrides = None,
-    zipped: Annotated[
-        bool, typer.Option("--zip", help="Pair the values of the axes instead of crossing them.")
-    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="List the runs and their estimated time; train nothing."),
+    ] = False,
+    any_code: Annotated[
+        bool,
+        typer.Option("--any-code", help="Take finished runs of other code instead of new ones."),
     ] = False,
     on_error: Annotated[
         Literal["continue", "stop"], typer.Option(help="After a failed run, continue or stop.")
@@ -119,7 +121,7 @@ def sweep(
 ) -> None:
     """Train several models and compare them. Finished runs are not repeated.
 
-    Runs are started by executor=local (processes; executor.workers=2), submitit, slurm or ray.
+    Runs are started by executor=local (processes; executor.workers=2), slurm or ray.
 
     Example: attnexp sweep study=blog 'seed=range(10)'
 
@@ -129,80 +131,59 @@ def sweep(
 
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
-    from attnexp.sweeps import tuning
+    from attnexp.base import progress
+    from attnexp.runs.result import Run
+    from attnexp.sweeps import sequential, tuning, watch
+    from attnexp.sweeps.plan import plan
+    from attnexp.sweeps.schedule import Entry, run_sweep
 
-    words = overrides or []
-    search = None
+    words, search, entries = overrides or [], None, list[Entry]()
     if until is None and (max_seeds or metric):
         raise UserError("--max-seeds and --metric need --until decided.")
     if any(map(tuning.is_tuning, words)):
-        if until or zipped:
-            raise UserError("tune= does not go with --until or --zip. Leave one out.")
+        if until:
+            raise UserError("tune= does not go with --until. Leave one out.")
         search = tuning.plan_tuning(words)
         planned = search.search
     elif until is None:
-        from attnexp.sweeps.plan import plan
-
-        planned = plan(words, zipped=zipped)
+        planned = plan(words)
     else:
-        from attnexp.sweeps.sequential import plan_until_decided
-
-        planned = plan_until_decided(
-            words, zipped=zipped, max_seeds=max_seeds, margin=margin, metric=metric
+        planned = sequential.plan_until_decided(
+            words, max_seeds=max_seeds, margin=margin, metric=metric
         )
     if dry_run:
-        from attnexp.sweeps.preview import preview_sweep, print_preview
-
-        shown = preview_sweep(planned, followed_by=len(search.study.jobs) if search else 0)
-        emit(shown) if as_json else print_preview(shown, console())
+        then = search.study if search else None
+        shown = watch.preview_sweep(planned, any_code=any_code, then=then)
+        emit(shown) if as_json else watch.print_preview(shown, console())
         return
-
-    from contextlib import closing
-
-    from attnexp.analysis.comparison import compare
-    from attnexp.analysis.metrics import metrics_of_runs
-    from attnexp.base import progress
-    from attnexp.report import formats
-    from attnexp.runs.result import Run
-    from attnexp.sweeps.schedule import Entry, run_sweep
-    from attnexp.sweeps.sequential import run_until_decided
-    from attnexp.sweeps.watch import Watch, print_trials
-
-    stop_on_error, searched = on_error == "stop", list[Entry]()
+    for line in watch.notes_on_seeds(search.study if search else planned):
+        progress.note(line)
+    run = partial(run_sweep, stop_on_error=on_error == "stop", any_code=any_code)
     if search is not None:
-        with closing(Watch()) as watch:
-            searched = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
-        if stop_on_error:
-            _stop_if_failed(searched)
-        trials = tuning.choose(search, searched)
-        print_trials(search, trials, progress.console)
-        planned = tuning.tuned(search.study, trials)
-    with closing(Watch()) as watch:
-        if until is None:
-            entries = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
-        else:
-            entries = run_until_decided(
-                planned, stop_on_error=stop_on_error, observe=watch, tell=watch.look
-            )
-    finished = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    finished.sort(key=lambda run: [*planned.variants].index(run.label))
-    compared = compare(finished, metrics_of_runs(margin))
-    if as_json:
-        emit(formats.as_json(compared))
-    elif finished:
-        show = formats.print_over_data if planned.jobs[0].data else formats.print_comparisons
-        show(compared, console())
+        with watch.Watch() as view:
+            entries = run(planned, observe=view)
+        if on_error == "stop":
+            _stop_if_failed(entries)
+        planned, found = tuning.choose(search, entries)
+        progress.console.print(found)
+    with watch.Watch() as view:
+        choose = sequential.chooser(planned, view.tell) if until else None
+        judged = run(planned, observe=view, choose=choose)
+    order = [*planned.variants]
+    runs = [
+        replace(entry.outcome, studies=(planned.directory,))
+        for entry in sorted(judged, key=lambda entry: order.index(entry.job.label))
+        if isinstance(entry.outcome, Run)
+    ]
+    _report(runs, as_json=as_json, margin=margin, several=bool(planned.jobs[0].data))
+    if runs and not as_json:
         again = shlex.join(["attnexp", "report", str(planned.directory)])
         emit(f"\nResults: {planned.directory}\nAgain: {again}")
-    _stop_if_failed([*searched, *entries])
+    _stop_if_failed([*entries, *judged])
 
 
 def _stop_if_failed(entries: "Sequence[Entry]") -> None:
     """Exit with 1 if a run has failed, with the reason of each that has."""
-    from attnexp.sweeps.executors.task import Failure
-    from attnexp.sweeps.watch import totals
-
-    failures = [entry.outcome for entry in entries if isinstance(entry.outcome, Failure)]
-    if failures:
-        lines = [f"{failure.job}: {failure.reason}" for failure in failures]
-        stop("\n".join([f"runs failed; {totals(entries)}.", *lines]), code=1)
+    failed = [f"{one.job}: {one.outcome}" for one in entries if isinstance(one.outcome, str)]
+    if failed:
+        stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *failed]), code=1)

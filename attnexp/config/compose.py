@@ -117,7 +117,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
     overrides = parse(words, "a sweep has one executor.")
     for override in overrides:
-        key, keys = str(override.key_or_group), [*flatten(asdict(SweepConfig()))]
+        key, keys = str(override.key_or_group), [name for name, _, _ in walk(SweepConfig())]
         if key not in (EXECUTOR, *keys):
             hint = did_you_mean(key, keys)
             raise UserError(f"There is no key {key}.{hint} There are {', '.join(keys)}.")

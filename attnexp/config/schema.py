@@ -11,7 +11,7 @@ Option names are plain values of `StrEnum`, because OmegaConf checks those and r
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -33,7 +33,7 @@ Protocol = StrEnum("Protocol", ["blog", "holdout"])
 Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
 Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
-ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
+ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 # fmt: on
 
 PRESETS = [*DataName][4:]
@@ -72,8 +72,8 @@ FROM_OWN = When(
 )
 ON_RAY = When("executor=ray", lambda sweep: sweep.executor.kind is ExecutorKind.ray)
 ON_SLURM = When(
-    "executor=slurm and submitit",
-    lambda sweep: sweep.executor.kind in (ExecutorKind.slurm, ExecutorKind.submitit),
+    "executor=slurm",
+    lambda sweep: sweep.executor.kind is ExecutorKind.slurm,
 )
 FROM_FILES = When("any data but contrast", lambda run: run.data.name is not DataName.contrast)
 
@@ -327,6 +327,8 @@ class ExecutorConfig:
     account: str | None = setting(None, when=ON_SLURM)
     timeout_min: int = setting(120, ">= 1", when=ON_SLURM)
     mem_gb: int = setting(8, ">= 1", when=ON_SLURM)
+    slurm: dict[str, Any] = field(default_factory=dict, metadata={"when": ON_SLURM})
+    """slurm: anything else that sbatch takes, such as {qos: long}."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -134,6 +134,15 @@ def recover(path: Path) -> None:
             replaced.rename(path)
 
 
+def of_other_code(out: str | Path, identity: Identity) -> list[Path]:
+    """Folders of finished runs with the same settings, seeds and data but other code, the newest
+    first."""
+    alike = (Path(out) / RUNS).glob(f"{identity.settings}-*")
+    found = [path for path in alike if has_finished(path) and path.suffix != ".part"]
+    found.sort(key=lambda path: (path / RESULT).stat().st_mtime, reverse=True)
+    return [path for path in found if path.name != identity.run_id]
+
+
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
     """Changes of the code since runs with these settings finished: a line for each change."""
     by_settings: dict[str, list[Path]] = {}

@@ -1,189 +1,141 @@
-"""Display of a running sweep: a live table on a terminal, elsewhere one line for each run; and what
-a search for settings has found."""
+"""What a user sees of a sweep: its runs and their time beforehand, and progress while it runs."""
 
-import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from attnexp.base import progress
-from attnexp.runs import store
-from attnexp.runs.result import Run
-from attnexp.statistics.anytime import Decision
-from attnexp.sweeps.executors.local import InThisProcess
-from attnexp.sweeps.executors.task import Executor, Failure
-from attnexp.sweeps.schedule import Entry, Status
-from attnexp.sweeps.tuning import Trial, Tuning
+from attnexp.config.schema import ExecutorKind
+from attnexp.runs import manifest, store
+from attnexp.sweeps.clusters import sbatch_script
+from attnexp.sweeps.executors import Executor, num_slots
+from attnexp.sweeps.plan import Sweep
+from attnexp.sweeps.schedule import Entry, notes_on_code, scan
+
+
+def notes_on_seeds(sweep: Sweep) -> list[str]:
+    """A line on a sweep whose seeds, with those of its study before, are too few to decide."""
+    earlier = manifest.load(sweep.directory)
+    seeds = {(one.variant, one.seed) for one in earlier.runs} if earlier else set()
+    counts = Counter(label for label, _ in seeds | {(job.label, job.seed) for job in sweep.jobs})
+    fewest = min(counts[label] for label in sweep.variants)
+    if len(sweep.variants) < 2 or fewest > 2:
+        return []
+    return [f"This decides nothing: seeds {fewest}; a verdict takes three, as in 'seed=range(6)'."]
+
+
+def preview_sweep(
+    sweep: Sweep, *, any_code: bool = False, then: Sweep | None = None
+) -> dict[str, Any]:
+    """The runs of a sweep and their expected seconds, as the JSON document of docs/json.md.
+
+    A run is expected to take what finished runs of its variant took, else those of other variants
+    on the same data. then: the study that follows a search.
+    """
+    entries, took = scan(sweep, any_code=any_code), dict[str, list[float]]()
+    for entry in entries:
+        if entry.before:
+            seconds = store.load(entry.path).wall_seconds
+            for name in (entry.job.title, f"data={entry.job.data}"):
+                took.setdefault(name, []).append(seconds)
+    runs = []
+    for entry in entries:
+        like = took.get(entry.job.title) or took.get(f"data={entry.job.data}")
+        run = {"variant": entry.job.title, "seed": entry.job.seed, "finished": entry.before}
+        seconds = fmean(like) if like and not entry.before else None
+        runs.append({**run, "seconds": seconds, "folder": str(entry.path)})
+    todo = [entry.job for entry in entries if not entry.before]
+    is_slurm = sweep.executor.kind is ExecutorKind.slurm and todo
+    return {
+        "schema": 2,
+        "runs": runs,
+        "executor": str(sweep.executor.kind),
+        "slots": num_slots(sweep.executor, todo),
+        "at_most": sweep.declaration is not None,
+        "followed_by": len(then.jobs) if then else 0,
+        "notes": [*notes_on_seeds(then or sweep), *notes_on_code(sweep, entries)],
+        "sbatch": sbatch_script(sweep.executor, todo) if is_slurm else None,
+    }
+
+
+def print_preview(preview: dict[str, Any], console: Console) -> None:
+    """Print a line for each variant, the total, and what Slurm would be sent."""
+    table = Table(
+        "variant", "runs", "finished", "a run takes", box=box.SIMPLE_HEAD, show_edge=False
+    )
+    todo = [run for run in preview["runs"] if not run["finished"]]
+    times = {run["variant"]: run["seconds"] for run in todo}
+    left = Counter(run["variant"] for run in todo)
+    for variant, count in Counter(run["variant"] for run in preview["runs"]).items():
+        seconds = times.get(variant)
+        each = f"about {progress.duration(seconds)}" if seconds else "unknown until one has ended"
+        each = each if left[variant] else ""
+        table.add_row(Text(variant), str(count), str(count - left[variant]), each)
+    console.print(table)
+    slots = preview["slots"] or 1
+    line = f"{'At most ' if preview['at_most'] else ''}{len(todo)} runs to do"
+    if todo and all(times.values()):
+        together = sum(run["seconds"] for run in todo) / slots
+        line += f": about {progress.duration(together)} with {slots} at a time"
+    if preview["followed_by"]:
+        line += f"; then the study, {preview['followed_by']} runs at the best settings"
+    lines = [f"{line} (executor={preview['executor']}).", *preview["notes"], preview["sbatch"]]
+    console.print(Text("\n".join(filter(None, lines))))
 
 
 class Watch:
-    """Observer for `schedule.run_sweep`; call `close` at the end."""
+    """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar."""
 
     def __init__(self) -> None:
-        self.live = Live(
-            console=progress.console, refresh_per_second=2, transient=True, auto_refresh=False
-        )
-        self.decisions: dict[str, Decision] = {}
-        self.told: set[int] = set()
-        self.began: dict[int, float] = {}
+        columns = TextColumn("{task.description}"), BarColumn(bar_width=20)
+        self.bar = Progress(*columns, console=progress.console, transient=True)
+        self.task, self.began = self.bar.add_task(""), time.monotonic()
+        self.told: set[Any] = set()
 
-    def close(self) -> None:
-        """Remove the live table."""
-        self.live.stop()
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
 
     def __call__(self, entries: list[Entry], executor: Executor | None) -> None:
-        """Display the current status of all entries."""
-        now = time.monotonic()
+        """Display the current state of all entries."""
+        num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
+        num_left = sum(entry.outcome is None for entry in entries)
+        num_mine = sum(not entry.before for entry in entries)
+        line = f"{len(entries) - num_failed - num_left} done, {num_failed} failed, {num_left} left"
+        if num_left < num_mine:
+            each = (time.monotonic() - self.began) / (num_mine - num_left)
+            line += f", about {progress.duration(each * num_left)}"
+        if executor is not None and type(executor) is not Executor and progress.console.is_terminal:
+            self.bar.start()
+        self.bar.update(self.task, description=line, total=num_mine, completed=num_mine - num_left)
         for entry in entries:
-            if entry.status is Status.running:
-                self.began.setdefault(id(entry), now)
-        alone = isinstance(executor, InThisProcess)
-        self._tell(entries, alone=alone)
-        if executor is not None and not alone and progress.console.is_terminal:
-            self.live.start()
-            self.live.update(self.table(entries), refresh=True)
-
-    def look(self, decisions: dict[str, Decision]) -> None:
-        """Print a line for each variant with more seeds than before."""
-        for label, decision in decisions.items():
-            if decision != self.decisions.get(label):
-                progress.note(f"{label}: {decision.line}")
-        self.decisions = decisions
-
-    def table(self, entries: list[Entry]) -> Table:
-        """Totals, best run, undecided variants, then the running ones; a low terminal cuts off the
-        end."""
-        view = Table(box=None, show_header=False, pad_edge=False, collapse_padding=True)
-        view.add_column(no_wrap=True, ratio=1)
-        view.add_column(justify="right", no_wrap=True)
-        view.add_row(Text(totals(entries), style="bold"), self.pace(entries))
-        if best := best_so_far(entries):
-            view.add_row(Text(best, style="dim"), "")
-        for label, decision in self.decisions.items():
-            if decision.verdict is None:
-                view.add_row(Text(f"{label}: {decision.line}"), "")
-        for entry in entries:
-            if entry.status is Status.running:
-                view.add_row(Text(f"  {entry.job}"), _progress_of(entry))
-        return view
-
-    def pace(self, entries: list[Entry]) -> Text:
-        """Runs per minute since the start, and the time left."""
-        began = [self.began[id(entry)] for entry in entries if id(entry) in self.began]
-        mine = [entry for entry in entries if not entry.before]
-        progressed = sum(_share_done(entry) for entry in mine)
-        if not began or not progressed:
-            return Text("")
-        rate = progressed / (time.monotonic() - min(began))
-        left = (len(mine) - progressed) / rate
-        return Text(f"{60 * rate:.1f} runs/min, {progress.duration(left)} left")
-
-    def _tell(self, entries: list[Entry], *, alone: bool) -> None:
-        """Print a line for each new event."""
-        for number, entry in enumerate(entries, start=1):
-            which = f"[{number}/{len(entries)}] {entry.job}"
-            if entry.status is Status.running and alone:
-                progress.note(which)
-            if id(entry) in self.told or entry.status not in (Status.done, Status.failed):
+            if entry.outcome is None or id(entry) in self.told:
                 continue
             self.told.add(id(entry))
-            match entry.outcome:
-                case Failure(reason=reason):
-                    progress.note(f"{which} failed: {reason}")
-                case Run(path=path) if entry.before:
-                    progress.note(f"{which}: finished before, {path}")
-                case Run(result=result):
-                    progress.note(
-                        f"{which}: final {100 * result.final.val_accuracy:.2f}, "
-                        f"{progress.duration(result.wall_seconds)}"
-                    )
+            if isinstance(entry.outcome, str):
+                progress.note(f"{entry.job} failed: {entry.outcome}")
+            elif entry.before:
+                progress.note(f"{entry.job}: finished before, {entry.path}")
+            else:
+                result = entry.outcome.result
+                progress.note(
+                    f"{entry.job}: final accuracy {100 * result.final.val_accuracy:.2f} %, "
+                    f"{progress.duration(result.wall_seconds)}, "
+                    f"{result.final.examples_per_second:,.0f} texts/s ({line})"
+                )
 
-
-def totals(entries: Sequence[Entry]) -> str:
-    """Number of runs by status, as `7 of 20 done, 2 running, 11 waiting`."""
-    counts = Counter(entry.status for entry in entries)
-    parts = [f"{counts[Status.done]} of {len(entries)} done"]
-    for status in (Status.running, Status.waiting, Status.elsewhere, Status.failed):
-        if counts[status]:
-            parts.append(f"{counts[status]} {status}")
-    return ", ".join(parts)
-
-
-def best_so_far(entries: list[Entry]) -> str:
-    """The run with the highest validation accuracy."""
-    found = [
-        (entry.outcome.result.best.val_accuracy, entry.job)
-        for entry in entries
-        if isinstance(entry.outcome, Run)
-    ]
-    if not found:
-        return ""
-    accuracy, job = max(found, key=lambda pair: pair[0])
-    return f"best so far: {job}, {100 * accuracy:.2f}"
-
-
-def _share_done(entry: Entry) -> float:
-    if entry.status is Status.running:
-        return _read_epochs(entry)[0] / entry.job.config.num_epochs
-    return float(entry.status in (Status.done, Status.failed))
-
-
-def _read_epochs(entry: Entry) -> tuple[int, dict[str, Any]]:
-    """Number of epochs in a run's `metrics.jsonl`, and the last of them."""
-    try:
-        lines = (store.part_of(entry.path) / store.METRICS).read_bytes().splitlines()
-        return len(lines), json.loads(lines[-1])
-    except (OSError, IndexError, ValueError):  # not started, or a line is half written
-        return 0, {}
-
-
-def _progress_of(entry: Entry) -> Text:
-    num_epochs, row = _read_epochs(entry)
-    epochs = f"epoch {num_epochs + 1}/{entry.job.config.num_epochs}"
-    if not row:
-        return Text(epochs)
-    return Text(f"{100 * row['val_accuracy']:.2f}  {row['examples_per_second']:,.0f}/s  {epochs}")
-
-
-def print_trials(tuning: Tuning, trials: Sequence[Trial], console: Console) -> None:
-    """Print the held-out accuracy of every setting, and which are chosen."""
-    view = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    view.add_column("variant", overflow="fold")
-    view.add_column("setting", overflow="fold")
-    for name in ("held-out accuracy", "n", ""):
-        view.add_column(name, justify="right", no_wrap=True)
-    searched = [trial for trial in trials if trial.search]
-    for trial in searched:
-        found = [100 * value for value in trial.accuracies]
-        cell = f"{fmean(found):.2f}" if found else "–"
-        cell += f" ± {stdev(found):.2f}" if len(found) > 1 else ""
-        state = "chosen" if trial.chosen else ""
-        state = f"{len(trial.failures)} failed: not chosen" if trial.failures else state
-        view.add_row(Text(trial.variant), Text(trial.setting), cell, str(len(found)), state)
-    epochs = " or ".join(sorted({trial.epoch for trial in searched}))
-    console.print(Text(f"Search on held-out data, {epochs} epoch, in %"), style="bold")
-    console.print(view)
-    for trial in searched:
-        for word in _ends(tuning) if trial.chosen else ():
-            if word in trial.setting.split():
-                line = f"{trial.variant}: {word} is at the end of the grid; try a wider one."
-                console.print(Text(line))
-
-
-def _ends(tuning: Tuning) -> Iterator[str]:
-    """The words with the smallest and the largest value of each axis of numbers."""
-    for axis in tuning.axes:
-        try:
-            by_value = sorted(axis, key=lambda pair: float(pair[1].partition("=")[2]))
-        except ValueError:
-            continue
-        yield by_value[0][1]
-        yield by_value[-1][1]
+    def tell(self, lines: dict[str, str]) -> None:
+        """Print the lines on variants that are new."""
+        for item in lines.items():
+            if item not in self.told:
+                self.told.add(item)
+                progress.note(": ".join(item))

@@ -1,0 +1,153 @@
+"""Executors on clusters: a Slurm queue, through submitit, and Ray."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from attnexp.base import progress
+from attnexp.base.errors import UserError, require
+from attnexp.config.schema import ExecutorConfig
+from attnexp.runs.store import RUNS
+from attnexp.sweeps.executors import Executor, do, wants_gpu
+from attnexp.sweeps.plan import Job
+
+SECONDS_BETWEEN_LOOKS = 5.0
+"""Interval of calls of `squeue`."""
+SECONDS_FOR_FILES = 15.0
+"""Maximum delay of a job's files on this machine after it has left the queue."""
+
+
+def sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[Path, dict[str, Any]]:
+    """Folder of submitit's files, and the request of each run as its `SlurmExecutor` takes it."""
+    options: dict[str, Any] = {
+        "job_name": "attnexp",
+        "time": config.timeout_min,
+        "cpus_per_task": config.threads,
+        "mem": f"{config.mem_gb}GB",
+        "gpus_per_node": 1 if wants_gpu(jobs) else None,
+        "partition": config.partition,
+        "account": config.account,
+        "additional_parameters": config.slurm,
+        "array_parallelism": config.workers or len(jobs),
+    }
+    return Path(jobs[0].config.out).absolute() / RUNS / ".jobs", options
+
+
+def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
+    """The script that a sweep submits. Needs submitit, but no Slurm."""
+    slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
+    logs, options = sbatch(config, jobs)
+    command = f"python -u -m submitit.core._submit {logs}"
+    return str(slurm._make_sbatch_string(command, logs, map_count=len(jobs), **options))
+
+
+class Slurm(Executor):
+    """Executor with one queued job for each run; jobs that start together are one array."""
+
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        """Raises `UserError` without submitit or Slurm."""
+        submitit = require("submitit", "executor=slurm", "slurm")
+        self.logs, options = sbatch(config, jobs)
+        try:
+            self.queue = submitit.SlurmExecutor(self.logs)
+        except RuntimeError as error:
+            raise UserError(f"{error} executor=slurm wants a login node; try local.") from error
+        self.queue.update_parameters(**options)
+        self.slots = config.workers or len(jobs)
+        self.jobs: dict[Future[Any], Any] = {}
+        self.gone: dict[str, float] = {}
+        self.looked, self.told = 0.0, set[str]()
+
+    def submit(self, jobs: Sequence[Job]) -> list[Future[Any]]:
+        """Queue the jobs. Raises `UserError` if Slurm refuses them."""
+        try:
+            with self.queue.batch():
+                queued = [self.queue.submit(do, job) for job in jobs]
+        except RuntimeError as error:
+            raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
+        futures = [Future[Any]() for _ in jobs]
+        self.jobs |= zip(futures, queued, strict=True)
+        return futures
+
+    def wait(self, futures: Sequence[Future[Any]]) -> list[Future[Any]]:
+        """Futures of jobs that have ended, after a second."""
+        time.sleep(1)
+        names = {*os.listdir(self.logs)}  # fresh over NFS, where `exists` is not
+        now = time.monotonic()
+        if now - self.looked > SECONDS_BETWEEN_LOOKS:
+            self.looked = now
+            self._ask_squeue(now)
+        for future, job in [*self.jobs.items()]:
+            if job.paths.result_pickle.name in names:
+                future.set_result(job.result())
+            elif now - self.gone.get(job.job_id, now) > SECONDS_FOR_FILES:
+                why = f"job {job.job_id} left the queue without a result; see {job.paths.stderr}"
+                future.set_exception(RuntimeError(why))
+        self.jobs = {future: job for future, job in self.jobs.items() if not future.done()}
+        return [future for future in futures if future.done()]
+
+    def _ask_squeue(self, now: float) -> None:
+        """Note which jobs have left the queue, since when, and tell the user why others wait.
+
+        (`sacct`, which submitit would ask, needs accounting, which many clusters lack.)
+        """
+        words = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%r"]
+        done = subprocess.run(words, capture_output=True, encoding="utf-8")
+        if done.returncode != 0:  # the controller may return
+            return
+        reasons = dict(line.split("|", 1) for line in done.stdout.splitlines())
+        ids = {job.job_id for job in self.jobs.values()}
+        self.gone = {one: self.gone.get(one, now) for one in ids - reasons.keys()}
+        for reason in {reasons[one] for one in ids & reasons.keys()} - self.told - {"None"}:
+            self.told.add(reason)
+            progress.note(f"Slurm: runs wait, for the reason {reason}.")
+
+    def close(self) -> None:
+        """Cancel all running and waiting jobs."""
+        for job in self.jobs.values():
+            job.cancel(check=False)  # it may have ended
+
+
+class Ray(Executor):
+    """Executor with one Ray task for each run. Ray repeats a task whose process is killed, once."""
+
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        """Raises `UserError` without Ray, or if no cluster answers."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of a change
+        self.ray = ray = require("ray", "executor=ray", "ray")
+        address = config.address or os.environ.get("RAY_ADDRESS")
+        options = {} if address else {"include_dashboard": False}
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        try:
+            host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+            if port.isdigit():  # at once where nobody listens: Ray tries for minutes
+                socket.create_connection((host, int(port)), timeout=5).close()
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        except Exception as error:  # Ray raises bare ones too
+            where = f"answers at {address}" if address else "starts here"
+            raise UserError(
+                f"No Ray cluster {where} ({str(error).splitlines()[0]}). Start one with `ray start "
+                f"--head`, or use executor=local."
+            ) from error
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
+        there = ray.cluster_resources()
+        gpus = config.gpu if wants_gpu(jobs) and there.get("GPU") else 0
+        fitting = there["GPU"] / gpus if gpus else there.get("CPU", 1) / config.threads
+        self.slots = config.workers or max(int(fitting + 1e-9), 1)
+        self.task = ray.remote(num_cpus=config.threads, num_gpus=gpus, max_retries=1)(do)
+
+    def submit(self, jobs: Sequence[Job]) -> list[Future[Any]]:
+        """Submit the jobs to Ray."""
+        return [self.task.remote(job).future() for job in jobs]
+
+    def close(self) -> None:
+        """Disconnect, which ends running tasks and a cluster that was started here."""
+        self.ray.shutdown()
