@@ -1,8 +1,8 @@
 """Commands that train: `train` and `sweep`. Heavy imports are inside, so that --help is fast."""
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -66,27 +66,19 @@ def _report(
 
 def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> Iterator[str]:
     """Commands worth trying after a run, an indented line each."""
-    from attnexp.config.compose import compose
     from attnexp.config.options import name_of
-    from attnexp.config.schema import to_dict
-    from attnexp.config.trust import foreign_code
     from attnexp.inspect.insight import SENTENCE
 
-    trust = ["--trust-code"] if foreign_code(to_dict(config)) else []
     key = "position" if config.is_network else "model"
-    chosen = [word for word in words if word.startswith(f"{key}=")]
+    chosen = [word.partition("=")[2] for word in words if word.startswith(f"{key}=")]
     others = [word for word in words if not word.startswith((f"{key}=", "seed="))]
-    own = chosen[-1].partition("=")[2] if chosen else name_of(getattr(config, key).kind)
-    both = ["none", "sinusoidal" if own == "none" else own]
-    commands = [["predict", str(run_dir), SENTENCE, *trust]]
-    commands += [["report", str(run_dir), "--html", "page.html", *trust]]
-    if not config.is_network:
-        commands, both = [["evaluate", str(run_dir)]], [own, "attention"]
-    axis = f"{key}={','.join(both)}"
-    with suppress(UserError):  # a model that takes no positions
-        for option in both:
-            compose([*others, f"{key}={option}"])
-        commands += [["sweep", *others, axis, "seed=range(6)"]]
+    own = chosen[-1] if chosen else name_of(getattr(config, key).kind)
+    other = ("sinusoidal" if own == "none" else "none") if config.is_network else "attention"
+    commands = [
+        ["predict", str(run_dir), SENTENCE] if config.is_network else ["evaluate", str(run_dir)],
+        ["report", str(run_dir), "--html", "page.html"],
+        ["sweep", *others, f"{key}={','.join(sorted({own, other}))}", "seed=range(6)"],
+    ]
     for command in commands:
         yield f"  {shlex.join(['attnexp', *command])}"
 
@@ -109,14 +101,6 @@ def sweep(
     until: Annotated[
         Literal["decided"] | None, typer.Option(help="Add seeds until every variant has a verdict.")
     ] = None,
-    max_seeds: Annotated[
-        int | None,
-        typer.Option(min=7, max=1000, help="Budget of seeds with --until (default: 64)."),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="POINT", help="Accuracy that decides with --until, such as final."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train several models and compare them. Finished runs are not repeated.
@@ -138,25 +122,26 @@ def sweep(
     from attnexp.sweeps.schedule import Entry, run_sweep
 
     words, search, entries = overrides or [], None, list[Entry]()
-    if until is None and (max_seeds or metric):
-        raise UserError("--max-seeds and --metric need --until decided.")
     if any(map(tuning.is_tuning, words)):
         if until:
             raise UserError("tune= does not go with --until. Leave one out.")
         search = tuning.plan_tuning(words)
         planned = search.search
-    elif until is None:
-        planned = plan(words)
     else:
-        planned = sequential.plan_until_decided(
-            words, max_seeds=max_seeds, margin=margin, metric=metric
-        )
+        planned = sequential.plan_until_decided(words, margin=margin) if until else plan(words)
+    notes = watch.notes_on_seeds(search.study if search else planned)
     if dry_run:
-        then = search.study if search else None
-        shown = watch.preview_sweep(planned, any_code=any_code, then=then)
-        emit(shown) if as_json else watch.print_preview(shown, console())
+        runs, lines = watch.preview_sweep(planned, any_code=any_code)
+        if as_json:
+            rows = json.loads(runs.to_json(orient="records"))
+            emit({"schema": 2, "runs": rows, "notes": [*lines, *notes]})
+        else:
+            columns = {"runs": ("seed", "count"), "finished": ("finished", "sum")}
+            by_variant = runs.groupby("variant", sort=False)
+            table = by_variant.agg(**columns, seconds=("seconds", "mean")).reset_index()
+            emit("\n".join([table.round(1).to_string(index=False, na_rep="?"), "", *lines, *notes]))
         return
-    for line in watch.notes_on_seeds(search.study if search else planned):
+    for line in notes:
         progress.note(line)
     run = partial(run_sweep, stop_on_error=on_error == "stop", any_code=any_code)
     if search is not None:

@@ -4,29 +4,21 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from attnexp.base import progress
 from attnexp.base.errors import UserError, require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.runs.store import RUNS
 from attnexp.sweeps.executors import Executor, do, wants_gpu
 from attnexp.sweeps.plan import Job
 
-SECONDS_BETWEEN_LOOKS = 5.0
-"""Interval of calls of `squeue`."""
-SECONDS_FOR_FILES = 15.0
-"""Maximum delay of a job's files on this machine after it has left the queue."""
-
 
 def sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[Path, dict[str, Any]]:
     """Folder of submitit's files, and the request of each run as its `SlurmExecutor` takes it."""
-    options: dict[str, Any] = {
+    options = {
         "job_name": "attnexp",
         "time": config.timeout_min,
         "cpus_per_task": config.threads,
@@ -54,65 +46,35 @@ class Slurm(Executor):
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         """Raises `UserError` without submitit or Slurm."""
         submitit = require("submitit", "executor=slurm", "slurm")
-        self.logs, options = sbatch(config, jobs)
+        logs, options = sbatch(config, jobs)
         try:
-            self.queue = submitit.SlurmExecutor(self.logs)
+            self.queue = submitit.SlurmExecutor(logs)
         except RuntimeError as error:
-            raise UserError(f"{error} executor=slurm wants a login node; try local.") from error
+            raise UserError(f"{error} Call this on a login node, or use executor=local.") from error
         self.queue.update_parameters(**options)
         self.slots = config.workers or len(jobs)
-        self.jobs: dict[Future[Any], Any] = {}
-        self.gone: dict[str, float] = {}
-        self.looked, self.told = 0.0, set[str]()
+        self.queued: list[Any] = []
 
-    def submit(self, jobs: Sequence[Job]) -> list[Future[Any]]:
+    def submit(self, jobs: Sequence[Job]) -> list[Any]:
         """Queue the jobs. Raises `UserError` if Slurm refuses them."""
         try:
             with self.queue.batch():
                 queued = [self.queue.submit(do, job) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
-        futures = [Future[Any]() for _ in jobs]
-        self.jobs |= zip(futures, queued, strict=True)
-        return futures
+        self.queued += queued
+        return queued
 
-    def wait(self, futures: Sequence[Future[Any]]) -> list[Future[Any]]:
-        """Futures of jobs that have ended, after a second."""
+    def wait(self, futures: Sequence[Any]) -> list[Any]:
+        """Jobs that have ended, after a second."""
         time.sleep(1)
-        names = {*os.listdir(self.logs)}  # fresh over NFS, where `exists` is not
-        now = time.monotonic()
-        if now - self.looked > SECONDS_BETWEEN_LOOKS:
-            self.looked = now
-            self._ask_squeue(now)
-        for future, job in [*self.jobs.items()]:
-            if job.paths.result_pickle.name in names:
-                future.set_result(job.result())
-            elif now - self.gone.get(job.job_id, now) > SECONDS_FOR_FILES:
-                why = f"job {job.job_id} left the queue without a result; see {job.paths.stderr}"
-                future.set_exception(RuntimeError(why))
-        self.jobs = {future: job for future, job in self.jobs.items() if not future.done()}
-        return [future for future in futures if future.done()]
-
-    def _ask_squeue(self, now: float) -> None:
-        """Note which jobs have left the queue, since when, and tell the user why others wait.
-
-        (`sacct`, which submitit would ask, needs accounting, which many clusters lack.)
-        """
-        words = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%r"]
-        done = subprocess.run(words, capture_output=True, encoding="utf-8")
-        if done.returncode != 0:  # the controller may return
-            return
-        reasons = dict(line.split("|", 1) for line in done.stdout.splitlines())
-        ids = {job.job_id for job in self.jobs.values()}
-        self.gone = {one: self.gone.get(one, now) for one in ids - reasons.keys()}
-        for reason in {reasons[one] for one in ids & reasons.keys()} - self.told - {"None"}:
-            self.told.add(reason)
-            progress.note(f"Slurm: runs wait, for the reason {reason}.")
+        return [job for job in futures if job.done()]
 
     def close(self) -> None:
         """Cancel all running and waiting jobs."""
-        for job in self.jobs.values():
-            job.cancel(check=False)  # it may have ended
+        for job in self.queued:
+            if not job.done():
+                job.cancel(check=False)  # it may just have ended
 
 
 class Ray(Executor):
@@ -133,10 +95,7 @@ class Ray(Executor):
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except Exception as error:  # Ray raises bare ones too
             where = f"answers at {address}" if address else "starts here"
-            raise UserError(
-                f"No Ray cluster {where} ({str(error).splitlines()[0]}). Start one with `ray start "
-                f"--head`, or use executor=local."
-            ) from error
+            raise UserError(f"No Ray cluster {where}: {str(error).splitlines()[0]}.") from error
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
         there = ray.cluster_resources()
         gpus = config.gpu if wants_gpu(jobs) and there.get("GPU") else 0
@@ -144,7 +103,7 @@ class Ray(Executor):
         self.slots = config.workers or max(int(fitting + 1e-9), 1)
         self.task = ray.remote(num_cpus=config.threads, num_gpus=gpus, max_retries=1)(do)
 
-    def submit(self, jobs: Sequence[Job]) -> list[Future[Any]]:
+    def submit(self, jobs: Sequence[Job]) -> list[Any]:
         """Submit the jobs to Ray."""
         return [self.task.remote(job).future() for job in jobs]
 

@@ -6,20 +6,17 @@ Executors have three functions and give a future for each run. Those of Slurm an
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from attnexp.base import progress
-from attnexp.base.errors import Busy, RunFailed, UserError
+from attnexp.base.errors import Busy
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
@@ -36,14 +33,12 @@ def do(job: Job) -> Outcome:
     from attnexp.training.run import train_run
 
     try:
-        path, result = train_run(job.config, overrides=job.overrides)
+        path, result = train_run(job.config)
+        return Run(path=path, result=result, label=job.label)
     except Busy:
         return None
-    except (UserError, RunFailed) as error:
-        return str(error)
-    except Exception as error:  # such as a full disk or a bug; run.log has the traceback
+    except Exception as error:  # also a full disk, or a bug; run.log has the traceback
         return f"{type(error).__name__}: {error}"
-    return Run(path=path, result=result, label=job.label)
 
 
 class Executor:
@@ -76,7 +71,9 @@ class Processes(Executor):
 
     def __init__(self, slots: int, *, gpus: int = 0) -> None:
         """gpus: number of GPUs, dealt to the slots in turn."""
-        self.slots, self.gpus = slots, gpus
+        self.slots = slots
+        chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
+        self.gpus = chosen.split(",") if chosen and gpus else [str(gpu) for gpu in range(gpus)]
         self.lifeline, self.held = _spawn.Pipe(duplex=False)
         self.pools: dict[int, ProcessPoolExecutor] = {}
         self.running: dict[int, Future[Outcome]] = {}
@@ -92,15 +89,11 @@ class Processes(Executor):
 
     def _submit(self, job: Job) -> Future[Outcome]:
         busy = {slot for slot, future in self.running.items() if not future.done()}
-        slot = next(slot for slot in range(self.slots) if slot not in busy)
+        slot = min({*range(self.slots)} - busy)
         try:
             future = self.pools[slot].submit(do, job)
         except (KeyError, BrokenProcessPool):  # none yet, or a dead one
-            gpu = None
-            if self.gpus:
-                chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
-                names = chosen.split(",") if chosen else range(self.gpus)
-                gpu = str(names[slot % self.gpus])
+            gpu = self.gpus[slot % len(self.gpus)] if self.gpus else None
             self.pools[slot] = ProcessPoolExecutor(1, _spawn, _begin, (self.lifeline, gpu))
             future = self.pools[slot].submit(do, job)
         self.running[slot] = future
@@ -132,28 +125,11 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     """The executor that `executor=...` names. Raises `UserError` where it is not available."""
     from attnexp.sweeps import clusters
 
-    match config.kind:
-        case ExecutorKind.local:
-            slots = num_slots(config, jobs) or 1
-            return Executor() if slots == 1 else Processes(slots, gpus=num_gpus(jobs))
-        case ExecutorKind.slurm:
-            return clusters.Slurm(config, jobs)
-        case ExecutorKind.ray:
-            return clusters.Ray(config, jobs)
-
-
-def for_executor(job: Job, config: ExecutorConfig, *, alone: bool) -> Job:
-    """The job with its number of threads and, off this machine, an absolute path.
-
-    alone: it has the machine to itself, and torch may choose the number of threads.
-    """
-    threads, out = job.config.train.threads, job.config.out
-    if threads is None and not alone:
-        threads = config.threads
     if config.kind is not ExecutorKind.local:
-        out = str(Path(out).absolute())
-    train = replace(job.config.train, threads=threads)
-    return replace(job, config=replace(job.config, train=train, out=out))
+        cluster = clusters.Ray if config.kind is ExecutorKind.ray else clusters.Slurm
+        return cluster(config, jobs)
+    slots = num_slots(config, jobs) or 1
+    return Executor() if slots == 1 else Processes(slots, gpus=_num_gpus(jobs))
 
 
 def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int | None:
@@ -163,18 +139,13 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int | None:
         fitting = config.workers
     elif config.kind is not ExecutorKind.local:
         return None
-    elif gpus := num_gpus(jobs):
+    elif gpus := _num_gpus(jobs):
         fitting = gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
     else:
-        fitting = available_cores() // config.threads
+        has_affinity = hasattr(os, "sched_getaffinity")  # Linux
+        cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+        fitting = cores // config.threads
     return max(1, min(fitting, len(jobs)))
-
-
-def num_gpus(jobs: Sequence[Job]) -> int:
-    """Number of GPUs here, if any of the jobs may use them."""
-    import torch
-
-    return torch.cuda.device_count() if wants_gpu(jobs) else 0
 
 
 def wants_gpu(jobs: Sequence[Job]) -> bool:
@@ -182,8 +153,7 @@ def wants_gpu(jobs: Sequence[Job]) -> bool:
     return any(job.config.train.device is not Device.cpu for job in jobs)
 
 
-def available_cores() -> int:
-    """Number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _num_gpus(jobs: Sequence[Job]) -> int:
+    import torch
+
+    return torch.cuda.device_count() if wants_gpu(jobs) else 0

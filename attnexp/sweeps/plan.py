@@ -20,10 +20,9 @@ from attnexp.config.study import load_study
 from attnexp.config.words import expand
 from attnexp.runs.identity import default_label, replicate
 from attnexp.runs.manifest import Declaration
-from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
-"""Maximum number of runs of a sweep."""
+"""Maximum number of runs that one product of axes may make."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,8 +32,6 @@ class Job:
     config: RunConfig
     label: str
     """Name of the variant this run belongs to."""
-    overrides: list[str]
-    """Words that the config was composed of."""
     data: str = ""
     """Name of the data set, in a sweep over several."""
 
@@ -57,7 +54,7 @@ class Sweep:
     """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
 
     name: str
-    """Name of the study, or one made of the axes."""
+    """Name of the study, or one made of the axes; that of its folder."""
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     jobs: list[Job]
@@ -68,37 +65,30 @@ class Sweep:
     """Endpoint of a study that adds seeds until it is decided; `jobs` then holds its budget."""
 
     @property
-    def out(self) -> Path:
-        """Folder of all results."""
-        return Path(self.jobs[0].config.out)
-
-    @property
     def directory(self) -> Path:
         """Folder of the study's manifest."""
-        return self.out / self.name
+        return Path(self.jobs[0].config.out) / self.name
 
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong."""
     command = shlex.join(["attnexp", "sweep", *words])
-    studies = [word.removeprefix("study=") for word in words if word.startswith("study=")]
+    executor = [word for word in words if is_executor(_key(word))]
+    studies = [word.removeprefix("study=") for word in words if _key(word) == "study"]
+    words = [word for word in words if word not in executor and _key(word) != "study"]
     if len(studies) > 1:
         raise UserError(f"One study at a time; got {', '.join(studies)}.")
-    executor = [word for word in words if is_executor(_key(word))]
-    words = [word for word in words if word not in executor and not word.startswith("study=")]
     if studies:
         study = load_study(studies[0])
         name, variants, words = Path(studies[0]).stem, study.variants, [*study.overrides, *words]
         levels = study.levels or {label: {name: label} for label in variants}
         varied = {_key(word) for own in variants.values() for word in own}
-        for word in words:
-            if _key(word) in varied:
-                raise UserError(f"{word}: {name} varies this setting itself. Leave it out.")
+        if twice := [word for word in words if _key(word) in varied]:
+            raise UserError(f"{twice[0]}: {name} varies this setting itself. Leave it out.")
     else:
         varying = [axis[0][0] for axis in expand(words) if len(axis) > 1]
-        varying = [key for key in varying if not is_seed(key)]
-        name = "_".join(["sweep", "_x_".join(varying)]).rstrip("_")
-        variants, levels = {"": []}, {"": {}}
+        name = "_x_".join(key for key in varying if not is_seed(key))
+        name, variants, levels = f"sweep_{name}".rstrip("_"), {"": []}, {"": {}}
     jobs, crossed = list[Job](), dict[str, dict[str, str]]()
     for label, own in variants.items():
         for choice, runs in _combine([*own, *words]):
@@ -106,24 +96,20 @@ def plan(words: Sequence[str]) -> Sweep:
             called = " ".join(filter(None, [label, *choice.values()]))
             called = called or default_label(to_dict(configs[0]))
             crossed[called] = levels[label] | choice
-            own_jobs = [
-                Job(config=config, label=called, overrides=run, data=config.data.title)
-                for config, run in zip(configs, runs, strict=True)
-            ]
+            own_jobs = [Job(config=one, label=called, data=one.data.title) for one in configs]
             jobs += {job.seed: job for job in own_jobs}.values()  # a seed may be given twice
     if len({job.data for job in jobs}) == 1:
         jobs = [replace(job, data="") for job in jobs]
-    for job, times in Counter(map(str, jobs)).items():
-        if times > 1:
-            raise UserError(f"{job} is asked for {times} times. Give every value once.")
+    if twice := [job for job, times in Counter(map(str, jobs)).items() if times > 1]:
+        raise UserError(f"{twice[0]}, is asked for more than once. Give every value once.")
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
     sources = ("init", "order", "split")
     jobs.sort(key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])
     two = all(len(factors) == 2 for factors in crossed.values())
     return Sweep(
-        name=_as_folder(name),
-        variants={job.label: crossed[job.label] if two else {} for job in jobs},
+        name=re.sub(r"^\.|[^\w.-]", "-", name)[:100],
+        variants=crossed if two else {label: {} for label in crossed},
         jobs=jobs,
         executor=compose_executor(executor),
         command=command,
@@ -139,13 +125,6 @@ def _key(word: str) -> str:
     return word.partition("=")[0]
 
 
-def _as_folder(name: str) -> str:
-    """Replace characters that are unsafe in the name of a folder."""
-    if name == RUNS or name.startswith("."):
-        raise UserError(f"A study cannot be called {name}: its folder in out=DIR has this name.")
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
-
-
 def _combine(words: Sequence[str]) -> Iterator[tuple[dict[str, str], list[list[str]]]]:
     """Combinations of the values of the axes: a word by key, without seeds and the data set, since
     only runs on the same data are compared; and the words of each run."""
@@ -154,9 +133,9 @@ def _combine(words: Sequence[str]) -> Iterator[tuple[dict[str, str], list[list[s
         raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
     varying = [axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
     for choice in itertools.product(*varying):
-        chosen = axes | {pair[0]: [pair] for pair in choice}
+        runs = itertools.product(*(axes | {pair[0]: [pair] for pair in choice}).values())
         own = {key: word for key, word in choice if key != "data"}
-        yield own, [[word for _, word in run] for run in itertools.product(*chosen.values())]
+        yield own, [[word for _, word in run] for run in runs]
 
 
 def _compose(runs: list[list[str]]) -> list[RunConfig]:

@@ -1,112 +1,84 @@
 """What a user sees of a sweep: its runs and their time beforehand, and progress while it runs."""
 
+import math
 import time
 from collections import Counter
-from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
-from attnexp.runs import manifest, store
+from attnexp.runs import store
+from attnexp.runs.result import Run
 from attnexp.sweeps.clusters import sbatch_script
-from attnexp.sweeps.executors import Executor, num_slots
+from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, notes_on_code, scan
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
-    """A line on a sweep whose seeds, with those of its study before, are too few to decide."""
-    earlier = manifest.load(sweep.directory)
-    seeds = {(one.variant, one.seed) for one in earlier.runs} if earlier else set()
-    counts = Counter(label for label, _ in seeds | {(job.label, job.seed) for job in sweep.jobs})
-    fewest = min(counts[label] for label in sweep.variants)
+    """A line on a sweep whose seeds are too few to decide anything."""
+    fewest = min(Counter(job.title for job in sweep.jobs).values())
     if len(sweep.variants) < 2 or fewest > 2:
         return []
-    return [f"This decides nothing: seeds {fewest}; a verdict takes three, as in 'seed=range(6)'."]
+    return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
 
 
-def preview_sweep(
-    sweep: Sweep, *, any_code: bool = False, then: Sweep | None = None
-) -> dict[str, Any]:
-    """The runs of a sweep and their expected seconds, as the JSON document of docs/json.md.
+def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> "tuple[DataFrame, list[str]]":
+    """The runs of a sweep, a row each, and what else to know before they start.
 
-    A run is expected to take what finished runs of its variant took, else those of other variants
-    on the same data. then: the study that follows a search.
+    Columns: variant, data, seed, folder, finished, seconds. A run is expected to take as long as
+    finished ones of its variant, else as others on the same data; seconds is NaN without either.
     """
-    entries, took = scan(sweep, any_code=any_code), dict[str, list[float]]()
-    for entry in entries:
-        if entry.before:
-            seconds = store.load(entry.path).wall_seconds
-            for name in (entry.job.title, f"data={entry.job.data}"):
-                took.setdefault(name, []).append(seconds)
-    runs = []
-    for entry in entries:
-        like = took.get(entry.job.title) or took.get(f"data={entry.job.data}")
-        run = {"variant": entry.job.title, "seed": entry.job.seed, "finished": entry.before}
-        seconds = fmean(like) if like and not entry.before else None
-        runs.append({**run, "seconds": seconds, "folder": str(entry.path)})
+    from pandas import DataFrame
+
+    entries = scan(sweep, any_code=any_code)
+    rows = [
+        {
+            "variant": entry.job.title,
+            "data": entry.job.data,
+            "seed": entry.job.seed,
+            "folder": str(entry.path),
+            "finished": entry.before,
+            "seconds": store.load(entry.path).wall_seconds if entry.before else math.nan,
+        }
+        for entry in entries
+    ]
+    runs = DataFrame(rows)
+    for like in ("variant", "data"):
+        means = runs.groupby(like)["seconds"].transform("mean")
+        runs["seconds"] = runs["seconds"].fillna(means)
     todo = [entry.job for entry in entries if not entry.before]
-    is_slurm = sweep.executor.kind is ExecutorKind.slurm and todo
-    return {
-        "schema": 2,
-        "runs": runs,
-        "executor": str(sweep.executor.kind),
-        "slots": num_slots(sweep.executor, todo),
-        "at_most": sweep.declaration is not None,
-        "followed_by": len(then.jobs) if then else 0,
-        "notes": [*notes_on_seeds(then or sweep), *notes_on_code(sweep, entries)],
-        "sbatch": sbatch_script(sweep.executor, todo) if is_slurm else None,
-    }
+    seconds, slots = runs["seconds"][~runs["finished"]], num_slots(sweep.executor, todo)
+    line = f"{'At most ' if sweep.declaration else ''}{len(todo)} runs to do"
+    if seconds.notna().all():
+        line += f": about {progress.duration(seconds.sum() / (slots or 1))}, {slots or 1} at a time"
+    else:
+        line += ", their time unknown until the first one ends"
+    lines = [f"{line} (executor={sweep.executor.kind}).", *notes_on_code(sweep, entries)]
+    if todo and sweep.executor.kind is ExecutorKind.slurm:
+        lines.append(sbatch_script(sweep.executor, todo))
+    return runs, lines
 
 
-def print_preview(preview: dict[str, Any], console: Console) -> None:
-    """Print a line for each variant, the total, and what Slurm would be sent."""
-    table = Table(
-        "variant", "runs", "finished", "a run takes", box=box.SIMPLE_HEAD, show_edge=False
-    )
-    todo = [run for run in preview["runs"] if not run["finished"]]
-    times = {run["variant"]: run["seconds"] for run in todo}
-    left = Counter(run["variant"] for run in todo)
-    for variant, count in Counter(run["variant"] for run in preview["runs"]).items():
-        seconds = times.get(variant)
-        each = f"about {progress.duration(seconds)}" if seconds else "unknown until one has ended"
-        each = each if left[variant] else ""
-        table.add_row(Text(variant), str(count), str(count - left[variant]), each)
-    console.print(table)
-    slots = preview["slots"] or 1
-    line = f"{'At most ' if preview['at_most'] else ''}{len(todo)} runs to do"
-    if todo and all(times.values()):
-        together = sum(run["seconds"] for run in todo) / slots
-        line += f": about {progress.duration(together)} with {slots} at a time"
-    if preview["followed_by"]:
-        line += f"; then the study, {preview['followed_by']} runs at the best settings"
-    lines = [f"{line} (executor={preview['executor']}).", *preview["notes"], preview["sbatch"]]
-    console.print(Text("\n".join(filter(None, lines))))
-
-
-class Watch:
+class Watch(Progress):
     """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar."""
 
     def __init__(self) -> None:
         columns = TextColumn("{task.description}"), BarColumn(bar_width=20)
-        self.bar = Progress(*columns, console=progress.console, transient=True)
-        self.task, self.began = self.bar.add_task(""), time.monotonic()
-        self.told: set[Any] = set()
+        super().__init__(*columns, console=progress.console, transient=True)
+        self.task, self.began, self.told = (
+            self.add_task("", total=None),
+            time.monotonic(),
+            set[Any](),
+        )
 
-    def __enter__(self) -> "Watch":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, entries: list[Entry], executor: Executor | None) -> None:
-        """Display the current state of all entries."""
+    def __call__(self, entries: list[Entry]) -> None:
+        """Display the current state of these entries."""
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
         num_left = sum(entry.outcome is None for entry in entries)
         num_mine = sum(not entry.before for entry in entries)
@@ -114,28 +86,25 @@ class Watch:
         if num_left < num_mine:
             each = (time.monotonic() - self.began) / (num_mine - num_left)
             line += f", about {progress.duration(each * num_left)}"
-        if executor is not None and type(executor) is not Executor and progress.console.is_terminal:
-            self.bar.start()
-        self.bar.update(self.task, description=line, total=num_mine, completed=num_mine - num_left)
+        self.update(self.task, description=line, total=num_mine, completed=num_mine - num_left)
         for entry in entries:
-            if entry.outcome is None or id(entry) in self.told:
-                continue
-            self.told.add(id(entry))
-            if isinstance(entry.outcome, str):
-                progress.note(f"{entry.job} failed: {entry.outcome}")
-            elif entry.before:
-                progress.note(f"{entry.job}: finished before, {entry.path}")
-            else:
-                result = entry.outcome.result
-                progress.note(
-                    f"{entry.job}: final accuracy {100 * result.final.val_accuracy:.2f} %, "
-                    f"{progress.duration(result.wall_seconds)}, "
-                    f"{result.final.examples_per_second:,.0f} texts/s ({line})"
-                )
+            if entry.outcome is not None and id(entry) not in self.told:
+                self.told.add(id(entry))
+                progress.note(f"{entry.job}: {_outcome_line(entry)} ({line})")
 
     def tell(self, lines: dict[str, str]) -> None:
         """Print the lines on variants that are new."""
-        for item in lines.items():
-            if item not in self.told:
-                self.told.add(item)
-                progress.note(": ".join(item))
+        for item in lines.items() - self.told:
+            self.told.add(item)
+            progress.note(": ".join(item))
+
+
+def _outcome_line(entry: Entry) -> str:
+    if not isinstance(entry.outcome, Run):
+        return f"failed: {entry.outcome}"
+    if entry.before:
+        return f"finished before, {entry.path}"
+    result = entry.outcome.result
+    accuracy, seconds = 100 * result.final.val_accuracy, progress.duration(result.wall_seconds)
+    speed = f"{result.final.examples_per_second:,.0f} texts/s"
+    return f"final accuracy {accuracy:.2f} %, {seconds}, {speed}"
