@@ -20,8 +20,8 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, is_seed, plan
 from attnexp.sweeps.schedule import Entry
 
-TUNED = ("model", "position", "mask", "train")
-"""Sections whose settings may be tuned."""
+TUNED, NOT_TUNED = ("model", "position", "mask", "train"), ("train", "train.protocol")
+"""Sections whose settings may be tuned, and what among them may not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,8 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     others, seeds = [word for word in words if not is_tuning(word)], "range(1000,1003)"
     grid = list[str]()
     for key, _, value in (word.partition("=") for word in words if is_tuning(word)):
-        if key == "tune" and value.partition(".")[0] in TUNED:
+        setting = value.partition("=")[0]
+        if key == "tune" and setting.partition(".")[0] in TUNED and setting not in NOT_TUNED:
             grid.append(value)
         elif key == "tune.seeds":
             seeds = value
@@ -55,6 +56,8 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
                 f"{key}={value}: write tune=KEY=V1,V2 with a setting of model or training, and "
                 f"tune.seeds=range(1000,1003) for other seeds of the search."
             )
+    if not grid:
+        raise UserError("tune.seeds= is of a search: give tune=KEY=V1,V2 too.")
     study, command = plan(others), shlex.join(["attnexp", "sweep", *words])
     fixed = [word for word in others if not is_seed(word.partition("=")[0])]
     search = plan([*fixed, *grid, "train.protocol=holdout", f"seed={seeds}"])

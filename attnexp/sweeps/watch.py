@@ -77,6 +77,11 @@ class Watch(Progress):
             set[Any](),
         )
 
+    def stop(self) -> None:
+        """Remove the bar."""
+        if progress.console.is_terminal:  # elsewhere rich would end with an empty line
+            super().stop()
+
     def __call__(self, entries: list[Entry]) -> None:
         """Display the current state of these entries."""
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
