@@ -1,6 +1,5 @@
 """Commands that train: `train` and `sweep`. Heavy imports are inside, so that --help is fast."""
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 @app.command()
 def train(
     overrides: Overrides = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Repeat the run even if it has finished.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat a run that has finished.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train one model and print its metrics by epoch.
@@ -48,10 +45,8 @@ def train(
         emit("\n".join([f"\nResults: {run_dir}", "Next:", *_next_commands(run_dir, words, config)]))
 
 
-def _report(
-    runs: "list[Run]", *, as_json: bool = False, margin: float = 0.0025, several: bool = False
-) -> None:
-    """Print the answer that runs give. several: they are on several data sets."""
+def _report(runs: "list[Run]", *, as_json: bool = False, margin: float = 0.0025) -> None:
+    """Print the answer that runs give."""
     from attnexp.analysis.comparison import compare
     from attnexp.analysis.metrics import metrics_of_runs
     from attnexp.report import formats
@@ -60,6 +55,7 @@ def _report(
     if as_json:
         emit(formats.as_json(compared))
     elif runs:
+        several = len({run.result.data["name"] for run in runs}) > 1
         show = formats.print_over_data if several else formats.print_comparisons
         show(compared, console())
 
@@ -70,16 +66,17 @@ def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> 
     from attnexp.inspect.insight import SENTENCE
 
     key = "position" if config.is_network else "model"
-    chosen = [word.partition("=")[2] for word in words if word.startswith(f"{key}=")]
+    own = name_of(getattr(config, key).kind)
+    both = (
+        f"none,{'sinusoidal' if own == 'none' else own}"
+        if config.is_network
+        else f"{own},attention"
+    )
     others = [word for word in words if not word.startswith((f"{key}=", "seed="))]
-    own = chosen[-1] if chosen else name_of(getattr(config, key).kind)
-    other = ("sinusoidal" if own == "none" else "none") if config.is_network else "attention"
-    commands = [
-        ["predict", str(run_dir), SENTENCE] if config.is_network else ["evaluate", str(run_dir)],
-        ["report", str(run_dir), "--html", "page.html"],
-        ["sweep", *others, f"{key}={','.join(sorted({own, other}))}", "seed=range(6)"],
-    ]
-    for command in commands:
+    commands = [["sweep", *others, f"{key}={both}", "seed=range(6)"]]
+    if config.is_network:
+        commands.insert(0, ["predict", str(run_dir), SENTENCE])
+    for command in [*commands, ["report", str(run_dir), "--html", "page.html"]]:
         yield f"  {shlex.join(['attnexp', *command])}"
 
 
@@ -87,13 +84,9 @@ def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> 
 def sweep(
     overrides: Overrides = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List the runs and their estimated time; train nothing."),
+        bool, typer.Option("--dry-run", help="Show runs and time, no more.")
     ] = False,
-    any_code: Annotated[
-        bool,
-        typer.Option("--any-code", help="Take finished runs of other code instead of new ones."),
-    ] = False,
+    any_code: Annotated[bool, typer.Option("--any-code", help="Take runs of older code.")] = False,
     on_error: Annotated[
         Literal["continue", "stop"], typer.Option(help="After a failed run, continue or stop.")
     ] = "continue",
@@ -108,8 +101,6 @@ def sweep(
     Runs are started by executor=local (processes; executor.workers=2), slurm or ray.
 
     Example: attnexp sweep study=blog 'seed=range(10)'
-
-    Example: attnexp sweep position=none,sinusoidal model.heads=1,8 data=contrast
 
     Example: attnexp sweep study=blog --until decided
 
@@ -131,15 +122,7 @@ def sweep(
         planned = sequential.plan_until_decided(words, margin=margin) if until else plan(words)
     notes = watch.notes_on_seeds(search.study if search else planned)
     if dry_run:
-        runs, lines = watch.preview_sweep(planned, any_code=any_code)
-        if as_json:
-            rows = json.loads(runs.to_json(orient="records"))
-            emit({"schema": 2, "runs": rows, "notes": [*lines, *notes]})
-        else:
-            columns = {"runs": ("seed", "count"), "finished": ("finished", "sum")}
-            by_variant = runs.groupby("variant", sort=False)
-            table = by_variant.agg(**columns, seconds=("seconds", "mean")).reset_index()
-            emit("\n".join([table.round(1).to_string(index=False, na_rep="?"), "", *lines, *notes]))
+        emit("\n".join([*watch.preview_sweep(planned, any_code=any_code), *notes]))
         return
     for line in notes:
         progress.note(line)
@@ -149,8 +132,8 @@ def sweep(
             entries = run(planned, observe=view)
         if on_error == "stop":
             _stop_if_failed(entries)
-        planned, found = tuning.choose(search, entries)
-        progress.console.print(found)
+        planned, lines = tuning.choose(search, entries)
+        progress.note("\n".join(lines))
     with watch.Watch() as view:
         choose = sequential.chooser(planned, view.tell) if until else None
         judged = run(planned, observe=view, choose=choose)
@@ -160,7 +143,7 @@ def sweep(
         for entry in sorted(judged, key=lambda entry: order.index(entry.job.label))
         if isinstance(entry.outcome, Run)
     ]
-    _report(runs, as_json=as_json, margin=margin, several=bool(planned.jobs[0].data))
+    _report(runs, as_json=as_json, margin=margin)
     if runs and not as_json:
         again = shlex.join(["attnexp", "report", str(planned.directory)])
         emit(f"\nResults: {planned.directory}\nAgain: {again}")

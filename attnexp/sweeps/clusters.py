@@ -40,73 +40,66 @@ def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
     return str(slurm._make_sbatch_string(command, logs, map_count=len(jobs), **options))
 
 
-class Slurm(Executor):
-    """Executor with one queued job for each run; jobs that start together are one array."""
+def slurm(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """Executor with one queued job for each run; jobs that start together are one array.
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        """Raises `UserError` without submitit or Slurm."""
-        submitit = require("submitit", "executor=slurm", "slurm")
-        logs, options = sbatch(config, jobs)
-        try:
-            self.queue = submitit.SlurmExecutor(logs)
-        except RuntimeError as error:
-            raise UserError(f"{error} Call this on a login node, or use executor=local.") from error
-        self.queue.update_parameters(**options)
-        self.slots = config.workers or len(jobs)
-        self.queued: list[Any] = []
+    Raises `UserError` without submitit or Slurm.
+    """
+    submitit, queued = require("submitit", "executor=slurm", "slurm"), list[Any]()
+    logs, options = sbatch(config, jobs)
+    try:
+        queue = submitit.SlurmExecutor(logs)
+    except RuntimeError as error:
+        raise UserError(f"{error} Call this on a login node, or use executor=local.") from error
+    queue.update_parameters(**options)
 
-    def submit(self, jobs: Sequence[Job]) -> list[Any]:
-        """Queue the jobs. Raises `UserError` if Slurm refuses them."""
+    def submit(jobs: Sequence[Job]) -> list[Any]:
         try:
-            with self.queue.batch():
-                queued = [self.queue.submit(do, job) for job in jobs]
+            with queue.batch():
+                new = [queue.submit(do, job) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
-        self.queued += queued
-        return queued
+        queued.extend(new)
+        return new
 
-    def wait(self, futures: Sequence[Any]) -> list[Any]:
-        """Jobs that have ended, after a second."""
+    def wait(jobs: Sequence[Any]) -> list[Any]:
         time.sleep(1)
-        return [job for job in futures if job.done()]
+        return [job for job in jobs if job.done()]
 
-    def close(self) -> None:
-        """Cancel all running and waiting jobs."""
-        for job in self.queued:
+    def close() -> None:
+        for job in queued:
             if not job.done():
                 job.cancel(check=False)  # it may just have ended
 
+    return Executor(config.workers or len(jobs), submit, close, wait)
 
-class Ray(Executor):
-    """Executor with one Ray task for each run. Ray repeats a task whose process is killed, once."""
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        """Raises `UserError` without Ray, or if no cluster answers."""
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of a change
-        self.ray = ray = require("ray", "executor=ray", "ray")
-        address = config.address or os.environ.get("RAY_ADDRESS")
-        options = {} if address else {"include_dashboard": False}
-        on_sigterm = signal.getsignal(signal.SIGTERM)
-        try:
-            host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-            if port.isdigit():  # at once where nobody listens: Ray tries for minutes
-                socket.create_connection((host, int(port)), timeout=5).close()
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
-        except Exception as error:  # Ray raises bare ones too
-            where = f"answers at {address}" if address else "starts here"
-            raise UserError(f"No Ray cluster {where}: {str(error).splitlines()[0]}.") from error
-        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
-        there = ray.cluster_resources()
-        gpus = config.gpu if wants_gpu(jobs) and there.get("GPU") else 0
-        fitting = there["GPU"] / gpus if gpus else there.get("CPU", 1) / config.threads
-        self.slots = config.workers or max(int(fitting + 1e-9), 1)
-        self.task = ray.remote(num_cpus=config.threads, num_gpus=gpus, max_retries=1)(do)
+def ray(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """Executor with one Ray task for each run. Ray repeats a task whose process is killed, once.
 
-    def submit(self, jobs: Sequence[Job]) -> list[Any]:
-        """Submit the jobs to Ray."""
-        return [self.task.remote(job).future() for job in jobs]
-
-    def close(self) -> None:
-        """Disconnect, which ends running tasks and a cluster that was started here."""
-        self.ray.shutdown()
+    Raises `UserError` without Ray, or if no cluster answers.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of a change
+    ray = require("ray", "executor=ray", "ray")
+    address = config.address or os.environ.get("RAY_ADDRESS")
+    options = {} if address else {"include_dashboard": False}
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+        if port.isdigit():  # at once where nobody listens: Ray tries for minutes
+            socket.create_connection((host, int(port)), timeout=5).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:  # Ray raises bare ones too
+        where = f"answers at {address}" if address else "starts here"
+        raise UserError(f"No Ray cluster {where}: {str(error).splitlines()[0]}.") from error
+    signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
+    there = ray.cluster_resources()
+    gpus = config.gpu if wants_gpu(jobs) and there.get("GPU") else 0
+    fitting = there["GPU"] / gpus if gpus else there.get("CPU", 1) / config.threads
+    task = ray.remote(num_cpus=config.threads, num_gpus=gpus, max_retries=1)(do)
+    return Executor(
+        slots=config.workers or max(int(fitting + 1e-9), 1),
+        submit=lambda jobs: [task.remote(job).future() for job in jobs],
+        close=ray.shutdown,  # it ends running tasks, and a cluster that was started here
+    )

@@ -1,16 +1,16 @@
 """Where the runs of a sweep take place: in this process, or in others on this machine.
 
-Executors have three functions and give a future for each run. Those of Slurm and Ray are in
-`clusters`.
+Slurm and Ray are in `clusters`.
 """
 
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
@@ -41,84 +41,19 @@ def do(job: Job) -> Outcome:
         return f"{type(error).__name__}: {error}"
 
 
+@dataclass(frozen=True, slots=True)
 class Executor:
-    """Interface of executors. This one does one run at a time in this process."""
+    """The three functions of an executor, and the number of runs that it takes at a time."""
 
-    slots = 1
-    """Maximum number of runs at a time."""
-
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Any]:
-        """Start jobs, at most as many as there are free slots; a future for each."""
-        future, console = Future[Outcome](), progress.console
-        quiet, console.quiet = console.quiet, console.quiet or not console.is_terminal
-        try:
-            future.set_result(do(*jobs))
-        finally:
-            console.quiet = quiet
-        return [future]
-
-    def wait(self, futures: Sequence[Any]) -> list[Any]:
-        """Futures whose result is there, after at most about a second."""
-        return [*wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done]
-
-    def close(self) -> None:
-        """Stop running jobs. They resume when the sweep is repeated."""
-
-
-class Processes(Executor):
-    """Executor of runs side by side. Each slot is a pool of one process, so that a process that is
-    killed ends its own run alone, and a slot keeps its GPU."""
-
-    def __init__(self, slots: int, *, gpus: int = 0) -> None:
-        """gpus: number of GPUs, dealt to the slots in turn."""
-        self.slots = slots
-        chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
-        self.gpus = chosen.split(",") if chosen and gpus else [str(gpu) for gpu in range(gpus)]
-        self.lifeline, self.held = _spawn.Pipe(duplex=False)
-        self.pools: dict[int, ProcessPoolExecutor] = {}
-        self.running: dict[int, Future[Outcome]] = {}
-
-    def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
-        """Send each job to a process that is idle, or to a new one."""
-        # Processes inherit that SIGINT is ignored: Ctrl-C reaches all, and this one ends them.
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            return [self._submit(job) for job in jobs]
-        finally:
-            signal.signal(signal.SIGINT, handler)
-
-    def _submit(self, job: Job) -> Future[Outcome]:
-        busy = {slot for slot, future in self.running.items() if not future.done()}
-        slot = min({*range(self.slots)} - busy)
-        try:
-            future = self.pools[slot].submit(do, job)
-        except (KeyError, BrokenProcessPool):  # none yet, or a dead one
-            gpu = self.gpus[slot % len(self.gpus)] if self.gpus else None
-            self.pools[slot] = ProcessPoolExecutor(1, _spawn, _begin, (self.lifeline, gpu))
-            future = self.pools[slot].submit(do, job)
-        self.running[slot] = future
-        return future
-
-    def close(self) -> None:
-        """End every process; its run resumes later from the last finished epoch."""
-        self.held.close()
-        for pool in self.pools.values():
-            pool.shutdown(cancel_futures=True)
-        self.lifeline.close()
-
-
-def _begin(lifeline: Connection, gpu: str | None) -> None:
-    """Prepare a process of `Processes`, before it uses torch."""
-
-    def end_with_parent() -> None:
-        with suppress(EOFError):
-            lifeline.recv()  # returns when the pipe has no writer: closed, or its process killed
-        os._exit(1)
-
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    progress.console.quiet = True  # the parent displays progress
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    slots: int
+    submit: Callable[[Sequence[Job]], Sequence[Any]]
+    """Start jobs, at most as many as there are free slots; a future for each."""
+    close: Callable[[], object] = lambda: None
+    """Stop running jobs, which resume when the sweep is repeated."""
+    wait: Callable[[Sequence[Any]], Collection[Any]] = lambda futures: (
+        wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done
+    )
+    """Futures whose result is there, after at most about a second."""
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
@@ -126,10 +61,74 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     from attnexp.sweeps import clusters
 
     if config.kind is not ExecutorKind.local:
-        cluster = clusters.Ray if config.kind is ExecutorKind.ray else clusters.Slurm
-        return cluster(config, jobs)
+        open_cluster = clusters.ray if config.kind is ExecutorKind.ray else clusters.slurm
+        return open_cluster(config, jobs)
     slots = num_slots(config, jobs) or 1
-    return Executor() if slots == 1 else Processes(slots, gpus=_num_gpus(jobs))
+    return Executor(1, _do_here) if slots == 1 else processes(slots, gpus=_num_gpus(jobs))
+
+
+def _do_here(jobs: Sequence[Job]) -> list[Future[Outcome]]:
+    """Do the one job now, however long it takes; without a terminal it prints nothing."""
+    future, console = Future[Outcome](), progress.console
+    quiet, console.quiet = console.quiet, console.quiet or not console.is_terminal
+    try:
+        future.set_result(do(*jobs))
+    finally:
+        console.quiet = quiet
+    return [future]
+
+
+def processes(slots: int, *, gpus: int = 0) -> Executor:
+    """Executor of runs side by side. Each slot is a pool of one process, so that a process that is
+    killed ends its own run alone, and a slot keeps its GPU.
+
+    gpus: number of GPUs, dealt to the slots in turn.
+    """
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
+    names = chosen.split(",") if chosen and gpus else [str(gpu) for gpu in range(gpus)]
+    lifeline, held = _spawn.Pipe(duplex=False)
+    pools, running = dict[int, ProcessPoolExecutor](), dict[int, Future[Outcome]]()
+
+    def start(job: Job) -> Future[Outcome]:
+        busy = {slot for slot, future in running.items() if not future.done()}
+        slot = min({*range(slots)} - busy)
+        try:
+            running[slot] = pools[slot].submit(do, job)
+        except (KeyError, BrokenProcessPool):  # none yet, or a dead one
+            gpu = names[slot % len(names)] if names else None
+            pools[slot] = ProcessPoolExecutor(1, _spawn, _begin, (lifeline, gpu))
+            running[slot] = pools[slot].submit(do, job)
+        return running[slot]
+
+    def submit(jobs: Sequence[Job]) -> list[Future[Outcome]]:
+        # Processes inherit that SIGINT is ignored: Ctrl-C reaches all, and this one ends them.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return [start(job) for job in jobs]
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def close() -> None:
+        held.close()
+        for pool in pools.values():
+            pool.shutdown(cancel_futures=True)
+        lifeline.close()
+
+    return Executor(slots, submit, close)
+
+
+def _begin(lifeline: Connection, gpu: str | None) -> None:
+    """Prepare a process of `processes`, before it uses torch."""
+
+    def end_with_parent() -> None:
+        with suppress(EOFError, OSError):
+            lifeline.recv()  # returns when the pipe has no writer: closed, or its process killed
+        os._exit(1)
+
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    progress.console.quiet = True  # the parent displays progress
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int | None:

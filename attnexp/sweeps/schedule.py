@@ -79,7 +79,8 @@ def run_sweep(
     """
     planned, entries, stopping = scan(sweep, any_code=any_code), list[Entry](), False
     missing = [entry.job for entry in planned if not entry.before]
-    executor = open_executor(sweep.executor, missing) if missing else Executor()
+    here = ExecutorConfig(workers=1)  # where nothing is missing, none is needed
+    executor = open_executor(sweep.executor if missing else here, missing)
     for line in notes_on_code(sweep, planned):
         progress.note(line)
     try:
@@ -123,8 +124,8 @@ def _steps(todo: deque[Entry], executor: Executor, config: ExecutorConfig) -> It
             else:
                 starting.append(entry)
         if starting:
-            futures = executor.submit([_place(entry.job, config, executor) for entry in starting])
-            running |= zip(futures, starting, strict=True)
+            jobs = [_place(entry.job, config, executor.slots) for entry in starting]
+            running |= zip(executor.submit(jobs), starting, strict=True)
         elif not running and todo:  # other sweeps do the rest
             time.sleep(0.5)
         for future in executor.wait([*running]) if running else ():
@@ -135,14 +136,13 @@ def _steps(todo: deque[Entry], executor: Executor, config: ExecutorConfig) -> It
         yield
 
 
-def _place(job: Job, config: ExecutorConfig, executor: Executor) -> Job:
-    """The job with its number of threads, which torch chooses for a run in this process, and on a
-    cluster with an absolute path."""
-    train, out = job.config.train, job.config.out
-    if train.threads is None and type(executor) is not Executor:
+def _place(job: Job, config: ExecutorConfig, slots: int) -> Job:
+    """The job with its number of threads, which torch chooses for a run that has this machine for
+    itself, and on a cluster with an absolute path."""
+    is_here, train, out = config.kind is ExecutorKind.local, job.config.train, job.config.out
+    if train.threads is None and not (is_here and slots == 1):
         train = replace(train, threads=config.threads)
-    if config.kind is not ExecutorKind.local:
-        out = str(Path(out).absolute())
+    out = out if is_here else str(Path(out).absolute())
     return replace(job, config=replace(job.config, train=train, out=out))
 
 

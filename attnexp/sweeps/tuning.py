@@ -8,10 +8,7 @@ import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
-
-from rich.table import Table
-from rich.text import Text
+from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol
@@ -79,34 +76,32 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     )
 
 
-def choose(tuning: Tuning, entries: Sequence[Entry]) -> tuple[Sweep, Table]:
-    """The study with every variant at its best setting, which its label says, and what the search
-    found.
+def choose(tuning: Tuning, entries: Sequence[Entry]) -> tuple[Sweep, list[str]]:
+    """The study with every variant at its best setting, which its label says; and a line on what
+    the search found for each variant and setting.
 
     Best is the highest mean held-out accuracy, of the last epoch or, where the study chooses
     epochs, of the best one; the first of equals, and none with a failed run. Raises `RunFailed`
     for a variant that has no other.
     """
-    study, means = tuning.study, dict[tuple[str, str], float]()
+    study, lines, means = tuning.study, list[str](), dict[str, dict[str, float]]()
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
-    table = Table("variant", "setting", f"held-out accuracy, {point} epoch, in %", "n", box=None)
     for variant, setting in tuning.judged:
         outcomes = [e.outcome for e in entries if e.job.label == f"{variant} {setting}"]
         rows = [getattr(one.result, point) for one in outcomes if isinstance(one, Run)]
         found = [100 * row.val_accuracy for row in rows]
+        own = means.setdefault(variant, {})
         if len(found) == len(outcomes):
-            means[variant, setting] = fmean(found)
-        cell = f"{fmean(found):.2f}" if found else "failed"
-        cell += f" ± {stdev(found):.2f}" if len(found) > 1 else ""
-        table.add_row(Text(variant), Text(setting), cell, f"{len(found)} of {len(outcomes)}")
+            own[setting] = fmean(found)
+        line = f"{own[setting]:.2f} % ({point} epoch)" if setting in own else "a run failed"
+        lines.append(f"{variant} {setting}: held-out accuracy {line}")
     variants, jobs = dict[str, dict[str, str]](), list[Job]()
-    for variant, levels in study.variants.items():
-        own = {setting: mean for (label, setting), mean in means.items() if label == variant}
+    for variant, own in means.items():
         if not own:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
         best = max(own, key=own.__getitem__)
-        label = f"{variant}, {best} of {len(tuning.judged) // len(study.variants)}"
-        variants[label] = levels
+        label = f"{variant}, {best} of {len(tuning.judged) // len(means)}"
+        variants[label] = study.variants[variant]
         jobs += [replace(job, label=label) for job in tuning.judged[variant, best]]
     jobs.sort(key=lambda job: job.config.seed)
-    return replace(study, variants=variants, jobs=jobs), table
+    return replace(study, variants=variants, jobs=jobs), lines

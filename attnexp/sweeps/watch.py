@@ -3,7 +3,8 @@
 import math
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -16,9 +17,6 @@ from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, notes_on_code, scan
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything."""
@@ -28,41 +26,28 @@ def notes_on_seeds(sweep: Sweep) -> list[str]:
     return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
 
 
-def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> "tuple[DataFrame, list[str]]":
-    """The runs of a sweep, a row each, and what else to know before they start.
+def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
+    """A line for each variant, the total, changes of the code, and what Slurm would be sent.
 
-    Columns: variant, data, seed, folder, finished, seconds. A run is expected to take as long as
-    finished ones of its variant, else as others on the same data; seconds is NaN without either.
+    A run is expected to take the mean of finished ones of its variant, else of the whole sweep.
     """
-    from pandas import DataFrame
-
-    entries = scan(sweep, any_code=any_code)
-    rows = [
-        {
-            "variant": entry.job.title,
-            "data": entry.job.data,
-            "seed": entry.job.seed,
-            "folder": str(entry.path),
-            "finished": entry.before,
-            "seconds": store.load(entry.path).wall_seconds if entry.before else math.nan,
-        }
-        for entry in entries
-    ]
-    runs = DataFrame(rows)
-    for like in ("variant", "data"):
-        means = runs.groupby(like)["seconds"].transform("mean")
-        runs["seconds"] = runs["seconds"].fillna(means)
+    entries, lines, seconds = scan(sweep, any_code=any_code), list[str](), 0.0
+    took = {e.path: store.load(e.path).wall_seconds for e in entries if e.before}
+    for title in dict.fromkeys(entry.job.title for entry in entries):
+        own = [entry.path for entry in entries if entry.job.title == title]
+        finished = [took[path] for path in own if path in took]
+        each = fmean(finished or took.values()) if took else math.nan
+        seconds += each * (len(own) - len(finished))
+        time_of_one = f"about {progress.duration(each)}" if took else "unknown until the first ends"
+        lines.append(f"{title}: {len(own)} runs, {len(finished)} finished; time: {time_of_one}")
     todo = [entry.job for entry in entries if not entry.before]
-    seconds, slots = runs["seconds"][~runs["finished"]], num_slots(sweep.executor, todo)
-    line = f"{'At most ' if sweep.declaration else ''}{len(todo)} runs to do"
-    if seconds.notna().all():
-        line += f": about {progress.duration(seconds.sum() / (slots or 1))}, {slots or 1} at a time"
-    else:
-        line += ", their time unknown until the first one ends"
-    lines = [f"{line} (executor={sweep.executor.kind}).", *notes_on_code(sweep, entries)]
+    slots = num_slots(sweep.executor, todo) or 1
+    total = f"about {progress.duration(seconds / slots)}, {slots} at a time, " if took else ""
+    at_most = "At most " if sweep.declaration else ""
+    lines.append(f"{at_most}{len(todo)} runs to do, {total}executor={sweep.executor.kind}.")
     if todo and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, todo))
-    return runs, lines
+    return lines + notes_on_code(sweep, entries)
 
 
 class Watch(Progress):

@@ -25,6 +25,7 @@ from attnexp.training.run import train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
+Pretend = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +34,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = f"out={tmp_path_factory.mktemp('template')}"
     path, result = train_run(compose(*SMOKE, "train.epochs=2", "data.limit_train=64", out))
     return Run(path=path, result=result)
-
-
-Pretend = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -80,12 +78,10 @@ def finished(entries: list[Entry]) -> list[Run]:
     return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 
-def sweeping(
-    folder: Path, *words: str, environment: dict[str, str] | None = None
-) -> subprocess.Popen[str]:
+def sweeping(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     """A sweep under way, in processes of its own; its stderr is kept."""
     return subprocess.Popen(
-        [PROGRAM, "sweep", *words, f"out={folder}"], env={**os.environ, **(environment or {})},
+        [PROGRAM, "sweep", *words, f"out={folder}"], env={**os.environ, **environment},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 

@@ -80,17 +80,17 @@ def test_slurm_gives_the_figures_of_processes_here(
 ) -> None:
     """And stops what it queued: the first sweep is interrupted, the second one does the runs."""
     words = [*FOUR, "executor=slurm", "executor.mem_gb=1"]
-    first = sweeping(tmp_path / "out", *words, environment=slurm)
+    first = sweeping(tmp_path / "out", *words, **slurm)
     while not subprocess.check_output(["squeue", "--noheader"], env=slurm):
         assert first.poll() is None
         time.sleep(0.1)
     first.terminate()
     assert result_of(first)[0] == 130
     await_empty(slurm)
-    code, message = result_of(sweeping(tmp_path / "out", *words, environment=slurm))
+    code, message = result_of(sweeping(tmp_path / "out", *words, **slurm))
     assert code == 0, message
     assert outcomes(tmp_path / "out") == undisturbed
-    refused = sweeping(tmp_path, *words, "executor.partition=nowhere", environment=slurm)
+    refused = sweeping(tmp_path, *words, "executor.partition=nowhere", **slurm)
     code, message = result_of(refused)
     assert (code, message.count("Slurm refuses these runs")) == (2, 1)
 

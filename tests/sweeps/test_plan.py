@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs.identity import replicate
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.watch import notes_on_seeds
 
@@ -52,21 +50,14 @@ def test_an_axis_crosses_a_study() -> None:
         (["study=blok"], "Did you mean 'blog'"),
         (["study=blog", "study=heads"], "One study"),
         (["model.d_model=64,65", "position=sinusoidal"], "65"),
-        (["position=none,sinusoid"], "Did you mean 'sinusoidal'"),
         (["out=a,b"], "one place for its results"),
         (["position=none,none"], "position=none, seed 0, is asked for more than once"),
-        (["seed=range(0)"], "range"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
         (["study=blog", "position.dropout=0.1"], "position.dropout"),
         (["study=nowhere.yaml"], "nowhere"),
-        (["study=blog", "executor=rai"], "Did you mean 'ray'"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
-        (["study=blog", "executor.workers=0"], "executor.workers"),
-        (["study=blog", "executor.gpu=2"], "executor.gpu"),
-        (["study=blog", "executor=local,ray"], "executor=local,ray"),
         (["study=blog", "executor.partition=gpu"], "executor=slurm"),
         (["data=contrast", "seed=0,-1"], "seed"),
-        (["data=contrast", "seed=0,x"], "seed"),
         (["data=contrast", "seeds.split=0,1"], "seeds.split"),
         (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
     ],
@@ -127,22 +118,15 @@ def test_words_for_the_executor_reach_no_run() -> None:
         ["study=blog", "seed=choice(3,0)"],
         ["position=none,sinusoidal", "seeds.init=null,0,1", "seeds.order=4", "seed=0,1"],
         ["experiment=smoke,blog_pe", "seeds.split=1,2", "train=holdout", "seed=7"],
-        ["seed=1,2", "seeds.init='3','4'"],
     ],
 )
-def test_every_run_is_what_its_words_alone_would_give(words: list[str]) -> None:
+def test_every_run_is_what_it_is_alone(words: list[str]) -> None:
     """Though only one run of a variant is composed."""
     for job in plan([*words, "data=contrast"]).jobs:
-        seeds = to_dict(job.config)["seeds"]
-        own = [f"seeds.{name}={value}" for name, value in seeds.items() if value is not None]
-        others = {
-            "study=blog": [f"position={job.config.position.name}"],
-            "position=none,sinusoidal": [f"position={job.config.position.name}"],
-            "experiment=smoke,blog_pe": [job.label, "train=holdout"],
-        }.get(words[0], [])
-        alone = compose(*others, "data=contrast", f"seed={job.config.seed}", *own)
-        assert to_dict(job.config) == to_dict(alone)
-        assert replicate(to_dict(alone)) == job.seed
+        own = [f"seeds.{k}={v}" for k, v in to_dict(job.config)["seeds"].items() if v is not None]
+        alone = plan([*words[:1], *words[2:-1], "data=contrast", f"seed={job.config.seed}", *own])
+        found = {str(other): to_dict(other.config) for other in alone.jobs}
+        assert found[str(job)] == to_dict(job.config)
 
 
 def test_more_seeds_are_no_more_to_compose() -> None:
