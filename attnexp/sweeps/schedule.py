@@ -6,15 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import ExecutorConfig, ExecutorKind, RunConfig
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import Identity, identify_variant
+from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import Executor, Outcome, open_executor
 from attnexp.sweeps.plan import Job, Sweep
@@ -42,13 +41,11 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
 
     any_code: where none has finished with the code of today, take the newest one of other code.
     """
-    entries, variants = list[Entry](), dict[str, Callable[[RunConfig], Identity]]()
-    fingerprint = cache(lambda data, vectors: read_inputs(job.config).fingerprint)
+    entries, fingerprints = list[Entry](), dict[str, str]()
     for job in sweep.jobs:
-        if job.title not in variants:
-            read = fingerprint(job.config.data, job.config.vectors)
-            variants[job.title] = identify_variant(job.config, read)
-        identity = variants[job.title](job.config)
+        if job.title not in fingerprints:
+            fingerprints[job.title] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[job.title])
         path = store.run_dir(job.config.out, identity.run_id)
         if any_code and not store.has_finished(path):
             path = next(iter(store.of_other_code(job.config.out, identity)), path)
@@ -85,8 +82,8 @@ def run_sweep(
         progress.note(line)
     try:
         while not stopping and (batch := choose(planned) if choose else planned[len(entries) :]):
-            _record(sweep, batch)
             entries += batch
+            _record(sweep, entries)
             todo = deque(batch)
             for _ in _steps(todo, executor, sweep.executor):
                 failed = any(isinstance(entry.outcome, str) for entry in entries)
