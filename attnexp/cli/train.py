@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, Margin, Overrides, app, console, emit, stop
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> 
 @app.command()
 def sweep(
     overrides: Overrides = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show runs and time, no more.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show runs and time.")] = False,
     any_code: Annotated[bool, typer.Option("--any-code", help="Take runs of older code.")] = False,
     on_error: Annotated[
         Literal["continue", "stop"], typer.Option(help="After a failed run, continue or stop.")
@@ -113,13 +110,13 @@ def sweep(
     from attnexp.sweeps.schedule import Entry, run_sweep
 
     words, search, entries = overrides or [], None, list[Entry]()
-    if any(map(tuning.is_tuning, words)):
-        if until:
-            raise UserError("tune= does not go with --until. Leave one out.")
+    if until:
+        planned = sequential.plan_until_decided(words, margin=margin)
+    elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
         planned = search.search
     else:
-        planned = sequential.plan_until_decided(words, margin=margin) if until else plan(words)
+        planned = plan(words)
     notes = watch.notes_on_seeds(search.study if search else planned)
     if dry_run:
         emit("\n".join([*watch.preview_sweep(planned, any_code=any_code), *notes]))
@@ -137,12 +134,9 @@ def sweep(
     with watch.Watch() as view:
         choose = sequential.chooser(planned, view.tell) if until else None
         judged = run(planned, observe=view, choose=choose)
-    order = [*planned.variants]
-    runs = [
-        replace(entry.outcome, studies=(planned.directory,))
-        for entry in sorted(judged, key=lambda entry: order.index(entry.job.label))
-        if isinstance(entry.outcome, Run)
-    ]
+    found = [entry.outcome for entry in judged if isinstance(entry.outcome, Run)]
+    found.sort(key=lambda run: [*planned.variants].index(run.label))
+    runs = [replace(run, studies=(planned.directory,)) for run in found]
     _report(runs, as_json=as_json, margin=margin)
     if runs and not as_json:
         again = shlex.join(["attnexp", "report", str(planned.directory)])

@@ -43,9 +43,10 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
     """
     entries, fingerprints = list[Entry](), dict[str, str]()
     for job in sweep.jobs:
-        if job.title not in fingerprints:
-            fingerprints[job.title] = read_inputs(job.config).fingerprint
-        identity = identify(job.config, fingerprints[job.title])
+        reads = repr((job.config.data, job.config.vectors))
+        if reads not in fingerprints:
+            fingerprints[reads] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[reads])
         path = store.run_dir(job.config.out, identity.run_id)
         if any_code and not store.has_finished(path):
             path = next(iter(store.of_other_code(job.config.out, identity)), path)

@@ -33,6 +33,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
     Raises `UserError` where nothing can be decided.
     """
+    if any(word.startswith(("tune=", "tune.")) for word in words):
+        raise UserError("tune= does not go with --until. Leave one out.")
     words = [*words] if any(word.startswith("seed=") for word in words) else [*words, BUDGET]
     sweep = plan(words)
     _, *others = sweep.variants

@@ -113,6 +113,7 @@ def test_a_failed_run_stops_its_variant_and_that_of_the_baseline_all(
     [
         (["seed=range(5)"], "With 5 seeds nothing can be decided of 2 variants: 8 are the fewest"),
         (["seeds.init=0,1"], r"Leave out seeds\.\*"),
+        (["tune=train.lr=1,2"], "tune= does not go with --until"),
         (["data.max_len=10,20"], "one data set and one protocol"),
         (["train=blog,holdout"], "one data set and one protocol"),
     ],
