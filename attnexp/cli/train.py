@@ -117,12 +117,11 @@ def sweep(
         planned = search.search
     else:
         planned = plan(words)
-    notes = watch.notes_on_seeds(search.study if search else planned)
-    if dry_run:
-        emit("\n".join([*watch.preview_sweep(planned, any_code=any_code), *notes]))
-        return
-    for line in notes:
+    for line in watch.notes_on_seeds(search.study if search else planned):
         progress.note(line)
+    if dry_run:
+        emit("\n".join(watch.preview_sweep(planned, any_code=any_code)))
+        return
     run = partial(run_sweep, stop_on_error=on_error == "stop", any_code=any_code)
     if search is not None:
         with watch.Watch() as view:

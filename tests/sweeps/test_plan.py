@@ -35,15 +35,6 @@ def test_axes_multiply_and_name_the_variants() -> None:
     }  # fmt: skip
 
 
-def test_an_axis_crosses_a_study() -> None:
-    planned = plan(["study=blog", "model.heads=1,8"])
-    assert [*planned.variants] == [
-        f"{pe} model.heads={h}" for pe in ("no_pe", "pe") for h in (1, 8)
-    ]
-    assert planned.variants["pe model.heads=8"] == {"blog": "pe", "model.heads": "model.heads=8"}
-    assert plan(["study=blog"]).variants == {"no_pe": {}, "pe": {}}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -127,13 +118,6 @@ def test_every_run_is_what_it_is_alone(words: list[str]) -> None:
         alone = plan([*words[:1], *words[2:-1], "data=contrast", f"seed={job.config.seed}", *own])
         found = {str(other): to_dict(other.config) for other in alone.jobs}
         assert found[str(job)] == to_dict(job.config)
-
-
-def test_more_seeds_are_no_more_to_compose() -> None:
-    """Runs of a variant share what they have in common."""
-    jobs = plan(["study=blog", "data=contrast", "seed=range(1000)"]).jobs
-    assert len(jobs) == 2000
-    assert len({id(job.config.model) for job in jobs}) == 2
 
 
 def test_a_sweep_that_cannot_decide_says_so() -> None:

@@ -14,7 +14,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
 from attnexp.sweeps.executors import Executor, Outcome, do
 from attnexp.sweeps.plan import Job, Sweep, plan
-from attnexp.sweeps.schedule import Entry, notes_on_code, run_sweep, scan
+from attnexp.sweeps.schedule import notes_on_code, run_sweep, scan
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -174,14 +174,3 @@ def test_runs_of_other_code_are_named_and_taken_if_asked(tmp_path: Path, done: l
     assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
     assert len(finished(run_sweep(sweep))) == 4
     assert len(done) == 3  # made again
-
-
-def test_chosen_entries_are_done_until_there_are_none(tmp_path: Path, done: list[str]) -> None:
-    def choose(planned: list[Entry]) -> list[Entry]:
-        return [entry for entry in planned if entry.outcome is None][:1] if len(done) < 2 else []
-
-    assert len(run_sweep(small(tmp_path, "seed=range(5)"), choose=choose)) == 2
-    (folder,) = (file.parent for file in tmp_path.glob(f"*/{manifest.FILE}"))
-    study = manifest.load(folder)
-    assert study is not None
-    assert {run.seed for run in study.runs} == {"0", "1"}

@@ -62,50 +62,41 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(tmp_path: Path) -> 
         run_sweep(other, choose=chooser(other))
 
 
-def decided_at(n: int) -> object:
-    """Statistics by which every variant is decided at so many seeds."""
+@pytest.fixture
+def decided_at_9(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics by which every variant is decided at nine seeds."""
 
     def undecided(
         runs: Sequence[Run], variants: Sequence[str], declaration: Declaration
     ) -> tuple[list[str], dict[str, str]]:
         counts = Counter(run.label for run in runs)
-        return [label for label in variants[1:] if counts[label] < n], {}
+        return [label for label in variants[1:] if counts[label] < 9], {}
 
-    return undecided
+    monkeypatch.setattr(sequential, "undecided", undecided)
 
 
+@pytest.mark.usefixtures("decided_at_9", "done")
 def test_seeds_are_added_as_many_as_fill_the_executor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two open variants and the baseline seven runs at a time take two seeds."""
-    monkeypatch.setattr(sequential, "undecided", decided_at(9))
-    planned = sweep(tmp_path, "seed=range(100,130)")
-    counts = list[int]()
+    """Of two open variants and the baseline seven runs at a time take two seeds: 8, then 10."""
     monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)
-    entries = run_sweep(
-        planned, choose=chooser(planned, lambda lines: counts.append(len(done) // 3))
-    )
-    assert counts == [8, 10]
+    planned = sweep(tmp_path, "seed=range(100,130)")
+    entries = run_sweep(planned, choose=chooser(planned))
     assert {run.result.seed for run in finished(entries)} == {*range(100, 110)}
 
 
-@pytest.mark.parametrize("label", ["fast", "slow"])
+@pytest.mark.usefixtures("decided_at_9")
+@pytest.mark.parametrize(
+    ("lr", "found"),
+    [(3e-2, {"slow": 9, "noisy": 9, "fast": 7}), (1e-9, {"slow": 7, "noisy": 7, "fast": 8})],
+)
 def test_a_failed_run_stops_its_variant_and_that_of_the_baseline_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Pretend, label: str
+    tmp_path: Path, pretend: Pretend, lr: float, found: dict[str, int]
 ) -> None:
+    pretend(fails=lambda config: (config.train.lr, config.seed) == (lr, 2))
     planned = sweep(tmp_path)
-    broken = {"fast": (3e-2, 8), "slow": (1e-9, 8)}[label]
-    pretend(
-        fails=lambda config: (
-            (config.train.lr, config.model.heads, config.seed) == (*broken, 2)  # type: ignore[attr-defined]
-        )
-    )
-    monkeypatch.setattr(sequential, "undecided", decided_at(99))
-    found = seeds(run_sweep(planned, choose=chooser(planned)))
-    if label == "fast":
-        assert found == {"slow": 12, "noisy": 12, "fast": 7}
-    else:
-        assert found == {"slow": 7, "noisy": 8, "fast": 8}
+    assert seeds(run_sweep(planned, choose=chooser(planned))) == found
 
 
 @pytest.mark.parametrize(
