@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from attnexp.base import progress
-from attnexp.base.errors import Busy
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
@@ -37,7 +37,9 @@ def do(job: Job) -> Outcome:
         return Run(path=path, result=result, label=job.label)
     except Busy:
         return None
-    except Exception as error:  # also a full disk, or a bug; run.log has the traceback
+    except (UserError, RunFailed) as error:
+        return str(error)
+    except Exception as error:  # such as a full disk or a bug; run.log has the traceback
         return f"{type(error).__name__}: {error}"
 
 

@@ -85,6 +85,7 @@ def run_sweep(
         while not stopping and (batch := choose(planned) if choose else planned[len(entries) :]):
             entries += batch
             _record(sweep, entries)
+            observe(entries)
             todo = deque(batch)
             for _ in _steps(todo, executor, sweep.executor):
                 failed = any(isinstance(entry.outcome, str) for entry in entries)

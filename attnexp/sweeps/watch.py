@@ -56,11 +56,8 @@ class Watch(Progress):
     def __init__(self) -> None:
         columns = TextColumn("{task.description}"), BarColumn(bar_width=20)
         super().__init__(*columns, console=progress.console, transient=True)
-        self.task, self.began, self.told = (
-            self.add_task("", total=None),
-            time.monotonic(),
-            set[Any](),
-        )
+        self.task, self.told = self.add_task("", total=None), set[Any]()
+        self.began = time.monotonic()
 
     def stop(self) -> None:
         """Remove the bar."""
