@@ -42,7 +42,7 @@ Protocol = StrEnum("Protocol", ["blog", "holdout"])
 Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
 Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
-ExecutorKind = StrEnum("ExecutorKind", ["local", "submitit", "slurm", "ray"])
+ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 # fmt: on
 
 PRESETS = [*DataName][4:]
@@ -108,7 +108,7 @@ OWN_HOLDOUT = When(
     "data=files, hub and presets, train=holdout", lambda run: OWN.holds(run) and HOLDOUT.holds(run)
 )
 RAY = When("executor=ray", lambda executor: executor.kind == "ray")
-SLURM = When("executor=slurm and submitit", lambda executor: executor.kind in ("slurm", "submitit"))
+SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 POSITION = When("networks, and inside attention to scores of queries and keys", _uses_position)
 ORDER = When("a model that is no mean over all places", _knows_order)
 READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
@@ -200,7 +200,9 @@ class TrainConfig:
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
     holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", HOLDOUT)
-    patience: Count | None = setting(None, "Stop after so many epochs without a better one.", TRAINED)
+    patience: Count | None = setting(
+        None, "Stop after so many epochs without a better one.", TRAINED
+    )
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
     loss: str | None = setting(None, "Function of logits and labels, as module:function.", NETWORK)

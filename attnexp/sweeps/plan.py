@@ -1,10 +1,12 @@
-"""Plan of a sweep: the list of its runs. `schedule.py` executes it.
+"""Plan of a sweep: the list of its runs, which `schedule` carries out.
 
 Axes come from the command line in Hydra's syntax (`position=none,sinusoidal`, `seed=range(3)`) or
 from a named study.
 """
 
 import itertools
+import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,17 +14,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import (
-    compose,
-    compose_executor,
-    is_executor,
-)
+from attnexp.config.compose import compose, compose_executor, is_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand
-from attnexp.runs.identity import Identity, default_label, replicate
+from attnexp.runs.identity import default_label, replicate
 from attnexp.runs.manifest import Declaration
-from attnexp.runs.store import RUNS
+
+MAX_RUNS = 10_000
+"""Maximum number of runs that one product of axes may make."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,13 +32,8 @@ class Job:
     config: RunConfig
     label: str
     """Name of the variant this run belongs to."""
-    variant: int
-    """Number of the variant; jobs with the same number differ only in seed."""
-    overrides: list[str]
     data: str = ""
     """Name of the data set, in a sweep over several."""
-    identity: Identity | None = None
-    """Identity that the run must have, once the data are known."""
 
     @property
     def seed(self) -> str:
@@ -47,7 +42,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """Label, with the data set in a sweep over several."""
+        """Label, with the data set in a sweep over several. Jobs of one title differ in seed."""
         return f"{self.label} on {self.data}" if self.data else self.label
 
     def __str__(self) -> str:
@@ -59,9 +54,9 @@ class Sweep:
     """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
 
     name: str
-    """Name of the study, or one made of the axes."""
+    """Name of the study, or one made of the axes; that of its folder."""
     variants: dict[str, dict[str, str]]
-    """Levels of the factors, keyed by label; the baseline comes first (see `Manifest`)."""
+    """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str
@@ -70,116 +65,88 @@ class Sweep:
     """Endpoint of a study that adds seeds until it is decided; `jobs` then holds its budget."""
 
     @property
-    def out(self) -> Path:
-        """Folder of all results."""
-        return Path(self.jobs[0].config.out)
-
-    @property
     def directory(self) -> Path:
         """Folder of the study's manifest."""
-        return self.out / self.name
+        return Path(self.jobs[0].config.out) / self.name
 
 
-def plan(words: Sequence[str], *, zipped: bool = False) -> Sweep:
-    """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong.
-
-    zipped: take the axes' values pairwise instead of every combination; seeds are still crossed
-    with everything, since each variant needs all of them.
-    """
-    command = shlex.join(["attnexp", "sweep", *words, *(["--zip"] if zipped else [])])
-    words, executor_words, study = _sort(words)
-    if study is None:
-        axes = {axis[0][0]: axis for axis in expand(words)}
-        varying = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
-        name = _safe("_".join(["sweep", "_x_".join(varying)]).rstrip("_"))
-        variants, levels = {"": list[str]()}, {"": dict[str, str]()}
+def plan(words: Sequence[str]) -> Sweep:
+    """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong."""
+    command = shlex.join(["attnexp", "sweep", *words])
+    executor = [word for word in words if is_executor(_key(word))]
+    studies = [word.removeprefix("study=") for word in words if _key(word) == "study"]
+    words = [word for word in words if word not in executor and _key(word) != "study"]
+    if len(studies) > 1:
+        raise UserError(f"One study at a time; got {', '.join(studies)}.")
+    if studies:
+        study = load_study(studies[0])
+        name, variants, words = Path(studies[0]).stem, study.variants, [*study.overrides, *words]
+        levels = study.levels or {label: {name: label} for label in variants}
+        varied = {_key(word) for own in variants.values() for word in own}
+        if twice := [word for word in words if _key(word) in varied]:
+            raise UserError(f"{twice[0]}: {name} varies this setting itself. Leave it out.")
     else:
-        found = load_study(study)
-        name, variants = _safe(Path(study).stem), found.variants
-        levels = found.levels or {label: {name: label} for label in variants}
-        for word in itertools.chain(found.overrides, *variants.values()):
-            if word.partition("=")[0].partition(".")[0] in ("study", "tune", "executor"):
-                raise UserError(
-                    f"study={study}: {word} is no setting of a run. Give it on the command line."
-                )
-        varied = {word.partition("=")[0] for own in variants.values() for word in own}
-        words = [*found.overrides, *words]
-        for word in words:
-            if word.partition("=")[0] in varied:
-                raise UserError(f"{word}: study={study} varies this setting itself. Leave it out.")
-    jobs, count = list[Job](), itertools.count()
-    crossed = dict[str, dict[str, str]]()
-    for label, variant in variants.items():
-        for choice, runs in _combine([*variant, *words], zipped=zipped):
-            number = next(count)
-            configs = [compose(one) for one in runs]
+        varying = [axis[0][0] for axis in expand(words) if len(axis) > 1]
+        name = "_x_".join(key for key in varying if not is_seed(key))
+        name, variants, levels = f"sweep_{name}".rstrip("_"), {"": []}, {"": {}}
+    jobs, crossed = list[Job](), dict[str, dict[str, str]]()
+    for label, own in variants.items():
+        for choice, runs in _combine([*own, *words]):
+            configs = _compose(runs)
             called = " ".join(filter(None, [label, *choice.values()]))
             called = called or default_label(to_dict(configs[0]))
-            crossed[called] = levels[label] | ({} if zipped else choice)
-            for config, chosen in zip(configs, runs, strict=True):
-                jobs.append(Job(config=config, label=called, variant=number, overrides=chosen))
+            crossed[called] = levels[label] | choice
+            own_jobs = [Job(config=one, label=called, data=one.data.title) for one in configs]
+            jobs += {job.seed: job for job in own_jobs}.values()  # a seed may be given twice
+    if len({job.data for job in jobs}) == 1:
+        jobs = [replace(job, data="") for job in jobs]
+    if twice := [job for job, times in Counter(map(str, jobs)).items() if times > 1]:
+        raise UserError(f"{twice[0]}, is asked for more than once. Give every value once.")
     if len({job.config.out for job in jobs}) > 1:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
-    if len({job.config.data.title for job in jobs}) > 1:
-        jobs = [replace(job, data=job.config.data.title) for job in jobs]
-    for label, times in Counter(title for _, title in {(j.variant, j.title) for j in jobs}).items():
-        if times > 1:
-            raise UserError(f"{label} is asked for {times} times. Give every value once.")
-    jobs = [*{(job.variant, job.seed): job for job in jobs}.values()]  # a seed may come twice
     sources = ("init", "order", "split")
     jobs.sort(key=lambda job: [job.config.seed, *map(job.config.seed_of, sources)])
     two = all(len(factors) == 2 for factors in crossed.values())
     return Sweep(
-        name=name,
-        variants={job.label: crossed[job.label] if two else {} for job in jobs},
+        name=re.sub(r"^\.|[^\w.-]", "-", name)[:100],
+        variants=crossed if two else {label: {} for label in crossed},
         jobs=jobs,
-        executor=compose_executor(executor_words),
+        executor=compose_executor(executor),
         command=command,
     )
 
 
 def is_seed(key: str) -> bool:
     """Whether runs that differ in this key belong to the same variant."""
-    return key.partition(".")[0] in ("seed", "seeds")
+    return key == "seed" or key.startswith("seeds.")
 
 
-def _safe(name: str) -> str:
-    """Replace characters that are unsafe in the name of a folder."""
-    if name == RUNS:
-        raise UserError(f"A study cannot be called {RUNS}: that is the folder of all runs.")
-    if name.startswith("."):
-        raise UserError(f"A study cannot be called '{name}': its folder in out=DIR has this name.")
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
+def _key(word: str) -> str:
+    return word.partition("=")[0]
 
 
-def _sort(words: Sequence[str]) -> tuple[list[str], list[str], str | None]:
-    """Split into words for the runs, words for the executor, and the name of the study."""
-    studies = [word.removeprefix("study=") for word in words if word.startswith("study=")]
-    if len(studies) > 1:
-        raise UserError(f"One study at a time; got {', '.join(studies)}.")
-    others = [word for word in words if not word.startswith("study=")]
-    executor = [word for word in others if is_executor(word.partition("=")[0])]
-    return [word for word in others if word not in executor], executor, next(iter(studies), None)
-
-
-def _combine(
-    words: Sequence[str], *, zipped: bool
-) -> Iterator[tuple[dict[str, str], list[list[str]]]]:
+def _combine(words: Sequence[str]) -> Iterator[tuple[dict[str, str], list[list[str]]]]:
     """Combinations of the values of the axes: a word by key, without seeds and the data set, since
     only runs on the same data are compared; and the words of each run."""
     axes = {axis[0][0]: axis for axis in expand(words)}  # a later word overrides an earlier one
-    varying = {key: axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)}
-    for choice in _zip(varying) if zipped else itertools.product(*varying.values()):
-        chosen = axes | {pair[0]: [pair] for pair in choice}
-        runs = itertools.product(*chosen.values())
+    if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
+        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
+    varying = [axis for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
+    for choice in itertools.product(*varying):
+        runs = itertools.product(*(axes | {pair[0]: [pair] for pair in choice}).values())
         own = {key: word for key, word in choice if key != "data"}
         yield own, [[word for _, word in run] for run in runs]
 
 
-def _zip(axes: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[tuple[str, str], ...]]:
-    if not axes:
-        raise UserError("--zip pairs the values of several axes; got none. Drop --zip.")
-    if len({len(axis) for axis in axes.values()}) > 1:
-        lengths = ", ".join(f"{key} has {len(axis)}" for key, axis in axes.items())
-        raise UserError(f"--zip pairs values, so every axis needs as many: {lengths}.")
-    return zip(*axes.values(), strict=True)
+def _compose(runs: list[list[str]]) -> list[RunConfig]:
+    """Configs of runs that differ in seeds alone: one is composed, the others share its parts."""
+    first, configs = compose(runs[0]), list[RunConfig]()
+    for words in runs:
+        given = {_key(word): word.partition("=")[2] for word in words if is_seed(_key(word))}
+        if all(re.fullmatch("[0-9]{1,18}", value) for value in given.values()):
+            own = {key.removeprefix("seeds."): int(given[key]) for key in given if key != "seed"}
+            seed = int(given.get("seed", first.seed))
+            configs.append(replace(first, seed=seed, seeds=replace(first.seeds, **own)))
+        else:  # null, a text in quotes, or wrong
+            configs.append(compose(words))
+    return configs

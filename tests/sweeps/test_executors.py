@@ -1,162 +1,164 @@
-"""Executors for real: submitit's local one, Ray on this machine, and sweeps that share a folder."""
+"""Executors on this machine: how many runs at a time, and what happens to their processes."""
 
-import subprocess
+import os
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from forked import PROGRAM
-from samples import outcomes, sweeping
+from conftest import SMOKE, outcomes, result_of, sweeping
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
-from attnexp.sweeps.executors.choose import for_executor, local_slots, open_executor
-from attnexp.sweeps.executors.local import InThisProcess, Processes, available_cores
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.runs import store
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors import num_slots, open_executor, processes
+from attnexp.sweeps.plan import Job, plan
 from attnexp.sweeps.schedule import run_sweep
 
-SMALL = ["experiment=smoke", "train.threads=1"]
-TWELVE = [*SMALL, "position=none,sinusoidal", "seed=range(6)"]
-
-
-def sweep(*words: str) -> Sweep:
-    return plan([*SMALL, *words])
+LONG = [*SMOKE, "train.epochs=100000", "executor.workers=2"]
+SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "executor.workers=2"]
 
 
 def test_local_takes_a_run_for_each_core_and_no_more_than_there_are() -> None:
-    many = sweep("seed=range(99)").jobs
-    config = ExecutorConfig()
-    assert local_slots(config, many) == available_cores()
-    assert local_slots(ExecutorConfig(threads=10_000), many) == 1
-    assert local_slots(ExecutorConfig(workers=7), many) == 7
-    assert local_slots(ExecutorConfig(workers=7), many[:3]) == 3
+    many = plan([*SMOKE, "seed=range(99)", "train.device=cpu"]).jobs
+    assert num_slots(ExecutorConfig(), many) == len(os.sched_getaffinity(0))
+    assert num_slots(ExecutorConfig(threads=1000), many) == 1
+    assert num_slots(ExecutorConfig(workers=7), many) == 7
+    assert num_slots(ExecutorConfig(workers=7), many[:3]) == 3
+    assert num_slots(ExecutorConfig(kind=ExecutorKind.slurm), many) is None
 
 
-def test_one_run_at_a_time_needs_no_process_and_keeps_torchs_threads() -> None:
-    planned = plan(["experiment=smoke", "seed=0,1", "executor.workers=1"])
-    executor = open_executor(planned.executor, planned.jobs)
-    assert isinstance(executor, InThisProcess)
-    job = planned.jobs[0]
-    assert for_executor(job, planned.executor, alone=True).config.train.threads is None
-    assert for_executor(job, planned.executor, alone=False).config.train.threads == 1
-
-
-def test_a_gpu_is_dealt_out_by_index_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr("attnexp.sweeps.executors.choose.DRIVERS", ["/dev/null"])
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    jobs = sweep("seed=range(99)").jobs
-    assert local_slots(ExecutorConfig(), jobs) == 2
-    assert local_slots(ExecutorConfig(gpu=0.25), jobs) == 8
-    assert local_slots(ExecutorConfig(), sweep("seed=range(99)", "train.device=cpu").jobs) == (
-        available_cores()
-    )
-    given: list[str] = []
-
-    class Recorded:
-        def __init__(self, *, args: tuple[Any, dict[str, str]], name: str, **_: Any) -> None:
-            self.name = name
-            given.append(args[1]["CUDA_VISIBLE_DEVICES"])
-
-        def start(self) -> None: ...
-
-    monkeypatch.setattr("attnexp.sweeps.executors.local._spawn.Process", Recorded)
+def test_gpus_are_shared_and_dealt_to_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    executor = Processes(4, gpus=2)
-    for _ in range(4):
-        executor._new_worker()
-    assert sorted(given) == ["3", "3", "5", "5"]
+    many, given = plan([*SMOKE, "seed=range(99)"]).jobs, list[str]()
+    assert num_slots(ExecutorConfig(), many) == 2
+    assert num_slots(ExecutorConfig(gpu=0.1), many) == 20
+
+    class Pool:
+        def __init__(self, size: int, context: object, begin: object, args: tuple[object, str]):
+            given.append(args[1])
+
+        def submit(self, *job: object) -> object:
+            return type("Busy", (), {"done": lambda self: False})()
+
+    monkeypatch.setattr("attnexp.sweeps.executors.ProcessPoolExecutor", Pool)
+    open_executor(ExecutorConfig(gpu=0.5), many).submit(many[:4])
+    assert given == ["3", "5", "3", "5"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "module", "extra"), [("ray", "ray", "ray"), ("submitit", "submitit", "slurm")]
-)
-def test_a_missing_extra_gives_the_install_line_and_leaves_no_study(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, module: str, extra: str
+def test_one_run_at_a_time_is_quiet_without_a_terminal_and_has_torch_s_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
+    seen = list[tuple[int | None, bool]]()
+
+    def do(job: Job) -> str:
+        seen.append((job.config.train.threads, progress.console.quiet))
+        return "failed"
+
+    monkeypatch.setattr("attnexp.sweeps.executors.do", do)
+    run_sweep(plan(["experiment=smoke", f"out={tmp_path}", "executor.workers=1"]))
+    assert (seen, progress.console.quiet) == ([(None, True)], False)
+
+
+@pytest.mark.parametrize(("kind", "extra"), [("ray", "ray"), ("slurm", "slurm")])
+def test_a_missing_extra_gives_the_install_line_and_leaves_no_study(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, extra: str
+) -> None:
+    for module in ("ray", "submitit"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match=rf"pip install 'attnexp\[{extra}\]'"):
-        run_sweep(sweep("seed=0,1", f"executor={kind}", f"out={tmp_path}"))
+        run_sweep(plan([*SMOKE, "seed=0,1", f"executor={kind}", f"out={tmp_path}"]))
     assert not [*tmp_path.rglob("study.json")]
 
 
-def test_a_ray_cluster_that_does_not_answer_is_told_at_once() -> None:
-    pytest.importorskip("ray")
-    config = ExecutorConfig(kind=ExecutorKind.ray, address="127.0.0.1:9")  # nobody listens there
-    with pytest.raises(UserError, match=r"No Ray cluster answers at 127\.0\.0\.1:9"):
-        open_executor(config, sweep("seed=0,1").jobs)
-
-
-def test_no_slurm_here_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("submitit")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="login node"):
-        open_executor(ExecutorConfig(kind=ExecutorKind.slurm), sweep(f"out={tmp_path}").jobs)
-
-
-def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "sweep", *words, f"out={folder}"], capture_output=True, text=True, timeout=400
-    )
-
-
-def endless(folder: Path) -> subprocess.Popen[str]:
-    """Two runs side by side that would take for ever, both under way."""
-    words = [*SMALL, "train.epochs=100000", "seed=0,1", "executor.workers=2"]
-    sweep = sweeping(folder, words)
+def wait_for(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 120
-    while len(list(folder.rglob("metrics.jsonl"))) < 2:
+    while not condition():
         assert time.monotonic() < deadline
-        assert sweep.poll() is None
         time.sleep(0.05)
-    return sweep
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    done = run(*TWELVE, folder=folder)
-    assert done.returncode == 0, done.stderr
-    found = outcomes(folder)
-    assert len(found) == 12
-    return found
+def children(pid: int) -> list[int]:
+    """Processes that train: those that a process started, but the one that tracks semaphores."""
+    pids = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [pid for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("executor", "module"), [("executor=submitit", "submitit"), ("executor=ray", "ray")]
-)
-def test_another_executor_gives_the_same_figures(
-    tmp_path: Path, undisturbed: dict[str, object], executor: str, module: str
+def num_begun(folder: Path) -> int:
+    return len([*folder.glob(f"runs/*.part/{store.METRICS}")])
+
+
+def test_a_process_that_is_killed_ends_its_own_run_alone_and_another_takes_its_place(
+    tmp_path: Path,
 ) -> None:
-    pytest.importorskip(module)
-    done = run(*TWELVE, executor, "executor.workers=2", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert outcomes(tmp_path) == undisturbed
+    executor = processes(2)
+    try:
+        first, second = executor.submit(plan([*LONG, "seed=0,1", f"out={tmp_path}"]).jobs)
+        wait_for(lambda: num_begun(tmp_path) == 2)
+        os.kill(children(os.getpid())[0], signal.SIGKILL)
+        wait_for(lambda: executor.wait([first, second]))
+        assert first.exception() is not None
+        assert not second.done()
+        (third,) = executor.submit(plan([*SMOKE, f"out={tmp_path}"]).jobs)
+        assert isinstance(third.result(60), Run)
+    finally:
+        executor.close()
+    assert not children(os.getpid())
 
 
 @pytest.mark.slow
-def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
-    sweep = endless(tmp_path)
-    sweep.kill()
-    sweep.communicate()
-    time.sleep(2)
-    sizes = [file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")]
-    time.sleep(2)
-    assert [file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")] == sizes
+def test_a_sweep_survives_the_kill_of_a_process(tmp_path: Path) -> None:
+    process = sweeping(tmp_path, *SIX, "train.epochs=20")
+    wait_for(lambda: num_begun(tmp_path) == 2)
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    code, message = result_of(process)
+    assert code == 0, message
+    assert message.count("its process was killed. It is tried once more.") == 1
+    assert len(outcomes(tmp_path)) == 6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [2, 8])
-def test_sweeps_on_one_folder_share_the_work(
-    tmp_path: Path, undisturbed: dict[str, object], number: int
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 4.0])
+def test_ctrl_c_ends_all_processes_and_says_one_thing(tmp_path: Path, seconds: float) -> None:
+    """The signal reaches all processes, also those that still import."""
+    process = sweeping(tmp_path, *LONG, "seed=0,1")
+    wait_for(lambda: len(children(process.pid)) == 2)
+    pids = children(process.pid)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    code, message = result_of(process)
+    assert code == 130, message
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_sweep_that_is_stopped_ends_its_processes_and_goes_on_to_the_same_figures(
+    tmp_path: Path, number: signal.Signals
 ) -> None:
-    sweeps = [sweeping(tmp_path, [*TWELVE, "executor.workers=2"]) for _ in range(number)]
-    message = [sweep.communicate(timeout=400)[1] for sweep in sweeps]
-    assert [sweep.returncode for sweep in sweeps] == [0] * number, message
-    assert outcomes(tmp_path) == undisturbed
-    trained = sum(line.count(": final") for line in message)
-    assert trained == 12, message
+    words = [*SIX, "train.epochs=6"]
+    assert result_of(sweeping(tmp_path / "undisturbed", *words))[0] == 0
+    process = sweeping(tmp_path / "stopped", *words)
+    wait_for(lambda: num_begun(tmp_path / "stopped"))
+    pids = children(process.pid)
+    process.send_signal(number)
+    assert result_of(process)[0] in (130, -number)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    code, message = result_of(sweeping(tmp_path / "stopped", *words))
+    assert code == 0, message
+    assert outcomes(tmp_path / "stopped") == outcomes(tmp_path / "undisturbed")
+
+
+@pytest.mark.slow
+def test_two_sweeps_in_one_folder_do_each_run_once(tmp_path: Path) -> None:
+    assert result_of(sweeping(tmp_path / "alone", *SIX))[0] == 0
+    both = [sweeping(tmp_path / "both", *SIX) for _ in range(2)]
+    messages = [result_of(process) for process in both]
+    assert [code for code, _ in messages] == [0, 0], messages
+    assert outcomes(tmp_path / "both") == outcomes(tmp_path / "alone")
+    assert sum(message.count("texts/s") for _, message in messages) == 6

@@ -1,58 +1,40 @@
 """A sweep, carried out: every run once, whoever else is at work and whatever fails."""
 
-import threading
-import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
-from samples import fail_with, finished, pretend
+from conftest import SMOKE, Pretend, finished
 
-from attnexp.base.errors import RunFailed
-from attnexp.config.schema import RunConfig
-from attnexp.runs.manifest import load_runs
+from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
-from attnexp.sweeps import schedule
-from attnexp.sweeps.executors.local import InThisProcess, Processes
-from attnexp.sweeps.executors.task import Elsewhere, Failure, Outcome, do
+from attnexp.sweeps import executors, schedule
+from attnexp.sweeps.executors import Executor, Outcome, do
 from attnexp.sweeps.plan import Job, Sweep, plan
-from attnexp.sweeps.schedule import Status, run_sweep, scan
-from attnexp.training import run as train
+from attnexp.sweeps.schedule import notes_on_code, run_sweep, scan
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
     """Runs of a second, one after another in this process."""
-    start = ["experiment=smoke", "train.epochs=1", f"out={tmp_path}", "executor.workers=1"]
-    return plan([*start, "train.threads=1", *words])
+    return plan([*SMOKE, "train.epochs=1", f"out={tmp_path}", "executor.workers=1", *words])
 
 
-def test_finished_runs_are_taken_up_and_missing_ones_done(tmp_path: Path, done: list[str]) -> None:
-    first = run_sweep(small(tmp_path, "position=none,sinusoidal"))
-    second = run_sweep(small(tmp_path, "position=none,sinusoidal", "seed=0,1"))
-    assert len(done) == 4
+def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: list[str]) -> None:
+    scan(small(tmp_path))
+    assert not [*tmp_path.iterdir()]
+    first = run_sweep(small(tmp_path, "study=blog", "seed=0"))
+    second = run_sweep(small(tmp_path, "study=blog", "seed=0,1"))
+    assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
-    assert len(list(tmp_path.rglob("result.json"))) == 4
-
-
-def test_a_scan_changes_nothing_on_disk(tmp_path: Path) -> None:
-    assert [entry.status for entry in scan(small(tmp_path))] == [Status.waiting]
-    assert not list(tmp_path.rglob("*.json"))
-    assert not (tmp_path / "runs").exists()
-
-
-def test_sweeps_and_single_runs_share_what_they_have_in_common(
-    tmp_path: Path, done: list[str]
-) -> None:
-    """A run keeps its place, whoever asks for it and under which name."""
-    path, result = train.train_run(small(tmp_path, "position=none").jobs[0].config)
-    for words, label in (
-        (["position=none,sinusoidal"], "position=none"),
-        (["study=blog_scaled"], "no_pe"),
-    ):
-        run = finished(run_sweep(small(tmp_path, *words, "seed=0")))[0]
-        assert (run.path, run.result, run.label) == (path, result, label)
-    assert done == ["sinusoidal 0"]
-    assert len(list(tmp_path.rglob("result.json"))) == 2
+    study = manifest.load(tmp_path / "blog")
+    assert study is not None
+    assert {(one.variant, one.seed, one.run_id) for one in study.runs} == {
+        (entry.job.label, entry.job.seed, entry.path.name) for entry in second
+    }
 
 
 def test_two_names_for_one_variant_are_one_run_under_two_labels(
@@ -60,134 +42,135 @@ def test_two_names_for_one_variant_are_one_run_under_two_labels(
 ) -> None:
     study = tmp_path / "mine.yaml"
     study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
-    for _ in range(2):  # done, then taken up
+    for _ in range(2):  # done, then loaded
         found = finished(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
         assert done == ["none 0", "none 1"]
         assert [run.label for run in found] == ["a", "twin"] * 2
-        assert found[0].path == found[1].path
-    labels = ["a", "a", "twin", "twin"]
-    assert [run.label for run in load_runs([tmp_path / "mine"])] == labels
-    both = load_runs([tmp_path / "mine", tmp_path / "runs"])  # no run twice
-    assert [run.label for run in both] == labels
 
 
 @pytest.mark.parametrize(("stop", "num_done"), [(False, 2), (True, 1)])
 def test_one_failed_run_does_not_lose_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: bool, num_done: int
+    tmp_path: Path, pretend: Pretend, stop: bool, num_done: int
 ) -> None:
-    pretend(monkeypatch, fails=lambda config: config.seed == 1)
+    pretend(fails=lambda config: config.seed == 1)
     entries = run_sweep(small(tmp_path, "seed=range(3)"), stop_on_error=stop)
     assert len(finished(entries)) == num_done
-    assert entries[1].outcome == Failure(entries[1].job, "the loss is nan")
-    last = Status.waiting if stop else Status.done
-    assert [entry.status for entry in entries] == [Status.done, Status.failed, last]
+    assert entries[1].outcome == "the loss is nan"
+    assert (entries[2].outcome is None) == stop
+
+
+Given = Any
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Given:
+    """An executor of two slots whose outcomes, or errors, are given in turn; the seeds it did."""
+
+    def use(*outcomes: Outcome | Exception) -> list[int]:
+        left, seeds = [*outcomes], list[int]()
+
+        def submit(jobs: Sequence[Job]) -> list[Future[Any]]:
+            futures = [Future[Any]() for _ in jobs]
+            for job, future in zip(jobs, futures, strict=True):
+                seeds.append(job.config.seed)
+                outcome = left.pop(0)
+                if isinstance(outcome, Exception):
+                    future.set_exception(outcome)
+                else:
+                    future.set_result(outcome)
+            return futures
+
+        executor = Executor(2, submit, wait=lambda futures: futures)
+        monkeypatch.setattr(schedule, "open_executor", lambda *_: executor)
+        return seeds
+
+    return use
 
 
 def test_after_a_failure_nothing_begins_that_was_being_done_elsewhere(
+    tmp_path: Path, given: Given
+) -> None:
+    """Here seed 1 comes back to the queue as seed 0 fails."""
+    seeds = given("the loss is nan", None)
+    entries = run_sweep(small(tmp_path, "seed=0,1"), stop_on_error=True)
+    assert [entry.outcome for entry in entries] == ["the loss is nan", None]
+    assert seeds == [0, 1]
+
+
+def test_a_killed_process_s_run_is_tried_once_more(
+    tmp_path: Path, given: Given, template: Run
+) -> None:
+    dead, sweep = BrokenProcessPool("terminated abruptly"), small(tmp_path, "seed=0,1")
+    good = Run(path=scan(sweep)[1].path, result=template.result)
+    seeds = given(dead, dead, dead, good)
+    entries = run_sweep(sweep)
+    assert seeds == [0, 1, 0, 1]
+    assert entries[0].outcome == "its process was killed twice (out of memory?)"
+    assert entries[1].outcome == good
+
+
+def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
+    tmp_path: Path, given: Given, template: Run
+) -> None:
+    given(RuntimeError("job 7 was cancelled\nmore"), template)
+    first, second = run_sweep(small(tmp_path, "seed=0,1"))
+    assert first.outcome == "job 7 was cancelled"
+    assert "changed since the sweep began" in str(second.outcome)
+
+
+def test_whatever_a_run_raises_is_a_failure_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here seed 1 comes back to the list as seed 0 fails."""
-    began = []
+    (entry,) = scan(small(tmp_path))
+    with store.lock(entry.path):
+        assert do(entry.job) is None  # another sweep is at it
 
-    class Both:
-        slots = 2
+    def fail(*given: Any, **options: Any) -> None:
+        raise MemoryError("much")
 
-        def start(self, jobs: list[Job]) -> None:
-            began.extend(jobs)
-
-        def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-            first, second = began
-            return [(first, Failure(first, "the loss is nan")), (second, Elsewhere())]
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(schedule, "open_executor", lambda *_: Both())
-    entries = run_sweep(small(tmp_path, "seed=0,1"), stop_on_error=True)
-    assert [entry.job.config.seed for entry in entries] == [0, 1]
-    assert [bool(entry.outcome) for entry in entries] == [True, False]
-    assert len(began) == 2
+    monkeypatch.setattr("attnexp.training.run.train_run", fail)
+    assert do(entry.job) == "MemoryError: much"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [RunFailed("the loss is nan"), OSError(28, "No space left on device"), MemoryError("much")],
-)
-def test_whatever_a_run_raises_is_a_failure_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
-    fail_with(monkeypatch, error, seed=0)
-    (job,) = small(tmp_path).jobs
-    outcome = do(job)
-    assert isinstance(outcome, Failure)
-    assert str(error) in outcome.reason
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
-) -> None:
-    """Also a second one, while processes are being ended."""
-
-    def close(executor: InThisProcess) -> None:
-        raise KeyboardInterrupt
-
-    def interrupt(config: RunConfig) -> bool:
-        if config.seed == 1:
-            raise KeyboardInterrupt
-        return False
-
-    if again:
-        monkeypatch.setattr(InThisProcess, "close", close)
-    pretend(monkeypatch, fails=interrupt)
-    with pytest.raises(KeyboardInterrupt, match=r"1 of 3 runs are done.*the other 2"):
-        run_sweep(small(tmp_path, "seed=range(3)"))
-
-
-def test_a_run_that_another_sweep_is_at_is_awaited_and_taken_up(tmp_path: Path) -> None:
-    """The other sweep holds seed 0, finishes it after a while, and seed 1 is done meanwhile."""
+    """The other sweep holds seed 0 until this one has done seed 1."""
     sweep = small(tmp_path, "seed=0,1")
-    held, _ = scan(sweep)
-    began, seen = threading.Event(), []
+    held, pretended = scan(sweep)[0], executors.do
+    lock = store.lock(held.path)
+    lock.__enter__()
 
-    def other_sweep() -> None:
-        with train.open_run(train.prepare(held.job.config)) as run:
-            began.set()
-            time.sleep(1.0)
-            train.train(run)
+    def release(job: Job) -> Outcome:
+        outcome = pretended(job)
+        pretended(held.job)  # as the other sweep does
+        lock.__exit__(None, None, None)
+        return outcome
 
-    other = threading.Thread(target=other_sweep)
-    other.start()
-    assert began.wait(10)
-    entries = run_sweep(
-        sweep, observe=lambda entries, _: seen.append([entry.status for entry in entries])
-    )
-    other.join()
-    assert [entry.status for entry in entries] == [Status.done, Status.done]
-    assert entries[0].before
-    assert [Status.elsewhere, Status.running] in seen
+    monkeypatch.setattr(executors, "do", release)
+    entries = run_sweep(sweep)
+    assert done == ["none 1", "none 0"]
+    assert [entry.before for entry in entries] == [True, False]
 
 
-@pytest.mark.slow
-def test_a_process_that_is_killed_fails_its_run_alone(tmp_path: Path) -> None:
-    jobs = small(tmp_path, "seed=0,1", "train.epochs=1000").jobs
-    short = small(tmp_path, "seed=2,3").jobs
-    executor = Processes(2)
-    try:
-        executor.start(jobs)
-        first, second = executor.workers
-        first.process.kill()
-        ((job, outcome),) = executor.wait(30)
-        assert job is jobs[0]
-        assert isinstance(outcome, Failure)
-        assert "SIGKILL (out of memory?)" in outcome.reason
-        for job_of_seed in short:
-            executor.start([job_of_seed])
-            ((job, outcome),) = executor.wait(60)
-            assert job is job_of_seed
-            assert isinstance(outcome, Run)
-            idle = executor.workers[-1].process
-            idle.kill()  # while it has nothing to do: another takes its place
-            idle.join()
-    finally:
-        executor.close()
-    assert not second.process.is_alive()
+def test_runs_of_other_code_are_named_and_taken_if_asked(tmp_path: Path, done: list[str]) -> None:
+    sweep = small(tmp_path, "position=none,rotary", "seed=0,1")
+    for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then
+        old = entry.path.with_name(f"{entry.identity.settings}-0000aaaa")
+        entry.path.rename(old)
+        result = store.load(old)
+        result.code[min(result.code)] = "aaaa"
+        store.save(old, result)
+    found = scan(sweep)
+    assert [entry.before for entry in found] == [False, False, False, True]
+    lines = notes_on_code(sweep, found)
+    assert all("changed since" in line and "--any-code takes such runs" in line for line in lines)
+    done.clear()
+    taken = run_sweep(sweep, any_code=True)
+    assert not done
+    assert [run.path.name[-8:] for run in finished(taken)[:3]] == ["0000aaaa"] * 3
+    study = manifest.load(sweep.directory)
+    assert study is not None
+    assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
+    assert len(finished(run_sweep(sweep))) == 4
+    assert len(done) == 3  # made again

@@ -1,26 +1,20 @@
-"""A sweep whose seeds are added until it is decided: what is declared, taken, said and kept."""
+"""A sweep whose seeds are added until it is decided: what is declared, done and told."""
 
-import io
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import Command, Json, Refused
-from rich.console import Console
-from samples import finished, of, only, pretend
+from conftest import Pretend, finished
 
-from attnexp.analysis.comparison import compare
-from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.report import formats
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
-from attnexp.statistics.anytime import Decision, decide
-from attnexp.statistics.verdict import Verdict
-from attnexp.sweeps import preview
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.runs.result import Run
+from attnexp.sweeps import sequential
+from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entry, run_sweep
-from attnexp.sweeps.sequential import plan_until_decided, run_until_decided
-from attnexp.sweeps.watch import Watch
+from attnexp.sweeps.sequential import chooser, plan_until_decided
 
 STUDY = """
 baseline: slow
@@ -28,159 +22,105 @@ variants:
   slow: [train.lr=1e-9]
   fast: [train.lr=3e-2]
   noisy: [train.lr=1e-9, model.heads=2]
-overrides: [data=contrast, train.epochs=1]
+overrides: [data=contrast, train.epochs=2]
 """
-"""Two variants against a baseline can be decided from 8 seeds on, one alone from 7 on. What learns
-is far better than what does not; the noisy variant is as bad as the baseline."""
-
-pytestmark = pytest.mark.usefixtures("done")
-
-TWO = "".join(line for line in STUDY.splitlines(keepends=True) if "noisy" not in line)
+"""What learns is far better than what does not; the noisy variant is as bad as the baseline."""
 
 
-def sweep(
-    tmp_path: Path,
-    *words: str,
-    max_seeds: int | None = 10,
-    margin: float = 0.0025,
-    study: str = STUDY,
-) -> Sweep:
-    (tmp_path / "mine.yaml").write_text(study)
+def sweep(tmp_path: Path, *words: str) -> Sweep:
+    (tmp_path / "mine.yaml").write_text(STUDY)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
-    return plan_until_decided([*start, *words], max_seeds=max_seeds, margin=margin)
+    return plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
 
 
-def seeds(entries: list[Entry]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for run in finished(entries):
-        found.setdefault(run.label, []).append(run.result.seed)
-    return found
+def seeds(entries: list[Entry]) -> dict[str, int]:
+    """Number of seeds of each variant."""
+    return Counter(run.label for run in finished(entries))
 
 
-def declared(folder: Path) -> dict[str, tuple[Verdict | None, int]]:
-    """What a report of the study says is decided."""
-    (study,) = only(manifest.load_runs([folder])).declared
-    return {label: (found.verdict, found.n) for label, found in study.decisions.items()}
-
-
-def test_an_open_variant_gets_more_seeds_and_the_budget_may_be_raised(tmp_path: Path) -> None:
-    message: list[dict[str, Decision]] = []
-    entries = run_until_decided(sweep(tmp_path), tell=message.append)
-    assert seeds(entries) == {
-        "slow": [*range(10)], "fast": [*range(8)], "noisy": [*range(10)]
-    }  # fmt: skip
-    assert [found["noisy"].n for found in message] == [8, 9, 10]
-    decided = {"fast": (Verdict.helps, 8), "noisy": (None, 10)}
-    assert declared(tmp_path / "mine") == decided
-    text = formats.markdown(compare(manifest.load_runs([tmp_path / "mine"])))
-    assert "95 %, anytime" in text
-    assert message[-1]["noisy"].line in text
-
-    more = sweep(tmp_path, max_seeds=11)
-    dry = preview.preview_sweep(more)
-    assert (dry["at_most"], len(dry["runs"])) == (True, 33)
-    assert sum(run["finished"] for run in dry["runs"]) == 28
-    run_until_decided(more)
-    assert declared(tmp_path / "mine") == {"fast": (Verdict.helps, 8), "noisy": (None, 11)}
+@pytest.mark.usefixtures("done")
+def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(tmp_path: Path) -> None:
+    """With the statistics of today."""
+    planned = sweep(tmp_path)
+    told = list[dict[str, str]]()
+    entries = run_sweep(planned, choose=chooser(planned, told.append))
+    found = seeds(entries)
+    assert found["slow"] == found["noisy"] == 12
+    assert found["fast"] == 8
+    assert len(told) == 5
+    assert "fast" in told[0]
     study = manifest.load(tmp_path / "mine")
-    assert study
+    assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
-    assert study.commands[-1].endswith("decided --margin 0.25 --max-seeds 11 --metric final")
-    with pytest.raises(UserError, match="settings and data, which cannot change under way"):
-        run_until_decided(sweep(tmp_path, "model.d_model=8"))
-    with pytest.raises(UserError, match=r"--margin 0\.25, variants slow, fast, noisy"):
-        run_until_decided(sweep(tmp_path, margin=0.01))
+    assert Counter(run.variant for run in study.runs) == found
+    assert study.commands[-1].endswith("'seed=range(12)' --until decided --margin 0.25")
 
-    # a sweep of so many seeds adds to the study, which is judged by all of them
-    words = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1", "seed=9"]
-    run_sweep(plan(words))
-    assert declared(tmp_path / "mine")["fast"] == (Verdict.helps, 9)
+    more = sweep(tmp_path, "seed=range(13)")  # the budget may be raised
+    assert seeds(run_sweep(more, choose=chooser(more))) == {"slow": 13, "noisy": 13, "fast": 8}
+    other = sweep(tmp_path, "model.d_model=8", "seed=range(12)")
+    with pytest.raises(UserError, match="cannot change"):
+        run_sweep(other, choose=chooser(other))
 
 
-def test_the_seeds_to_add_may_be_named(tmp_path: Path) -> None:
-    words = ("seed=range(100,108)",)
-    entries = run_until_decided(sweep(tmp_path, *words, max_seeds=None, study=TWO))
-    assert seeds(entries)["fast"] == [*range(100, 107)]
-    with pytest.raises(UserError, match="leave out --max-seeds"):
-        sweep(tmp_path, "seed=range(100,108)")
+@pytest.fixture
+def decided_at_9(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics by which every variant is decided at nine seeds."""
+
+    def undecided(
+        runs: Sequence[Run], variants: Sequence[str], declaration: Declaration
+    ) -> tuple[list[str], dict[str, str]]:
+        counts = Counter(run.label for run in runs)
+        return [label for label in variants[1:] if counts[label] < 9], {}
+
+    monkeypatch.setattr(sequential, "undecided", undecided)
 
 
-def test_a_failed_run_stops_its_variant_until_the_command_is_repeated(
+@pytest.mark.usefixtures("decided_at_9", "done")
+def test_seeds_are_added_as_many_as_fill_the_executor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        pretend(patch, fails=lambda config: (config.seed, config.train.lr) == (2, 3e-2))
-        entries = run_until_decided(sweep(tmp_path, study=TWO))
-    assert seeds(entries)["fast"] == [0, 1, 3, 4, 5, 6]
-    assert declared(tmp_path / "mine") == {"fast": (None, 6)}
-    run_until_decided(sweep(tmp_path, study=TWO))
-    assert declared(tmp_path / "mine") == {"fast": (Verdict.helps, 7)}
+    """Of two open variants and the baseline seven runs at a time take two seeds: 8, then 10."""
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)
+    planned = sweep(tmp_path, "seed=range(100,130)")
+    entries = run_sweep(planned, choose=chooser(planned))
+    assert {run.result.seed for run in finished(entries)} == {*range(100, 110)}
+
+
+@pytest.mark.usefixtures("decided_at_9")
+@pytest.mark.parametrize(
+    ("lr", "found"),
+    [(3e-2, {"slow": 9, "noisy": 9, "fast": 7}), (1e-9, {"slow": 7, "noisy": 7, "fast": 8})],
+)
+def test_a_failed_run_stops_its_variant_and_that_of_the_baseline_all(
+    tmp_path: Path, pretend: Pretend, lr: float, found: dict[str, int]
+) -> None:
+    pretend(fails=lambda config: (config.train.lr, config.seed) == (lr, 2))
+    planned = sweep(tmp_path)
+    assert seeds(run_sweep(planned, choose=chooser(planned))) == found
 
 
 @pytest.mark.parametrize(
-    ("words", "max_seeds", "message"),
+    ("words", "message"),
     [
-        (["seed=range(5)"], None, "With 5 seeds nothing can be decided"),
-        (["seeds.init=0,1"], 9, r"seeds\.\* one value"),
-        (["model.d_model=8,16,24"], 8, "decided of 8 variants: 10 are the fewest"),
-        (["data.max_len=10,20"], 9, "other data or another protocol"),
-        (["train=blog,holdout"], 9, "other data or another protocol"),
+        (["seed=range(5)"], "With 5 seeds nothing can be decided of 2 variants: 8 are the fewest"),
+        (["seeds.init=0,1"], r"Leave out seeds\.\*"),
+        (["tune=train.lr=1,2"], "tune= does not go with --until"),
+        (["data.max_len=10,20"], "one data set and one protocol"),
+        (["train=blog,holdout"], "one data set and one protocol"),
     ],
 )
 def test_what_cannot_be_decided_so_is_reported(
-    tmp_path: Path, words: list[str], max_seeds: int | None, message: str
+    tmp_path: Path, words: list[str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        sweep(tmp_path, *words, max_seeds=max_seeds)
+        sweep(tmp_path, *words)
 
 
-def test_the_metric_is_a_point_of_the_protocol(tmp_path: Path) -> None:
+def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds(tmp_path: Path) -> None:
     words = ["data=contrast", "position=none,sinusoidal", f"out={tmp_path}"]
-
-    def metric(*more: str, metric: str | None = None) -> str:
-        planned = plan_until_decided([*words, *more], max_seeds=7, margin=0.0025, metric=metric)
-        assert planned.declaration
-        return planned.declaration.metric
-
-    assert metric() == "final"
-    assert metric(metric="best") == "best"
-    assert metric("train=holdout") == "chosen"
-    with pytest.raises(UserError, match="--metric best: choose one of chosen, final"):
-        metric("train=holdout", metric="best")
+    planned = plan_until_decided([*words, "train=holdout"], margin=0.01)
+    assert planned.declaration is not None
+    assert (planned.declaration.metric, planned.declaration.margin) == ("chosen", 0.01)
+    assert len(planned.jobs) == 128
     with pytest.raises(UserError, match="compares variants; got one"):
         plan_until_decided(["data=contrast"], margin=0.0025)
-
-
-def test_the_command_says_how_it_stands_and_the_report_what_was_decided(
-    here: Command, here_json: Json, refused: Refused, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.yaml").write_text(TWO)
-    words = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
-    words = ["sweep", *words, "--until", "decided", "--max-seeds", "9"]
-    swept = here(*words)
-    assert "\nfast: helps by at least 0.25 points: +" in swept.stderr
-    tables, _, _ = swept.stdout.rpartition("\nResults: ")
-    assert max(map(len, tables.splitlines())) <= 80
-    assert "fast against slow, final, declared: helps by at least 0.25 points: " in " ".join(
-        tables.split()
-    )
-    (comparison,) = here_json(*words)["comparisons"]
-    (study,) = comparison["declared"]
-    assert study["decisions"]["fast"]["verdict"] == "helps"
-    assert study["declaration"]["metric"] == "final"
-    assert "cannot change under way" in refused(*words, "--metric", "best")
-
-
-def test_the_live_table_has_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO(), width=100)
-    monkeypatch.setattr(progress, "console", console)
-    view = Watch()
-    for n in (8, 8, 9):
-        d = {"open": [0.01, -0.004] * 4 + [0.01] * (n - 8), "clear": [0.01] * 8}
-        view.look(decide({name: of(each) for name, each in d.items()}))
-    console.print(view.table([]))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert [line.split()[0] for line in lines] == ["open:", "clear:", "open:", "0", "open:"]
-    assert lines[1].startswith("clear: helps by at least 0.25 points: +1.00 points [")
-    assert sum(line.startswith("clear") for line in lines) == 1
-    assert lines[-1].startswith("open: open: +0.38 points [")

@@ -1,180 +1,120 @@
-"""What one sees of a running sweep, and what a dry run expects of it."""
+"""What one sees of a sweep: beforehand, while it runs, and when it has ended."""
 
 import io
-from contextlib import closing
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import SMOKE, Pretend
 from rich.console import Console
-from samples import but, result, row
+from typer.testing import CliRunner
 
 from attnexp.base import progress
-from attnexp.config.compose import compose
-from attnexp.model.classifier import cost_of
+from attnexp.cli.app import app
 from attnexp.runs import store
-from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors.local import InThisProcess, Processes
-from attnexp.sweeps.executors.task import Failure
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.preview import ASSUMED_RATE, flops_per_text, preview_sweep, print_preview
-from attnexp.sweeps.schedule import Entry, Status, scan
-from attnexp.sweeps.watch import Watch, best_so_far, totals
-from attnexp.training.inputs import read_inputs
+from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.watch import Watch, preview_sweep
 
 
-def entries(tmp_path: Path) -> list[Entry]:
-    """Five runs: one is done, one failed, two run (one of them not yet seen), one waits."""
-    words = ["study=blog", "seed=range(3)", f"out={tmp_path}", "train.epochs=4"]
-    found = [Entry(job, identify(job.config, "data")) for job in plan(words).jobs[:5]]
-    done, failed, running, unseen, _ = found
-    done.status = Status.done
-    done.outcome = Run(path=tmp_path, result=result("no_pe", 0, [0.84, 0.8]).result)
-    failed.status, failed.outcome = Status.failed, Failure(failed.job, "the loss is nan")
-    running.status = unseen.status = Status.running
-    part = store.create(running.path, running.job.config, [])
-    for epoch, accuracy in ((1, 0.81), (2, 0.82)):
-        store.add_epoch(part, row(epoch, accuracy))
+@pytest.fixture
+def entries(tmp_path: Path, template: Run) -> list[Entry]:
+    """Six runs: one had finished before, one is done, one failed, three are left."""
+    found = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
+    before, done, failed, *_ = found
+    final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
+    result = replace(template.result, final=final, wall_seconds=45.2)
+    before.before, before.outcome = True, Run(path=before.path, result=result)
+    done.outcome, failed.outcome = Run(path=done.path, result=result), "the loss is nan"
     return found
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (9000, "2 h 30 min")],
-)
-def test_durations_read_well(seconds: float, text: str) -> None:
-    assert progress.duration(seconds) == text
-
-
-def drawn(found: list[Entry]) -> str:
-    """The live table, 80 columns wide."""
-    console = Console(width=80)
-    with console.capture() as said:
-        console.print(Watch().table(found))
-    return said.get()
-
-
-def test_the_live_table_tells_everything_within_80_columns(tmp_path: Path) -> None:
-    text = drawn(entries(tmp_path))
-    assert max(map(len, text.splitlines())) <= 80
-    assert "1 of 5 done, 2 running, 1 waiting, 1 failed" in text
-    assert "best so far: no_pe, seed 0, 84.00" in text
-    line = next(line for line in text.splitlines() if "no_pe, seed 1" in line)
-    assert line.split()[-4:] == ["82.00", "1/s", "epoch", "3/4"]
-    assert "epoch 1/4" in next(line for line in text.splitlines() if "pe, seed 1" in line[:14])
-
-
-def test_a_line_half_written_is_no_harm(tmp_path: Path) -> None:
-    found = entries(tmp_path)
-    running = found[2]
-    with (store.part_of(running.path) / store.METRICS).open("a") as file:
-        file.write('{"epoch": 3, "tra')
-    line = next(line for line in drawn(found).splitlines() if "no_pe, seed 1" in line)
-    assert "epoch 1/4" in line
-
-
-def test_time_left_is_what_is_left_at_the_pace_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two of five ended and one half way after 100 s: 2.5 more take 100 s."""
-    found = entries(tmp_path)
-    view = Watch()
-    view.began = {id(entry): 1000.0 for entry in found[:4]}
-    monkeypatch.setattr("attnexp.sweeps.watch.time.monotonic", lambda: 1100.0)
-    assert view.pace(found).plain == "1.5 runs/min, 2 min left"
-
-
 def test_without_a_terminal_every_run_has_its_line_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entries: list[Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two of five took 120 s, so three more take 180 s."""
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
-    found = entries(tmp_path)
-    with closing(Watch()) as view:
-        for executor in (None, Processes(2), InThisProcess()):
-            view(found, executor)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert lines == [
-        "[1/5] no_pe, seed 0: final 80.00, 1 s",
-        "[2/5] pe, seed 0 failed: the loss is nan",
-        "[3/5] no_pe, seed 1",
-        "[4/5] pe, seed 1",
+    with Watch() as view:
+        view.began -= 120
+        for _ in range(2):
+            view(entries)
+            view.tell({"pe": "open"})
+    state = "(2 done, 1 failed, 3 left, about 3 min)"
+    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        f"no_pe, seed 0: finished before, {entries[0].path} {state}",
+        f"pe, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
+        f"no_pe, seed 1: failed: the loss is nan {state}",
+        "pe: open",
     ]
 
 
-def test_nothing_done_has_no_best() -> None:
-    assert best_so_far([]) == ""
-    assert totals([]) == "0 of 0 done"
+def test_times_come_from_finished_runs_of_like_settings(tmp_path: Path, template: Run) -> None:
+    """Of the same variant, else of the sweep; they are unknown without any."""
+    words = ["study=blog", "data=contrast", "seed=range(3)", "executor.workers=2"]
+    planned = plan([*words, f"out={tmp_path}"])
+    assert preview_sweep(planned) == [
+        "no_pe: 3 runs, 0 finished; time: unknown until the first ends",
+        "pe: 3 runs, 0 finished; time: unknown until the first ends",
+        "6 runs to do, executor=local.",
+    ]
+    for entry, seconds in zip(scan(planned)[:3:2], (20.0, 30.0), strict=True):
+        entry.path.mkdir(parents=True)
+        store.save(entry.path, replace(template.result, wall_seconds=seconds))
+    assert preview_sweep(planned) == [
+        "no_pe: 3 runs, 2 finished; time: about 25 s",
+        "pe: 3 runs, 0 finished; time: about 25 s",
+        "4 runs to do, about 50 s, 2 at a time, executor=local.",
+    ]
 
 
-def written(out: Path, run: Run, run_id: str, **figures: Any) -> None:
-    """A finished run in a store of runs."""
-    folder = out / store.RUNS / run_id
-    folder.mkdir(parents=True)
-    store.save(folder, but(run, run_id=run_id, **figures).result)
+def sweep(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["sweep", *SMOKE, "executor.workers=1", *words])
+    return result.exit_code, result.stdout, result.stderr
 
 
-def expected(preview: dict[str, Any]) -> list[float | None]:
-    return [run["seconds"] for run in preview["runs"]]
+def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(tmp_path: Path) -> None:
+    words = [f"out={tmp_path}", "position=none,sinusoidal", "seed=0,1", "--dry-run"]
+    code, out, err = sweep(*words)
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert "A verdict takes three seeds" in err
+    pytest.importorskip("submitit")
+    assert "#SBATCH --qos=long" in sweep(*words, "executor=slurm", "executor.slurm={qos: long}")[1]
+    assert not [*tmp_path.iterdir()]
 
 
-CONTRAST = ["data=contrast", "data.limit_train=2000", "data.limit_test=1000", "train.epochs=3"]
-
-
-@pytest.mark.parametrize(
-    ("words", "texts"),
-    [([], 3 * 2000 + 1000), (["train=holdout"], 3 * 1800 + 200)],
-)
-def test_with_nothing_finished_an_estimate_takes_the_flops_at_a_stated_rate(
-    tmp_path: Path, words: list[str], texts: int
+def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
+    tmp_path: Path, pretend: Pretend
 ) -> None:
-    shown = preview_sweep(plan([*CONTRAST, *words, f"out={tmp_path}"]))
-    each = 24 * (6 * 128 * 128 + 4 * 24 * 128)
-    assert expected(shown) == [pytest.approx(3 * texts * each / ASSUMED_RATE)]
-    assert shown["assumed_rate"] == ASSUMED_RATE
-    console = Console(file=io.StringIO(), width=80)
-    print_preview(shown, console)
-    assert "times assume 50 GFLOP/s" in console.file.getvalue()  # type: ignore[attr-defined]
+    words = [f"out={tmp_path}", "study=blog", "seed=range(3)"]
+    pretend(fails=lambda config: config.seed == 1)
+    code, out, err = sweep(*words)
+    assert code == 1
+    assert f"Again: attnexp report {tmp_path}/blog" in out
+    assert "2 of 6 runs failed.\nno_pe, seed 1: the loss is nan\n" in err
+    pretend()
+    code, out, _ = sweep(*words, "--json")
+    assert code == 0
+    assert json.loads(out)
 
 
-def test_an_estimate_takes_the_rate_of_other_runs_on_the_same_data(tmp_path: Path) -> None:
-    """A run with as many texts and epochs, half the FLOPs and 7 s says 14 s."""
-    planned = plan([*CONTRAST, f"out={tmp_path}"])
-    config = planned.jobs[0].config
-    data = {"fingerprint": read_inputs(config).fingerprint, "n_train": 2000, "n_val": 1000}
-    other = result("other", 7, [0.8] * 3, "data=contrast")
-    figures = {"wall_seconds": 7.0, "flops_per_example": int(flops_per_text(config) / 2)}
-    written(tmp_path, other, "other", data=other.result.data | data, **figures)
-    written(tmp_path, other, "elsewhere", wall_seconds=1000.0)  # on other data
-    (tmp_path / store.RUNS / "damaged").mkdir()
-    (tmp_path / store.RUNS / "damaged" / store.RESULT).write_text("{")
-    shown = preview_sweep(planned)
-    assert expected(shown) == [pytest.approx(14.0)]
-    assert shown["assumed_rate"] is None
+@pytest.mark.usefixtures("done")
+def test_a_search_is_shown_before_its_study(tmp_path: Path) -> None:
+    words = ["study=blog", "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8", f"out={tmp_path}"]
+    code, out, err = sweep(*words, "seed=range(3)")
+    assert code == 0
+    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in err
+    assert "pe, train.lr=0.05 of 2" in out
 
 
-def test_an_estimate_takes_what_the_variant_took_before(tmp_path: Path) -> None:
-    planned = plan([*CONTRAST, "seed=0,1", f"out={tmp_path}"])
-    first, _ = scan(planned)
-    written(tmp_path, result("no_pe", 0, [0.8]), first.path.name, wall_seconds=9.0)
-    assert expected(preview_sweep(planned)) == [None, 9.0]
-
-
-def test_an_estimate_counts_the_start_of_processes(tmp_path: Path) -> None:
-    """None where runs are done one after another; one for each run of a queue."""
-
-    def start_up(*words: str) -> Any:
-        return preview_sweep(plan([*CONTRAST, f"out={tmp_path}", *words]))["start_up"]
-
-    alone = start_up("seed=range(40)", "executor.workers=1")
-    pool = start_up("seed=range(40)", "executor.workers=20")
-    queue = start_up("seed=range(40)", "executor.workers=20", "executor=submitit")
-    assert 0 < alone < pool <= queue
-
-
-@pytest.mark.parametrize("model", ["attention", "lstm"])
-@pytest.mark.parametrize("more", [[], ["data.max_len=40", "model.d_model=64"]])
-def test_flops_without_torch_are_those_that_torch_counts(model: str, more: list[str]) -> None:
-    config = compose([f"model={model}", *more])
-    assert flops_per_text(config) == pytest.approx(cost_of(config)["flops_per_example"], rel=1e-3)
+@pytest.mark.usefixtures("done")
+def test_seeds_are_added_by_the_command(tmp_path: Path) -> None:
+    study = tmp_path / "mine.yaml"
+    study.write_text("baseline: a\nvariants: {a: [train.lr=1e-9], b: [train.lr=3e-2]}")
+    words = [f"study={study}", f"out={tmp_path}", "seed=range(20)", "--until", "decided"]
+    code, _, err = sweep(*words)
+    assert code == 0
+    assert "b: helps" in err
+    assert len([*tmp_path.glob("runs/*/result.json")]) == 14

@@ -9,11 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attnexp.sweeps.executors.local import available_cores
-
 DAEMONS = ("munged", "slurmctld", "slurmd")
-MAX_MINUTES = 180
-"""That the partition allows."""
 CONFIG = """
 ClusterName=attnexp
 SlurmctldHost={host}(127.0.0.1)
@@ -36,7 +32,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0
 KillWait=10
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={megabytes}
-PartitionName=main Nodes=ALL Default=YES MaxTime={minutes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=180
 """
 
 
@@ -104,7 +100,7 @@ def _configure(folder: Path) -> Path:
     config.write_text(
         CONFIG.format(
             host=socket.gethostname().partition(".")[0], ports=ports, user=Path(folder).owner(),
-            folder=folder, cores=available_cores(), megabytes=megabytes, minutes=MAX_MINUTES,
+            folder=folder, cores=len(os.sched_getaffinity(0)), megabytes=megabytes,
         )
     )  # fmt: skip
     return config

@@ -1,0 +1,103 @@
+"""Sweeps that train nothing, and sweeps under way in processes of their own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig, to_dict
+from attnexp.runs import store
+from attnexp.runs.identity import identify
+from attnexp.runs.result import Run
+from attnexp.sweeps import executors
+from attnexp.sweeps.executors import Outcome
+from attnexp.sweeps.plan import Job
+from attnexp.sweeps.schedule import Entry
+from attnexp.training.inputs import read_inputs
+from attnexp.training.run import train_run
+
+SMOKE = ["experiment=smoke", "train.threads=1"]
+PROGRAM = str(Path(sys.executable).parent / "attnexp")
+Pretend = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of a second, whose folder and figures stand for others."""
+    out = f"out={tmp_path_factory.mktemp('template')}"
+    path, result = train_run(compose(*SMOKE, "train.epochs=2", "data.limit_train=64", out))
+    return Run(path=path, result=result)
+
+
+@pytest.fixture
+def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
+    """Let sweeps in this process make their results up: accuracy 0.9 where the learning rate is
+    high, else 0.5, and a little chance. The list that it returns gets a line for each run."""
+
+    def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
+        done = list[str]()
+
+        def do(job: Job) -> Outcome:
+            done.append(f"{job.config.position.name} {job.config.seed}")
+            if fails(job.config):
+                return "the loss is nan"
+            identity = identify(job.config, read_inputs(job.config).fingerprint)
+            level = 0.9 if job.config.train.lr > 1e-3 else 0.5
+            accuracy = level + (7 * job.config.seed % 5 - 2) / 1000
+            rows = [replace(row, val_accuracy=accuracy) for row in template.result.epochs]
+            result = replace(
+                template.result,
+                run_id=identity.run_id, code=identity.code, seed=job.config.seed,
+                config=to_dict(job.config), epochs=rows, best=rows[-1], final=rows[-1],
+            )  # fmt: skip
+            path = store.run_dir(job.config.out, identity.run_id)
+            shutil.copytree(template.path, path)
+            store.save(path, result)
+            return Run(path=path, result=result, label=job.label)
+
+        monkeypatch.setattr(executors, "do", do)
+        return done
+
+    return begin
+
+
+@pytest.fixture
+def done(pretend: Pretend) -> list[str]:
+    """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
+    return pretend()
+
+
+def finished(entries: list[Entry]) -> list[Run]:
+    return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+
+
+def sweeping(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    """A sweep under way, in processes of its own; its stderr is kept."""
+    return subprocess.Popen(
+        [PROGRAM, "sweep", *words, f"out={folder}"], env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code of a sweep, and what it said."""
+    message = process.communicate(timeout=400)[1]
+    assert "Traceback" not in message, message
+    return process.returncode, message
+
+
+def outcomes(folder: Path) -> dict[str, object]:
+    """Figures by run, without times."""
+    found = dict[str, object]()
+    for file in folder.glob(f"runs/*/{store.RESULT}"):
+        result = store.load(file.parent)
+        rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
+        found[file.parent.name] = rows, result.test
+    return found
