@@ -21,7 +21,7 @@ from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import attentions
 from attnexp.model.classifier import build_model
 from attnexp.runs import store
-from attnexp.runs.arrays import load_weights
+from attnexp.runs.predictions import load_weights
 from attnexp.runs.result import Run
 
 SENTENCE = "the cast was superb but the plot was dreadful"
