@@ -207,7 +207,7 @@ def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
         endpoints=pd.concat([found.assign(point=point) for point in ("final", "best")]),
         epochs=pd.concat(epochs),
         published=pd.DataFrame({"variant": [*finals]}),
-        configs={name: K for name in finals},
+        configs=dict.fromkeys(finals, K),
     )
     return put(studies, "load", lambda _: [group])
 
