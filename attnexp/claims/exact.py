@@ -73,10 +73,9 @@ def attention(d_input: int = 8, heads: int = 2, d_head: int = 4, **more: Any) ->
     return random_module(MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head, **more)
 
 
-def encoding(num_positions: int, width: int) -> Tensor:
+def encoding(num: int, width: int) -> Tensor:
     """sin and cos of p / 10000^(2i / D), side by side: (T, D)."""
-    exponent = torch.arange(0, width, 2).double() / width
-    angle = torch.arange(num_positions)[:, None] / 10_000**exponent
+    angle = torch.arange(num)[:, None] / 10_000 ** (torch.arange(0, width, 2).double() / width)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnexp.analysis.contrasts import across, contrast
 from attnexp.analysis.frames import Group, load
-from attnexp.analysis.published import k_counts
+from attnexp.analysis.published import k_counts, unlike_k
 from attnexp.base.errors import UserError
 from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.inspect.probe import probe
@@ -26,7 +26,8 @@ def group_of(study: Path, *variants: str, k: bool = False, min_seeds: int = MIN_
     """The group of a study that has so many seeds of these variants on IMDB; k: with K's settings.
     Raises `UserError` where there is none."""
     for group in load([study]):
-        known = {*group.published["variant"]} if k else {*group.variants}
+        ks = {*group.published["variant"]}
+        known = {v for v in group.variants if not k or (v in ks and not unlike_k(group.configs[v]))}
         seeds = group.values("final", "accuracy").reindex(columns=variants).dropna()
         if group.data == "imdb" and {*variants} <= known and len(seeds) >= min_seeds:
             return group
