@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -158,11 +157,10 @@ def take_fast_path(model: nn.Module) -> str:
     return model.layers.take_fast_path(model) if type(model) is Classifier else REFERENCE
 
 
-def build_model(config: RunConfig, num_classes: int = 2, *, device: str = "cpu") -> nn.Module:
+def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     """The model of a config, a network or a baseline: ids (B, T) -> logits.
 
     Logits are (B,) for two classes and (B, C) for more. Weights depend on the seed of `init` alone.
-    device: "meta" for a network's shapes alone, to hear what the constructors refuse.
     Raises `UserError` for a piece that cannot be built, and for a model that this machine cannot
     hold.
     """
@@ -172,19 +170,7 @@ def build_model(config: RunConfig, num_classes: int = 2, *, device: str = "cpu")
             config.model, config.data.vocab_size, seed=config.seed_of("init"), **more_than_two
         )
         return baseline
-    if device == "meta":
-        with torch.random.fork_rng(devices=[]), _WithoutDraws(), torch.device(device):
-            return _assemble(config, num_classes)
     return build_classifier(config, num_classes)
-
-
-class _WithoutDraws(TorchFunctionMode):
-    """Skips random numbers, for which torch would import its compiler on the meta device."""
-
-    def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
-        if call.__name__ in ("normal_", "uniform_"):
-            return args[0] if args else given["tensor"]
-        return call(*args, **(given or {}))
 
 
 def build_classifier(config: RunConfig, num_classes: int = 2) -> Classifier:
