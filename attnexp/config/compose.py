@@ -17,12 +17,14 @@ from functools import lru_cache
 from typing import Any
 
 import hydra
+import torch
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
+from torch.overrides import TorchFunctionMode
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces, schema
@@ -33,6 +35,18 @@ from attnexp.config.words import check_option, options_of, parse
 
 _built: set[str] = set()
 """Models that could be built, as texts."""
+
+
+class _WithoutLargeDraws(TorchFunctionMode):
+    """Leaves large tensors empty, which costs neither time nor memory. On the meta device a model
+    would take as little, but torch imports its compiler there, for two seconds."""
+
+    def __torch_function__(self, call: Any, _: Any, args: Any = (), given: Any = None) -> Any:
+        if call.__name__ in ("normal_", "uniform_"):
+            tensor = args[0] if args else given["tensor"]
+            if tensor.numel() > 1_000_000:
+                return tensor
+        return call(*args, **(given or {}))
 
 
 class NotTrusted(UserError):
@@ -251,7 +265,7 @@ def _reset_idle(config: Any, words: Sequence[str], prefix: str = "") -> None:
 
 def _check(config: RunConfig) -> None:
     """Raise `UserError` for settings that exclude each other, and for a model that cannot be built:
-    it is built once without memory, so that its constructors speak."""
+    it is built once, so that its constructors speak."""
     data, model = config.data, config.model
     if data.name in ("files", "hub") and data.path is None:
         wanted = "a folder or file" if data.name == "files" else "a data set's name"
@@ -270,6 +284,9 @@ def _check(config: RunConfig) -> None:
         )
     parts = repr((model, config.position, config.mask, data.max_len, data.vocab_size))
     if config.is_network and parts not in _built:
-        with suppress(RuntimeError):  # a piece that needs values is built by training
-            pieces.load("attnexp.model.classifier:build_model")(config, device="meta")
+        try:
+            with torch.random.fork_rng(devices=[]), _WithoutLargeDraws():
+                pieces.load("attnexp.model.classifier:build_model")(config)
+        except RuntimeError as error:  # torch's, of memory and sizes
+            raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
         _built.add(parts)

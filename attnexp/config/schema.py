@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -278,8 +278,7 @@ class ExecutorConfig:
     account: str | None = setting(None, "Account that pays.", SLURM)
     timeout_min: Count = setting(120, "Minutes that a run may take.", SLURM)
     mem_gb: Count = setting(8, "Memory of a run.", SLURM)
-    slurm: dict[str, Any] = field(default_factory=dict, metadata={"when": SLURM})
-    """Anything else that sbatch takes, such as {qos: long}."""
+    slurm: dict[str, Any] = setting(dict, "Anything else that sbatch takes: {qos: long}.", SLURM)
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:

@@ -96,6 +96,7 @@ WRONG = {
     "model=mean position=shuffled": ["position.shuffled", "mean over all places"],
     "model=tfidf position=sinusoidal": ["position=sinusoidal would do nothing", "network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
+    "model.d_model=1000000000000000": ["model cannot be built", "memory"],
     "model=lstm experiment=two": ["no such experiment"],
     "model=lstm model.pooling=cls": ["first token", "last"],
     "mask=causal model.pooling=cls": ["first token", "mask=causal"],

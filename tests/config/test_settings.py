@@ -51,7 +51,8 @@ def others(config: RunConfig, key: str) -> Iterator[Any]:
         yield from (option for option in TOKENIZERS if option != value)
     elif isinstance(value, str):
         plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-        yield from (one for one in get_args(plain) or [*plain] if one != value)
+        options: Any = get_args(plain) or plain
+        yield from (one for one in options if one != value)
     elif isinstance(value, float):
         yield value / 2 + 0.1
     else:
