@@ -62,7 +62,7 @@ def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
         rows = rows.sort_values("split", kind="stable", key=lambda split: split.map(SPLITS.index))
         source = f"{source}, {test_share:.0%} drawn as test"
     held = rows.groupby("split").label.unique()
-    for split, labels in held.items():
+    for split, labels in {"test": (), **held}.items():  # of too few texts none may be drawn
         if len(labels) < 2 or {*labels} - {*held["train"]}:
             raise UserError(
                 f"{split} of {source} has the classes {some(names[i] for i in labels)}, train "

@@ -124,7 +124,7 @@ def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) ->
     Of equally frequent words the lower number comes first.
     """
     values = numbered.values
-    counts = np.bincount(values[: numbered.offsets[num_train]], minlength=values.max() + 1)
+    counts = np.bincount(values[: numbered.offsets[num_train]], minlength=values.max(initial=0) + 1)
     counts[0] = 0
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     rank_of = np.zeros(len(counts), np.int32)
