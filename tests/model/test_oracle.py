@@ -1,0 +1,340 @@
+"""The papers as Python loops, over combinations that pair every choice with every other.
+
+Outputs and gradients, in float64, of the reference path and of the fast one. A text at a time, a
+head at a time, a query at a time, a key at a time; only vectors of a token are torch's.
+
+Shapes: B texts, T tokens, D model width, H heads, K head width.
+"""
+
+import itertools
+import math
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.config.schema import RunConfig
+from attnexp.model import classifier as building
+from attnexp.model import window
+from attnexp.model.classifier import build_model, take_fast_path
+
+SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
+model.dropout=0""".split()
+BLOCK = "model.residual=true model.output_projection=true model.heads=2 model.d_head=2"
+AXES: dict[str, list[str]] = {
+    "model": [
+        *("model=attention", "model=lstm_attention"),
+        "model=attention model.before=cnn model.before.kernel=5",
+        *("model=mean", "model=fasttext model.buckets=7 model.n=3", "model=lstm"),
+    ],
+    "layers": [
+        *("model.heads=2 model.d_head=2", "model.heads=3 model.d_head=4 model.d_value=1"),
+        "model.heads=2 model.d_head=2 model.layers=2 model.output_projection=true",
+        f"model.norm=pre model.feed_forward=3 {BLOCK}",
+        f"model.norm=post model.layers=2 model.feed_forward=5 {BLOCK}",
+    ],
+    "position": [
+        *("", "position=sinusoidal", "position=shuffled position.layout=interleaved"),
+        "position=sinusoidal position.combine=concat position.scale=0.25",
+        "position=learned position.combine=concat position.scale=0.5",
+        *("position=rotary", "position=rotary position.layout=split position.shuffled=true"),
+        "position=relative position.max_distance=2 position.shuffled=true",
+        *("position=relative position.max_distance=1", "position=alibi"),
+    ],
+    "mask": ["", "mask=causal", "mask=window mask.radius=1", "mask=restricted mask.radius=2"],
+    "padding": ["", "mask.padding=true", "mask.padding=true mask.query=true"],
+    "mode": ["", "mask.mode=mul"],
+    "pooling": [f"model.pooling={name}" for name in "mean masked_mean max last cls".split()],
+    "score": [
+        *("", "model.score.scale=false", "model.score=uniform"),
+        "model.score=additive model.d_query=3 model.d_key=5",
+    ],
+    "embedding": ["", "model.scale_embedding=true model.hidden=3"],
+}
+WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"], "")
+
+
+@cache
+def composed(words: str) -> RunConfig | None:
+    """None where choices exclude each other, or one would do nothing."""
+    try:
+        config = compose([*SMALL, *words.split()])
+        building.build_on_meta(config)
+    except UserError:
+        return None
+    return config
+
+
+def covering() -> list[str]:
+    """Combinations that hold every pair of options that can be chosen together, greedily."""
+    random, found, covered = Random(0), list[str](), set[frozenset[tuple[str, str]]]()
+    options = [(axis, option) for axis in AXES for option in AXES[axis]]
+    for pair in itertools.combinations(options, 2):
+        for num_others in (4, 2, 0):  # ever less is chosen besides, where all is refused
+            chosen = {axis: AXES[axis][0] for axis in AXES} | dict(pair)
+            for axis in random.sample(sorted(AXES.keys() - dict(pair)), num_others):
+                chosen[axis] = random.choice(AXES[axis])
+            if "attention" not in chosen["model"]:
+                chosen |= WITHOUT_ATTENTION
+            if frozenset(pair) in covered or not set(pair) <= {*chosen.items()}:
+                break
+            words = " ".join(" ".join(chosen.values()).split())
+            if composed(words):
+                found.append(words)
+                covered |= {frozenset(both) for both in itertools.combinations(chosen.items(), 2)}
+                break
+    return found
+
+
+def redrawn(model: Any, std: float = 0.7) -> Any:
+    """The model in float64, with weights that make attention far from uniform."""
+    for seed, parameter in enumerate(model.double().parameters()):
+        nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))
+    return model
+
+
+def texts(max_len: int = 7) -> Tensor:
+    """A full text, one padded in front, and one of padding alone: (3, T)."""
+    ids = torch.randint(1, 30, (3, max_len), generator=torch.Generator().manual_seed(0))
+    ids[1, :3], ids[2] = 0, 0
+    return ids
+
+
+def loops(config: RunConfig, model: nn.Module, text: list[int]) -> Tensor:
+    """The logit of a text, as one would explain it."""
+    p, chosen, place = dict(model.named_parameters()), config.model, config.position
+    if chosen.fills("NgramEmbedding"):
+        padded = [0] * (chosen.n - 1) + text
+        rows = [ngram_row(padded[t : t + chosen.n], chosen.buckets) for t in range(len(text))]
+        words, ngrams = p["embedding.word.weight"], p["embedding.ngram.weight"]
+        x = [words[id] + ngrams[row] for id, row in zip(text, rows, strict=True)]
+    else:
+        x = [p["embedding.weight"][id] for id in text]
+    if chosen.pooling.fills("SummaryToken"):
+        x, text = [p["cls"], *x], [1, *text]
+    if chosen.scale_embedding:
+        x = [x_t * math.sqrt(chosen.d_model) for x_t in x]
+    places = list(range(len(text)))
+    if place.kind and place.shuffled:
+        ranked = sorted(places, key=lambda t: (scattered(text[t]), t))
+        places = [ranked.index(t) for t in places]
+    if place.fills("JoinedPosition"):
+        if place.fills("SinusoidalPosition"):
+            rows = [sines(t, len(x[0]), place.layout) for t in range(len(x))]
+        else:
+            rows = [*p["position.weight"]]
+        joined = [place.scale * rows[t] for t in places]
+        pairs = zip(joined, x, strict=True)
+        x = [torch.cat(pair) if place.combine == "concat" else pair[0] + pair[1] for pair in pairs]
+    for mixer in model.get_submodule("mixers"):  # type: ignore[union-attr]
+        x = lstm(mixer.rnn, x) if hasattr(mixer, "rnn") else convolution(mixer.conv, x)
+    for layer in model.get_submodule("layers"):  # type: ignore[union-attr]
+        x = block(config, layer, x, text, places)
+    pooled = pool(chosen.pooling.name, x, text)
+    if chosen.hidden:
+        pooled = (p["output.0.weight"] @ pooled + p["output.0.bias"]).relu()
+        return (p["output.3.weight"] @ pooled + p["output.3.bias"])[0]
+    return (p["output.weight"] @ pooled + p["output.bias"])[0]
+
+
+def ngram_row(ids: list[int], buckets: int) -> int:
+    hashed = 0
+    for id in ids:
+        hashed = (hashed + id) * 0x2545F4914F6CDD1D % 2**64
+        hashed ^= hashed >> 32
+    return (hashed - 2**64 * (hashed >= 2**63)) % buckets  # as a number with a sign
+
+
+def scattered(id: int) -> int:
+    id += 1
+    for _ in range(2):
+        id = id * 0x7FEB352D % 2**32
+        id ^= id >> 15
+    return id
+
+
+def sines(t: int, width: int, layout: str) -> Tensor:
+    """A row of the table, rounded to float32 (Vaswani et al. 2017, section 3.5)."""
+    angles = [t / 10_000 ** (2 * i / width) for i in range(width // 2)]
+    if layout == "split":
+        row = [math.cos(angle) for angle in angles] + [math.sin(angle) for angle in angles]
+    else:
+        row = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
+    return torch.tensor(np.float32(row), dtype=torch.float64)
+
+
+def convolution(conv: nn.Conv1d, x: list[Tensor]) -> list[Tensor]:
+    assert conv.bias is not None
+    reach, y = conv.kernel_size[0] // 2, []
+    for t in range(len(x)):
+        seen = [s for s in range(t - reach, t + reach + 1) if 0 <= s < len(x)]
+        taken = [conv.weight[:, :, s - t + reach] @ x[s] for s in seen]
+        y.append((torch.stack(taken).sum(0) + conv.bias).relu())
+    return y
+
+
+def lstm(rnn: nn.LSTM, x: list[Tensor]) -> list[Tensor]:
+    h = c = torch.zeros(rnn.hidden_size, dtype=torch.float64)
+    outputs = []
+    for x_t in x:
+        given = rnn.weight_ih_l0 @ x_t + rnn.bias_ih_l0 + rnn.weight_hh_l0 @ h + rnn.bias_hh_l0
+        i, f, g, o = given.chunk(4)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        outputs.append(h)
+    return outputs
+
+
+def block(
+    config: RunConfig, layer: Any, x: list[Tensor], text: list[int], places: list[int]
+) -> list[Tensor]:
+    """Vaswani et al. 2017, section 3.1, with LayerNorm after the sum, or before each part."""
+    norm, residual = config.model.norm, config.model.residual
+    y = x
+    for n, part in enumerate([layer.attention, layer.feed_forward][: 1 + bool(layer.feed_forward)]):
+        y = [normed(layer.norms[n], x_t) for x_t in x] if norm == "pre" else x
+        if n == 0:
+            y = attention(config, part, y, text, places)
+            hides = [config.mask.query and id == 0 for id in text]
+            y = [y_t * (not hidden) for y_t, hidden in zip(y, hides, strict=True)]
+        else:
+            y = [part.down.weight @ (part.up.weight @ y_t + part.up.bias).relu() for y_t in y]
+            y = [y_t + part.down.bias for y_t in y]
+        x = [one + other for one, other in zip(x, y, strict=True)] if residual else y
+        x = [normed(layer.norms[n], x_t) for x_t in x] if norm == "post" else x
+    return x
+
+
+def normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    return (x - x.mean()) / (((x - x.mean()) ** 2).mean() + 1e-6).sqrt() * norm.weight + norm.bias
+
+
+def attention(
+    config: RunConfig, layer: Any, x: list[Tensor], text: list[int], places: list[int]
+) -> list[Tensor]:
+    """Vaswani et al. 2017, section 3.2."""
+    mask, heads = config.mask, []
+    projections = [
+        one.weight.chunk(layer.num_heads) for one in (layer.q_proj, layer.k_proj, layer.v_proj)
+    ]
+    for h, (to_q, to_k, to_v) in enumerate(zip(*projections, strict=True)):
+        q, k, v = ([to @ x_t for x_t in x] for to in (to_q, to_k, to_v))
+        if config.position.fills("Rotation"):
+            q, k = (
+                [
+                    rotated(one, t, config.position.layout)
+                    for one, t in zip(each, places, strict=True)
+                ]
+                for each in (q, k)
+            )
+        heads.append([])
+        for i in range(len(x)):
+            score = [
+                (
+                    match(config, layer.score, h, q[i], k_j)
+                    + bias(config, layer.bias, h, places[i], places[j])
+                ).exp()
+                for j, k_j in enumerate(k)
+            ]
+            far = [j - i for j in range(len(x))]
+            seen = [j for j in range(len(x)) if not (mask.padding and text[j] == 0)]
+            if mask.kind:
+                seen = [
+                    j
+                    for j in seen
+                    if (far[j] <= 0 if mask.fills("Causal") else abs(far[j]) <= mask.radius)
+                ]
+            total = sum(score[j] for j in (seen if mask.mode == "add" else range(len(x))))
+            heads[h].append(sum((score[j] / total * v[j] for j in seen), 0 * v[0]))
+    y = [torch.cat(of_token) for of_token in zip(*heads, strict=True)]
+    return [layer.out_proj.weight @ y_t for y_t in y] if config.model.output_projection else y
+
+
+def rotated(x: Tensor, t: int, layout: str) -> Tensor:
+    """A pair of columns as a complex number, times exp(i angle) (Su et al. 2021, section 3.2.1)."""
+    half, y = len(x) // 2, list(x)
+    for i in range(half):
+        one, other = (i, i + half) if layout == "split" else (2 * i, 2 * i + 1)
+        angle = t / 10_000 ** (2 * i / len(x))
+        cos, sin = float(np.float32(math.cos(angle))), float(np.float32(math.sin(angle)))
+        y[one], y[other] = x[one] * cos - x[other] * sin, x[one] * sin + x[other] * cos
+    return torch.stack(y)
+
+
+def match(config: RunConfig, score: Any, h: int, q: Tensor, k: Tensor) -> Tensor:
+    kind = config.model.score
+    if kind.fills("Additive"):  # Bahdanau et al. 2015, A.1.2
+        return score.value[h] @ (q @ score.query[h] + k @ score.key[h]).tanh()  # type: ignore[no-any-return]
+    if kind.fills("Uniform"):
+        return 0 * q.sum()
+    return q @ k / (math.sqrt(len(k)) if kind.scale else 1)
+
+
+def bias(config: RunConfig, piece: Any, h: int, query: int, key: int) -> Any:
+    if config.position.fills("RelativeBias"):  # Shaw et al. 2018, section 3.2
+        most = config.position.max_distance
+        return piece.weight[h, most + max(-most, min(most, key - query))]
+    if config.position.fills("AlibiBias"):  # Press et al. 2022, section 3
+        return -float(np.float32(2.0 ** (-8 * (h + 1) / config.model.heads))) * abs(key - query)
+    return 0.0
+
+
+def pool(name: str, x: list[Tensor], text: list[int]) -> Tensor:
+    real = [x_t for x_t, id in zip(x, text, strict=True) if id != 0]
+    if name == "cls":
+        return x[0]
+    if name == "mean":
+        return torch.stack(x).sum(0) / len(x)
+    if not real:
+        return 0 * x[0]
+    if name == "last":
+        return real[-1]
+    return torch.stack(real).mean(0) if name == "masked_mean" else torch.stack(real).amax(0)
+
+
+def expected_path(config: RunConfig) -> str:
+    model, mask = config.model, config.mask
+    if not model.fills("Layers"):
+        return "reference"
+    can_fuse = model.score.fills("DotProduct") and mask.mode == "add"
+    can_fuse = can_fuse and not config.position.fills("ScoreBias")
+    num_tokens = config.data.max_len + model.pooling.fills("SummaryToken")
+    if can_fuse and mask.fills("Window") and max(2, mask.radius) + 2 * mask.radius < num_tokens:
+        return "window"
+    is_bare = not model.residual and model.norm == "none" and not model.feed_forward
+    if is_bare and not model.pooling.fills("Maximum"):
+        return "pooled"
+    return "fused" if can_fuse else "reference"
+
+
+def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:
+    """Of a sum that weighs every logit differently, by name."""
+    named = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    loss = (logits * torch.arange(1.0, len(logits) + 1)).sum()
+    found = torch.autograd.grad(loss, [*named.values()], materialize_grads=True, allow_unused=True)
+    return dict(zip(named, found, strict=True))
+
+
+@pytest.mark.parametrize("words", covering())
+def test_logits_and_gradients_are_those_of_the_loops_on_either_path(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = composed(words)
+    assert config is not None
+    for module in (building, window):  # so that short texts have several blocks
+        monkeypatch.setattr(module, "SMALLEST_BLOCK", 2)
+    reference, fast = (redrawn(build_model(config)) for _ in range(2))
+    assert take_fast_path(fast) == expected_path(config)
+    logits = torch.stack([loops(config, reference, text) for text in texts().tolist()])
+    expected = gradients(logits, reference)
+    for model in (reference, fast):
+        found = model(texts())
+        torch.testing.assert_close(found, logits, rtol=1e-7, atol=1e-7)
+        for name, gradient in gradients(found, model).items():
+            assert torch.allclose(gradient, expected[name], rtol=1e-6, atol=1e-7), name
