@@ -143,10 +143,12 @@ def _report(sweep: "Sweep", finished: "Sequence[Entry]", margin: float, *, as_js
     from attnexp.analysis.stored import rows_of
     from attnexp.cli.report import show_answer
     from attnexp.runs.manifest import Entry, Manifest
+    from attnexp.runs.result import Run
     from attnexp.statistics.verdict import Metric
 
     order, name = [*sweep.variants], sweep.directory.name
-    runs = sorted((one.outcome for one in finished), key=lambda run: order.index(run.label))
+    runs = [one.outcome for one in finished if isinstance(one.outcome, Run)]
+    runs.sort(key=lambda run: order.index(run.label))
     planned = [Entry(variant=job.label, seed=job.seed, run_id="") for job in sweep.jobs]
     study = Manifest(
         variants=sweep.variants,

@@ -154,7 +154,7 @@ def renamed(stored: Any) -> Any:
 
 def settings(piece: Piece) -> dict[str, Any]:
     """Settings of the piece itself, without those that every piece in its place has."""
-    shared = {f.name for f in fields(piece.frame)}
+    shared = {f.name for f in fields(piece.frame or type(piece))}
     return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
 
 

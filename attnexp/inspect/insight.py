@@ -27,6 +27,7 @@ from attnexp.runs.result import Run
 SENTENCE = "the cast was superb but the plot was dreadful"
 """Default text: its words are in the embedded corpus and in most film reviews."""
 
+SATURATED = 4.0  # attention, in multiples of uniform attention, that has the full colour
 START, SUMMARY = "⟨start⟩", "⟨cls⟩"  # in front of a text, the second with `model.pooling=cls`
 
 
@@ -36,7 +37,7 @@ def shade(weights: NDArray[Any], num_keys: int | None = None) -> NDArray[np.floa
 
     num_keys: as in `Attention`; the number of weights if None.
     """
-    return np.asarray((weights * (num_keys or weights.shape[-1]) / 4).clip(0, 1))
+    return np.asarray((weights * (num_keys or weights.shape[-1]) / SATURATED).clip(0, 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,17 @@ from torch import Tensor, nn
 
 from attnexp.analysis.frames import load
 from attnexp.base.errors import UserError
-from attnexp.data import encode
 from attnexp.data.text import PAD
 from attnexp.inspect import interventions, probed
 from attnexp.inspect.insight import forward
 from attnexp.inspect.probed import Row
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.training.evaluate import load_trained, predict
-from attnexp.training.loop import Examples
+from attnexp.training.evaluate import load_trained
+from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import most_probable
 
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
-load_data = lru_cache(maxsize=1)(encode.load)  # most runs of a study share their data
 
 
 def probe(
@@ -73,7 +71,7 @@ def probe_run(
     impossible = list[str]()
     if missing := [name for name in names if name not in there]:
         given = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, model, test = load_trained(run, given, trust_code=trust, load=load_data)
+        config, model, test = load_trained(run, given, trust_code=trust)
         evaluate = partial(predict, model, precision=config.train.precision)
         untouched = most_probable(evaluate(test))
     for name in missing:
@@ -99,7 +97,7 @@ def _measure(
 ) -> list[Row]:
     if name == interventions.ATTENTION:
         some = torch.linspace(0, len(test) - 1, min(NUM_READ, len(test))).long()
-        found = measure_heads(model, test.ids[some.to(test.device)])
+        found = measure_heads(model, test.ids[some.to(test.ids.device)])
         return [{"measure": key, "value": value} for key, value in found.items()]
     change = interventions.load(name)(test.ids.clone(), model)
     if isinstance(change, Tensor):

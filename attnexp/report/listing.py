@@ -10,7 +10,6 @@ import pandas as pd
 import yaml
 
 from attnexp.base.errors import UserError
-from attnexp.base.files import find_files
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
 
@@ -24,7 +23,9 @@ def list_runs(root: Path) -> pd.DataFrame:
     root = manifest.check_folder(root)
     study = manifest.load(root)
     if study is None:
-        folders = {file.parent for file in find_files(root, store.RESULT, store.CONFIG)}
+        folders = {
+            file.parent for name in (store.RESULT, store.CONFIG) for file in root.rglob(name)
+        }
     else:
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
         folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
@@ -45,7 +46,8 @@ def _describe(folder: Path) -> dict[str, Any]:
             at_work = store.is_locked(folder.with_suffix(""))
             rows = (folder / store.METRICS).read_text() if (folder / store.METRICS).exists() else ""
             config = yaml.safe_load((folder / store.CONFIG).read_text())
-            measured = {"state": "running" if at_work else "stopped", "epochs": rows.count("\n")}
+            state = "running" if at_work else "stopped"
+            measured: dict[str, Any] = {"state": state, "epochs": rows.count("\n")}
         else:
             result = store.load(folder)
             config = result.config
