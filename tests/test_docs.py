@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from attnexp.claims.run import CLAIMS
 from conftest import Command
 from typer.main import get_command
 
-from attnexp.claims.run import CLAIMS
 from attnexp.cli import app
 from attnexp.config.options import groups
 from attnexp.sweeps.plan import plan

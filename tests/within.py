@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from samples import exit_code, pretend
+from samples import exit_code
 
 from attnexp.base import progress
 
@@ -47,9 +47,3 @@ def here_json(here: "Command") -> "Json":
         return json.loads(done.stdout)
 
     return document
-
-
-@pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
-    return pretend(monkeypatch)

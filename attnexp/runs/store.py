@@ -129,7 +129,7 @@ def load(path: Path) -> RunResult:
     file = path / RESULT
     try:
         tree = json.loads(file.read_bytes())
-        return RunResult.from_json({**tree, "config": renamed(tree["config"])})
+        return RunResult.from_json(renamed(tree))
     except FileNotFoundError:
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:

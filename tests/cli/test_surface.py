@@ -5,13 +5,10 @@ A new option fails here until its line is added:
 """
 
 from enum import EnumType
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
 import typer
-from samples import exit_code
 
 from attnexp.cli import app
 
@@ -49,16 +46,3 @@ def kind(param: Any) -> str:
 
 def test_no_command_or_option_comes_or_goes_unnoticed() -> None:
     assert surface() == GOLDEN.read_text().rstrip("\n")
-
-
-def test_help_fills_its_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A line of a paragraph ends where the next line's first word would not fit."""
-    monkeypatch.setenv("COLUMNS", "80")
-    assert exit_code("export", "--help") == 0
-    prose = capsys.readouterr().out.partition("╭")[0]
-    lines = [line.strip() for line in prose.splitlines()]
-    pairs = [pair for pair in pairwise(lines) if all(pair)]
-    assert len(pairs) >= 3
-    assert [line for line, then in pairs if len(f"{line} {then.split()[0]}") <= 78] == []

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from attnexp.inspect.relevance import forward
 from test_oracle import composed, covering, texts
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnexp.inspect import interventions
-from attnexp.inspect.relevance import forward
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.training import loop
 from attnexp.training.loop import Examples, Tally, predict_batches, shuffle_of, start, train_epoch

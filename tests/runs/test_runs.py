@@ -153,7 +153,7 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     runs = manifest.load_runs([tmp_path / "one", tmp_path / "two"], left_out.append)
     assert [run.label for run in runs] == ["a", "twin", "b"]
     assert str(store.run_dir(tmp_path, "2-x")) in "".join(left_out)
-    assert [run.label for run in manifest.load_runs([tmp_path], left_out.append)] == [""]
+    assert [run.label for run in manifest.load_runs([tmp_path], left_out.append)] == ["a"]
     with pytest.raises(UserError, match="There is no folder"):
         manifest.load_runs([tmp_path / "three"])
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
