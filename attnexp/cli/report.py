@@ -319,10 +319,9 @@ def export(
 
     Example: attnexp export outputs/blog --to tensorboard
     """
+    from attnexp.analysis.frames import load
     from attnexp.report import export
-    from attnexp.runs.manifest import load_runs
 
-    into = into or Path("outputs", to)
-    found = load_runs(folders)
-    command = export.export(found, to, into)
-    emit(f"{len(found)} run{'s' if len(found) > 1 else ''} in {into}. Next: {command}")
+    into, groups = into or Path("outputs", to), load(folders)
+    command = export.export(groups, to, into)
+    emit(f"{sum(len(group.runs) for group in groups)} runs in {into}. Next: {command}")
