@@ -1,17 +1,13 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
+from attnexp.cli.report import Format
 
-Do = Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3, or yours; all if empty.")]
-Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="Texts of the test set.")]
-Format = Annotated[Literal["table", "csv", "markdown", "latex", "json"], typer.Option()]
-Text = Annotated[str | None, typer.Argument(help="Text to classify; each line of stdin if none.")]
-Head = Annotated[int | None, typer.Option(metavar="N", help="One head; the mean of all if none.")]
 Port = Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")]
 
 
@@ -37,8 +33,7 @@ def evaluate(
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, one in (("stored", stored), ("measured", measured)):
-            accuracy = f"accuracy {100 * one.accuracy:6.2f} %"
-            emit(f"{name:9s} {accuracy}   loss {one.loss:.6f}   n {one.n:,}")
+            emit(f"{name:9s} accuracy {one.accuracy:7.2%}   loss {one.loss:.6f}   n {one.n:,}")
     if not overrides and stored != measured:
         stop("stored and measured differ: another processor or torch, else code or data.", code=1)
 
@@ -46,15 +41,15 @@ def evaluate(
 @app.command()
 def probe(
     folders: Folders,
-    do: Do = "",
-    limit: Limit = None,
+    do: Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3 (default: all).")] = "",
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: all.")] = None,
     format: Format = "table",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate finished runs under interventions: what does a trained model use?
 
-    Results are kept in the folders of the runs. DIR may be a published study, too.
+    Results are kept in the folders of the runs; DIR may be a published study, too.
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
@@ -70,41 +65,39 @@ def probe(
         emit(found.to_csv(index=False).rstrip("\n"))
     else:
         for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
-            title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
+            table = f"{variant}, {n:,} texts of {data}: points, 95 % intervals", _readable(own)
             if format == "table":
-                terminal.print_table((title, _readable(own)), console())
-            elif format == "markdown":
-                emit(formats.markdown((title, _readable(own))))
+                terminal.print_table(table, console())
+            elif format == "latex":
+                emit(formats.latex(table, "probe"))
             else:
-                emit(formats.latex((title, _readable(own)), "probe"))
+                emit(formats.markdown(table))
         emit("\n".join(notes))
 
 
 def _readable(effects: Any) -> Any:
     """Effects of a variant as texts: changes of accuracy in points, measures of attention."""
-    from pandas import DataFrame
-
     from attnexp.report.tables import interval, number
 
-    rows = []
-    for row in effects.to_dict("records"):
-        share = {"is_share": row["metric"] == "accuracy"}
-        rows.append({
-            "intervention": row["intervention" if share["is_share"] else "metric"],
-            "n": str(row["n"]),
-            "mean": number(row["mean"], sign="+" if share["is_share"] else "", **share),
-            "other seeds": interval(row["low"], row["high"], **share),
-            "other texts too": interval(row["texts_low"], row["texts_high"], **share),
-            "flips, %": number(row["flips"], is_share=True),
-        })  # fmt: skip
-    return DataFrame(rows)
+    def cells(row: Any) -> dict[str, str]:
+        is_share = row.metric == "accuracy"
+        return {
+            "intervention": row.intervention if is_share else row.metric,
+            "n": str(row.n),
+            "mean": number(row["mean"], is_share=is_share, sign="+" if is_share else ""),
+            "other seeds": interval(row.low, row.high, is_share=is_share),
+            "other texts too": interval(row.texts_low, row.texts_high, is_share=is_share),
+            "flips, %": number(row.flips, is_share=True),
+        }
+
+    return effects.apply(cells, axis=1, result_type="expand")
 
 
 @app.command()
 def predict(
     run_dir: RunDir,
-    text: Text = None,
-    head: Head = None,
+    text: Annotated[str | None, typer.Argument(help="Default: each line of stdin.")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Default: mean of heads.")] = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -116,24 +109,22 @@ def predict(
 
     Example: attnexp predict outputs/runs/RUN "the cast was dreadful but the plot was superb"
     """
-    from attnexp.inspect import insight, predict
+    from attnexp.inspect import insight
     from attnexp.runs.result import Run
     from attnexp.runs.store import load
 
     read = insight.reader(Run(path=run_dir, result=load(run_dir)), trust_code=trust_code)
-    found = (read(line) for line in predict.lines(text, sys.stdin.buffer))
+    found = (read(line) for line in insight.lines(text, sys.stdin.buffer))
     if as_json:
-        emit({"schema": 1, "texts": [predict.to_json(one, head) for one in found]})
+        emit({"schema": 1, "texts": [insight.to_json(one, head) for one in found]})
     else:
         for one in found:
-            console().print(predict.to_text(one, head))
+            console().print(insight.to_text(one, head))
 
 
 @app.command()
 def explore(run_dirs: Folders, port: Port = 8080, trust_code: TrustCode = False) -> None:
-    """Serve a page where you type a text and see every head of one or more models.
-
-    A click on a head opens its map. The page is reachable from this machine only.
+    """Serve a page, on this machine only, to type a text and see every head of one or more models.
 
     Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH
     """

@@ -1,1 +1,1 @@
-"""Inspection of trained models (predict, attention, probe) and of stored runs (doctor)."""
+"""Inspection of trained models: what they make of a text, and what they use."""

@@ -1,19 +1,22 @@
-"""What a trained model makes of a text: its prediction, its attention, its table of positions.
+"""What a trained model makes of a text: its prediction and its attention, and how these are shown.
 
 Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import zip_longest
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.text import Text
 from torch import Tensor, nn
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
@@ -27,6 +30,7 @@ from attnexp.runs.result import Run
 SENTENCE = "the cast was superb but the plot was dreadful"
 """Default text: its words are in the embedded corpus and in most film reviews."""
 
+FULL = (240, 130, 20)  # RGB background of a token with the full colour
 SATURATED = 4.0  # attention, in multiples of uniform attention, that has the full colour
 START, SUMMARY = "⟨start⟩", "⟨cls⟩"  # in front of a text, the second with `model.pooling=cls`
 
@@ -34,9 +38,7 @@ START, SUMMARY = "⟨start⟩", "⟨cls⟩"  # in front of a text, the second wi
 def shade(weights: NDArray[Any], num_keys: int | None = None) -> NDArray[np.float64]:
     """Depth of colour, 0 to 1, of attention weights (..., keys), on one scale for all texts: that
     of uniform attention, 1 / num_keys, is 0.25, and that of four times as much or more is 1.
-
-    num_keys: as in `Attention`; the number of weights if None.
-    """
+    num_keys: as in `Attention`; the number of weights if None."""
     return np.asarray((weights * (num_keys or weights.shape[-1]) / SATURATED).clip(0, 1))
 
 
@@ -76,15 +78,12 @@ class Reading:
         return [f"{t}?" if not k else t for t, k in zip(self.tokens, self.known, strict=True)]
 
     def attention(self, layer: int = 1, head: int | None = None) -> Attention:
-        """Attention of a layer, or of one of its heads; both are counted from 1.
-
-        Raises `UserError` if the model has no such layer or head.
-        """
+        """Attention of a layer, or of one of its heads; both are counted from 1. Raises `UserError`
+        if the model has no such layer or head."""
         sizes = [len(one.weights) for one in self.layers]
         if not 1 <= layer <= len(sizes) or head not in (None, *range(1, sizes[0] + 1)):
             has = f"{len(sizes)} layers of {sizes[0]} heads" if sizes else "no attention"
-            what = f"layer {layer}" if head is None else f"head {head} of layer {layer}"
-            raise UserError(f"There is no {what}: the model has {has}.")
+            raise UserError(f"There is no layer {layer} with head {head}: the model has {has}.")
         seen = self.layers[layer - 1]
         return seen if head is None else replace(seen, weights=seen.weights[head - 1 : head])
 
@@ -147,10 +146,8 @@ def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text:
 
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and the attention map of every layer: (B, H, T queries, T keys).
-
-    A summary token in front counts as one of T.
-    """
+    """Logits, and the attention map of every layer: (B, H, T queries, T keys); a summary token in
+    front counts as one of T."""
     seen: list[Any] = []
     with ExitStack() as hooks:
         for layer in (layers := attentions(model)):
@@ -158,3 +155,48 @@ def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
             hooks.enter_context(hook)
         logits = model(ids)
     return logits, [layer.weights(*given) for layer, given in zip(layers, seen, strict=True)]
+
+
+def lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
+    """The text, or else each line of stdin, without empty ones. Raises `UserError` for none."""
+    if text is None and stdin.isatty():
+        progress.note("Type a text and press Enter. Ctrl-D ends.")
+    given = stdin if text is None else [text.encode()]
+    line = ""
+    for line in filter(None, (one.decode(errors="replace").strip() for one in given)):
+        yield line
+    if not line:
+        raise UserError("There is no text to read. Give one that holds a word.")
+
+
+def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
+    """The reading as plain containers; attention is what each token receives from all queries."""
+    is_there = reading.layers or head
+    received = reading.attention(head=head).mean.mean(axis=0).tolist() if is_there else None
+    return {
+        "label": reading.label,
+        "probabilities": reading.label and reading.probabilities,
+        "tokens": reading.tokens,
+        "known": reading.known,
+        "attention": received,
+        "words_cut": reading.num_cut,
+    }
+
+
+def to_text(reading: Reading, head: int | None) -> Text:
+    """A line with the most probable classes, and the tokens: the more they count, the darker."""
+    ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
+    said = ", ".join(f"{name} {p:.4f}" for name, p in ranked[:-1][:5])  # the last one follows
+    line = Text(f"{said if reading.label else 'none of these words is known'} ")
+    line.stylize("bold", 0, len(reading.label or line))
+    for token, depth in zip_longest(reading.marked, reading.shades(head=head)):
+        line.append(" ").append(token, "" if depth is None else f"black on {colour(depth)}")
+    if reading.num_cut:
+        num_words = f"{reading.num_cut} words beyond what training saw (data.max_len)"
+        line.append(f" (without {num_words})", "dim")
+    return line
+
+
+def colour(depth: float) -> str:
+    """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
+    return f"rgb({','.join(str(round(255 + depth * (full - 255))) for full in FULL)})"

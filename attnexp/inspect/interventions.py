@@ -145,11 +145,8 @@ def choose(words: Iterable[str], num_heads: int) -> list[str]:
         if ":" in name:
             pieces.load(name)  # or a `UserError`
         elif name not in known:
-            raise UserError(
-                f"There is no intervention '{word}'.{did_you_mean(name, known)} There are "
-                f"{', '.join(known)}, some with a number (shuffle=3), and your own as "
-                f"my_pkg.mod:function."
-            )
+            names = ", ".join([*known, "your own my_pkg.mod:function"])
+            raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
         heads = range(1, num_heads + 1) if word == "no_head" else ()
         chosen += [f"no_head={head}" for head in heads] or [word]
     return chosen

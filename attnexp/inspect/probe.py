@@ -33,10 +33,9 @@ def probe(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The frame of what interventions change, and messages on what cannot be done.
 
-    paths: folders of runs and studies, which are evaluated, and published studies. words: as
-    `interventions.choose` reads them; all if there are none. limit: texts of the test set. trust:
-    run code that is not attnexp's. Raises `UserError` for a wrong word, a function that fails, or a
-    run that cannot be evaluated.
+    paths: of runs, studies and published studies. words: as `interventions.choose` reads them; all
+    if there are none. limit: texts of the test set. trust: run code that is not attnexp's. Raises
+    `UserError` for a wrong word, a function that fails, or a run that cannot be evaluated.
     """
     words = words or interventions.DEFAULT
     frames, folders, notes = list[pd.DataFrame](), list[Path](), dict[str, None]()

@@ -26,9 +26,7 @@ COLUMNS = """data variant seed intervention num_texts accuracy changed_accuracy 
 EFFECTS = """data variant intervention num_texts metric n mean sd low high texts_low texts_high
     flips""".split()
 
-
-Row = dict[str, Any]
-"""A row of `probe.json`: without data, variant and seed, which the run knows; bits in base64."""
+Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits are in base64
 
 
 def load(folder: Path) -> list[Row]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
-from attnexp.inspect import insight, predict
+from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
 from attnexp.runs import store
 from attnexp.runs.identity import default_label, replicate
@@ -92,7 +92,7 @@ def coloured(reading: Reading, layer: int) -> str:
     depths = reading.shades(layer) if reading.shades().size else np.zeros(len(reading.tokens))
     style = "color: black; padding: 0 .3em; background: "
     return " ".join(
-        f'<bdi style="{style}{predict.colour(depth)}">{escape(token)}</bdi>'
+        f'<bdi style="{style}{insight.colour(depth)}">{escape(token)}</bdi>'
         for token, depth in zip(reading.marked, depths, strict=True)
     )
 
@@ -102,7 +102,7 @@ def picture(seen: Attention) -> "Image.Image":
     from PIL import Image
 
     depths = insight.shade(seen.mean, seen.num_keys)[..., None]
-    return Image.fromarray((255 + depths * (np.array(predict.FULL) - 255)).astype(np.uint8))
+    return Image.fromarray((255 + depths * (np.array(insight.FULL) - 255)).astype(np.uint8))
 
 
 def head_map(reading: Reading, layer: int, head: int) -> str:
@@ -112,7 +112,7 @@ def head_map(reading: Reading, layer: int, head: int) -> str:
     above = "".join(f'<th style="writing-mode: vertical-rl">{token}</th>' for token in tokens)
     rows = "".join(
         f"<tr><th>{token}</th>"
-        + "".join(f'<td style="background: {predict.colour(depth)}">&ensp;</td>' for depth in row)
+        + "".join(f'<td style="background: {insight.colour(depth)}">&ensp;</td>' for depth in row)
         for token, row in zip(tokens, depths, strict=True)
     )
     return f"<h6>Layer {layer}, head {head}</h6><table><tr><th></th>{above}</tr>{rows}</table>"

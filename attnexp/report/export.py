@@ -67,8 +67,8 @@ def _wandb(into: Path, variant: str, seed: str, config: Config, steps: Steps) ->
 
     for earlier in into.glob(f"wandb/offline-run-*-{config['run_id']}"):
         shutil.rmtree(earlier)
-    names = {"project": "attnexp", "group": variant, "name": seed, "id": config["run_id"]}
-    with wandb.init(**names, config=config, dir=into, mode="offline") as run:
+    of = {"project": "attnexp", "group": variant, "name": seed, "id": config["run_id"], "dir": into}
+    with wandb.init(**of, config=config, settings={"silent": True}, mode="offline") as run:
         for epoch, metrics in steps.items():
             run.log(metrics, epoch)
 

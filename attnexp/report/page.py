@@ -125,7 +125,7 @@ def with_attention(groups: Sequence[Group]) -> list[Run]:
 
 def _model(run: Run, sentence: str | None, trust_code: bool) -> dict[str, Any]:
     """What the page shows of a model: its reading of the sentence, or why there is none."""
-    from attnexp.inspect import insight, predict  # these import torch
+    from attnexp.inspect import insight  # imports torch
 
     config, text = run.result.config, sentence or insight.SENTENCE
     name = f"{run.label or default_label(config)}, seed {replicate(config)}"
@@ -133,5 +133,5 @@ def _model(run: Run, sentence: str | None, trust_code: bool) -> dict[str, Any]:
         read = insight.reader(run, trust_code=trust_code)(text)
     except UserError as error:  # there are no weights, say
         return {"name": name, "text": text, "missing": str(error)}
-    tokens = [*zip(read.marked, map(predict.colour, read.shades()), strict=False)]
+    tokens = [*zip(read.marked, map(insight.colour, read.shades()), strict=False)]
     return {"name": name, "text": text, "read": read, "tokens": tokens}

@@ -1,7 +1,6 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
 import json
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -85,23 +84,17 @@ def test_only_a_model_with_order_notices_order(order: str) -> None:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_without_positions_it_computes_as_position_none(position: str) -> None:
+def test_positions_are_removed_shifted_and_permuted(position: str) -> None:
     model = model_of(f"position={position}")
+    relative = position in ("rotary", "relative", "alibi")  # these do not notice a shift
+    assert torch.allclose(logits(model, "shift_positions=3"), logits(model)) is relative
+    assert not torch.allclose(logits(model, "permute_positions"), logits(model))
     without = logits(model, "no_positions")
     assert not torch.allclose(logits(model), without)
     reversed_text = logits(model, "no_positions", IDS[2:3].flip(1))
     torch.testing.assert_close(reversed_text, without[2:3])
     if "concat" not in position:  # whose later layers are wider than those of none
         assert torch.equal(without, logits(model_of("position=none", model)))
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_only_tables_notice_a_shift_and_all_a_permutation(position: str) -> None:
-    model = model_of(f"position={position}")
-    relative = position in ("rotary", "relative", "alibi")
-    assert torch.allclose(logits(model, "shift_positions=3"), logits(model)) is relative
-    assert torch.allclose(logits(model, "shift_positions=0"), logits(model))
-    assert not torch.allclose(logits(model, "permute_positions"), logits(model))
 
 
 @pytest.mark.parametrize("words", ["", "position=alibi", "mask=causal", "mask=padding"])
@@ -159,20 +152,12 @@ SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 m
 model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two seeds of a model without order, and one with."""
-    out = tmp_path_factory.mktemp("trained")
-    words = (["seed=0"], ["seed=1"], ["position=learned"])
-    return [train_run(compose([*SMALL, f"out={out}", *more]))[0] for more in words]
-
-
 @pytest.fixture
-def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Copies of them in the current folder."""
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two seeds of a model without order and one with, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(trained[0].parent, "outputs/runs")
-    return [Path("outputs/runs", run.name) for run in trained]
+    words = (["seed=0"], ["seed=1"], ["position=learned"])
+    return [train_run(compose([*SMALL, *more]))[0] for more in words]
 
 
 def command(*words: str | Path) -> tuple[int, str, str]:
@@ -189,27 +174,17 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
 
-def stop(ids: Tensor, model: nn.Module) -> Tensor:
-    raise KeyboardInterrupt
-
-
-def a_frame(changes: list[tuple[int, int]], num_texts: int = 100) -> pd.DataFrame:
-    """A run for each pair: so many texts, from the front, become right, and, from the back,
-    wrong; 60 were right."""
+def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
     rows = []
-    for seed, (num_won, num_lost) in enumerate(changes):
-        won, lost = np.arange(num_texts) < num_won, np.arange(num_texts) >= num_texts - num_lost
+    for seed, (num_won, num_lost) in enumerate([(0, 3), (1, 6), (0, 5), (2, 4)]):
+        won, lost = np.arange(100) < num_won, np.arange(100) >= 100 - num_lost
         rows.append({
             "data": "imdb", "variant": "pe", "seed": str(seed), "intervention": "shuffle",
-            "num_texts": num_texts, "accuracy": 0.6, "flips": (num_won + num_lost) / num_texts,
-            "changed_accuracy": 0.6 + (num_won - num_lost) / num_texts,
+            "num_texts": 100, "accuracy": 0.6, "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
             "won": np.packbits(won).tobytes(), "lost": np.packbits(lost).tobytes(),
+            "flips": (num_won + num_lost) / 100,
         })  # fmt: skip
-    return pd.DataFrame(rows, columns=probed.COLUMNS)
-
-
-def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
-    frame = a_frame([(0, 3), (1, 6), (0, 5), (2, 4)])
+    frame = pd.DataFrame(rows, columns=probed.COLUMNS)
     (effect,) = probed.effects(frame).to_dict("records")
     d = frame["changed_accuracy"] - frame["accuracy"]
     low, high = stats.ttest_1samp(d, 0).confidence_interval()
@@ -223,16 +198,10 @@ def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
     assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, 5)
 
 
-def test_equal_effects_are_not_certain() -> None:
-    (effect,) = probed.effects(a_frame([(0, 0), (0, 0), (0, 0)])).to_dict("records")
-    assert effect["low"] < 0 < effect["high"]  # half a step of accuracy is assumed
-    assert np.isnan(effect["texts_low"])
-
-
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
     do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
-    with pytest.raises(KeyboardInterrupt):
-        probe([runs[0]], ["shuffle", "test_probe:stop"])
+    with pytest.raises(ValueError, match="broken failed"):
+        probe([runs[0]], ["shuffle", "test_probe:broken"])
     (row,) = probed.load(runs[0])
     assert (row["intervention"], row["num_texts"]) == ("shuffle", 48)
     assert row["accuracy"] == evaluate_run(runs[0])[1].accuracy
@@ -270,20 +239,16 @@ def test_effects_come_in_every_format(runs: list[Path]) -> None:
         assert format != "table" or max(map(len, out.splitlines())) <= 80
     document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
     assert document["schema"] == 5
-    keys = {"data", "variant", "intervention", "metric", "n", "mean", "sd", "low", "high"}
-    assert keys <= document["effects"][0].keys()
+    assert [*document["effects"][0]] == probed.EFFECTS
     assert "no position piece" in document["notes"][0]
 
 
 def test_a_published_study_is_read_with_and_without_its_endings() -> None:
     code, out, _ = command(PUBLISHED / "blog", "--do", "shuffle,no_head", "--json")
     assert code == 0
-    effects = pd.DataFrame(json.loads(out)["effects"])
+    effects = {(one["variant"], one["intervention"]): one for one in json.loads(out)["effects"]}
     assert len(effects) == 2 * 9
-    shuffled = effects.set_index(["variant", "intervention"]).loc["pe", "shuffle"]
-    assert shuffled[["n", "mean", "low", "high"]].round(4).tolist() == [
-        10, -0.0252, -0.0272, -0.0233,
-    ]  # fmt: skip
+    assert effects["pe", "shuffle"]["mean"] == pytest.approx(-0.0252, abs=5e-5)
     for name in ("blog.parquet", "blog.probe.parquet"):
         assert command(PUBLISHED / name, "--do", "shuffle,no_head", "--json")[1] == out
 
@@ -291,16 +256,14 @@ def test_a_published_study_is_read_with_and_without_its_endings() -> None:
 def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:
     for word, message in {
         "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
-        "reverse=3": "reverse=3 failed: TypeError", "test_probe:broken": "test_probe:broken failed",
+        "reverse=3": "reverse=3 failed: TypeError",
     }.items():  # fmt: skip
         code, out, err = command("outputs", "--do", word)
         assert (code, out) == (2, "")
         assert message in err
-    code, out, _ = command("outputs", "--do", "uniform,no_head=3,shuffle=x")
-    assert code == 0
-    assert "uniform" in out
+    code, out, _ = command("outputs", "--do", "uniform,no_head=3")
+    assert (code, "uniform" in out) == (0, True)
     assert "no_head=3: the model has 2 heads" in out
-    assert "shuffle=x: could not convert string to float" in out
 
 
 class Pool(Pooling):

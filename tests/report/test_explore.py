@@ -75,12 +75,15 @@ def test_a_text_is_read_by_every_model(browser: "Browser", address: str) -> None
     expect(tab.locator("img")).to_have_count(2 * 2)
     expect(tab.locator("bdi")).to_have_count(2 * 10)
     expect(tab.locator("body")).to_contain_text(", with probability 0.")
-    tab.get_by_role("button", name="layer 2").click()
-    tab.locator("img").last.click()
-    expect(tab.get_by_role("dialog")).to_contain_text("Layer 2, head 2")
+    picture = tab.locator("img").last
+    first = picture.get_attribute("src") or ""
+    picture.click()
+    expect(tab.get_by_role("dialog")).to_contain_text("Layer 1, head 2")
     expect(tab.get_by_role("dialog").locator("td")).to_have_count(10 * 10)
     tab.keyboard.press("Escape")
-    tab.get_by_label("Text").fill("<i>frabjous</i>")
+    tab.get_by_role("button", name="layer 2").click()
+    expect(picture).not_to_have_attribute("src", first)
+    tab.get_by_label("Text").fill("<b>frabjous</b>")
     expect(tab.locator("body")).to_contain_text("None of these words is known.")
     expect(tab.locator("body")).to_contain_text("frabjous?")
     assert complaints == []
@@ -88,17 +91,6 @@ def test_a_text_is_read_by_every_model(browser: "Browser", address: str) -> None
     tab.close()
     with pytest.raises(HTTPError, match="400"):
         urlopen(Request(address, headers={"Host": "evil.example"}))
-
-
-@pytest.mark.slow
-def test_a_taken_port_and_a_missing_folder_are_reported(folders: list[str]) -> None:
-    pytest.importorskip("nicegui", reason="nicegui is not installed")
-    with socket.create_server((explore.HOST, 0)) as taken:
-        port = str(taken.getsockname()[1])
-        for words, message in [([folders[0], "--port", port], "--port"), (["nowhere"], "nowhere")]:
-            done = CliRunner().invoke(app, ["explore", *words])
-            assert (done.exit_code, done.stdout) == (2, "")
-            assert message in done.stderr
 
 
 def test_without_nicegui_it_says_how_to_get_it(
