@@ -104,10 +104,9 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
             mean = random_effects(own["mean"], own["se"])._asdict()
             found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
     if not found:
-        seen = "; ".join(f"{group.data}: {', '.join(group.variants)}" for group in groups)
         raise UserError(
-            f"A mean over data sets needs a difference of two seeds or more on two data sets or "
-            f"more, of variants that have the same names. Here are {seen}."
+            "A mean over data sets needs two data sets or more with variants of the same names, and "
+            "two seeds or more of each."
         )
     return pd.DataFrame(found)
 

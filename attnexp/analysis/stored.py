@@ -37,12 +37,13 @@ def read(paths: Sequence[Path], left_out: list[str]) -> tuple[list[Row], dict[st
     for path in dict.fromkeys(paths):
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         if file.is_file():
-            more, study = _published(file, str(path))
-        else:
-            runs, study = manifest.load_runs([path], left_out.append), manifest.load(path)
-            more = [row for run in runs for row in rows_of(run, str(path))]
-        rows += more
-        studies |= {str(path): study} if study else {}
+            more, studies[str(path)] = _published(file, str(path))
+            rows += more
+            continue
+        for run in manifest.load_runs([path], left_out.append):
+            rows += rows_of(run, str(path))
+        if study := manifest.load(path):
+            studies[str(path)] = study
     return rows, studies
 
 
@@ -68,10 +69,10 @@ def _published(file: Path, study: str) -> tuple[list[Row], Manifest]:
     shared = dict[tuple[str, str, str], Row]()
     for own in tree["shared"]:
         place = (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"])
-        shared[place] = {"label": own["variant"], "study": study, "facts": own["data"]}
-        shared[place] |= {"folder": None, **{key: own[key] for key in SHARED}}
-    rows = [shared[r["data"], r["protocol"], r["variant"]] | r for r in table.to_pylist()]
-    return rows, Manifest(
+        more = {"study": study, "facts": own["data"], "folder": None}
+        shared[place] = more | {key: own[key] for key in SHARED}
+    rows = table.rename_columns({"variant": "label"}).to_pylist()
+    return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
         variants=tree["variants"],
         runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
         declaration=Declaration(**tree["declaration"]) if tree["declaration"] else None,
