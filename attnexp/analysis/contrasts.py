@@ -21,9 +21,6 @@ from attnexp.statistics.verdict import Metric, is_at_chance, verdict
 
 ACCURACY = Metric()
 
-Pairs = Sequence[tuple[dict[str, float], dict[str, str]]]
-"""Weights of each contrast, by variant, and what its record says besides."""
-
 
 def contrast(
     group: Group, weights: Mapping[str, float], point: str, metric: Metric = ACCURACY, *, m: int = 1
@@ -48,19 +45,24 @@ def contrast(
         right = np.array([group.right[place] for place in places]).reshape(len(d), len(w), -1)
         texts = crossed(w @ right, m=m)
     wider = (min(texts.low, found.low), max(texts.high, found.high)) if texts else None
-    reason = _why_no_verdict(group, names, wide, point, metric, found.n)
-    said = "" if reason else verdict(found.n, found.low, found.high, metric, wider)
+    reason = _why_no_verdict(group, wide, names, point, metric, found.n)
     spread = max(found.sd, step / 2)
+    where = {"data": group.data, "protocol": group.protocol, "point": point, "metric": metric.name}
+    asked = {"margin": metric.margin, "is_share": metric.is_share, "m": m, "anytime": anytime}
     return {
-        **{"data": group.data, "protocol": group.protocol, "variant": names[0]},
-        **{"baseline": names[-1], "within": "", "point": point, "metric": metric.name},
+        **where,
+        "variant": names[0],
+        "baseline": names[-1],
+        "within": "",
         **found._asdict(),
-        **dict(zip(("texts_low", "texts_high"), wider or (math.nan, math.nan), strict=True)),
+        "texts_low": wider[0] if wider else math.nan,
+        "texts_high": wider[1] if wider else math.nan,
         "p": intervals.p_value(d, m=m, step=step),
-        **{"verdict": said, "reason": reason},
+        "verdict": "" if reason else verdict(found.n, found.low, found.high, metric, wider),
+        "reason": reason,
         "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),
         "se": texts.se if texts else spread / math.sqrt(found.n),
-        **{"margin": metric.margin, "is_share": metric.is_share, "m": m, "anytime": anytime},
+        **asked,
         "by_seed": d.to_dict(),
     }
 
@@ -105,14 +107,21 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
             found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
     if not found:
         raise UserError(
-            "A mean over data sets needs two data sets or more with variants of the same names, and "
-            "two seeds or more of each."
+            "A mean over data sets needs two data sets or more that have variants of the same "
+            "names, and two seeds or more of each."
         )
     return pd.DataFrame(found)
 
 
-def _judged(group: Group, metrics: Sequence[Metric], pairs: Pairs) -> pd.DataFrame:
-    """Contrasts that are judged together at each endpoint, one metric at a time."""
+def _judged(
+    group: Group,
+    metrics: Sequence[Metric],
+    pairs: Sequence[tuple[dict[str, float], dict[str, str]]],
+) -> pd.DataFrame:
+    """Contrasts that are judged together at each endpoint, one metric at a time.
+
+    pairs: the weights of each, by variant, and what its row says besides.
+    """
     found = []
     for point, metric in product(group.points, metrics):
         there = {*group.values(point, metric.name)}
@@ -123,7 +132,7 @@ def _judged(group: Group, metrics: Sequence[Metric], pairs: Pairs) -> pd.DataFra
 
 
 def _why_no_verdict(
-    group: Group, names: Sequence[str], wide: pd.DataFrame, point: str, metric: Metric, n: int
+    group: Group, wide: pd.DataFrame, names: Sequence[str], point: str, metric: Metric, n: int
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
     above always guessing the largest class. Empty where there may be one."""

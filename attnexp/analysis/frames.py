@@ -83,11 +83,11 @@ class Group:
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
         there = self.endpoints.groupby("variant")["seed"].agg(set)
-        lacking = {
-            name: [seed for seed in seeds if seed not in there.get(name, ())]
+        return {
+            name: lacking
             for name, seeds in self.planned.items()
+            if (lacking := [seed for seed in seeds if seed not in there.get(name, ())])
         }
-        return {name: seeds for name, seeds in lacking.items() if seeds}
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:

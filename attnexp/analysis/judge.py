@@ -64,8 +64,8 @@ def read_results(
     twice = rows[rows.duplicated(rows.columns.intersection([*KEYS, "example"]))]
     if len(twice):
         raise UserError(
-            f"{_run(twice)} has more than one result. Seeds pair the variants, so each has one row, "
-            f"of the epoch that you declared. Answers by example have a column example."
+            f"{_run(twice)} has more than one result. Seeds pair the variants, so each has one "
+            f"row, of the epoch that you declared. Answers by example have a column example."
         )
     places = rows.groupby("data", sort=False)
     groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in places]

@@ -37,13 +37,12 @@ def read(paths: Sequence[Path], left_out: list[str]) -> tuple[list[Row], dict[st
     for path in dict.fromkeys(paths):
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         if file.is_file():
-            more, studies[str(path)] = _published(file, str(path))
-            rows += more
-            continue
-        for run in manifest.load_runs([path], left_out.append):
-            rows += rows_of(run, str(path))
-        if study := manifest.load(path):
-            studies[str(path)] = study
+            more, study = _published(file, str(path))
+        else:
+            runs, study = manifest.load_runs([path], left_out.append), manifest.load(path)
+            more = [row for run in runs for row in rows_of(run, str(path))]
+        rows += more
+        studies |= {str(path): study} if study else {}
     return rows, studies
 
 
@@ -60,7 +59,7 @@ def rows_of(run: Run, study: str = "") -> Iterator[Row]:
         yield {**of_run, **measured, "correct": right.get(row.epoch)}
 
 
-def _published(file: Path, study: str) -> tuple[list[Row], Manifest]:
+def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
     """Rows of a published file with what they share, and its study."""
     table = pq.read_table(file)
     tree = json.loads((table.schema.metadata or {}).get(b"attnexp", b"{}"))
