@@ -6,6 +6,7 @@ of them; the verdict is read off the interval.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,11 @@ import pandas as pd
 from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
 from attnexp.statistics import intervals
-from attnexp.statistics.crossed import Crossed, crossed
+from attnexp.statistics.crossed import crossed
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.verdict import Metric, is_at_chance, verdict
 
 ACCURACY = Metric()
-
-Pairs = Sequence[tuple[dict[str, float], dict[str, str]]]
-"""Weights of each contrast, by variant, and what its record says besides."""
 
 
 def contrast(
@@ -42,31 +40,29 @@ def contrast(
         return {}
     step, anytime = group.step(point, metric.name), not group.sequential.isdisjoint(names)
     found = (intervals.anytime_interval if anytime else intervals.t_interval)(d, m=m, step=step)
-    texts = None if anytime else _for_other_texts(group, [*d.index], weights, point, metric, m)
-    wider = texts and (min(texts.low, found.low), max(texts.high, found.high))
-    said = verdict(found.n, found.low, found.high, metric, wider)
-    reason = _why_no_verdict(group, names, wide, point, metric, found.n)
+    places, texts = [(name, seed, point) for seed in d.index for name in names], None
+    if metric.name == "accuracy" and not anytime and group.right.keys() >= {*places}:
+        right = np.array([group.right[place] for place in places]).reshape(len(d), len(w), -1)
+        texts = crossed(w @ right, m=m)
+    wider = (min(texts.low, found.low), max(texts.high, found.high)) if texts else None
+    reason = _why_no_verdict(group, wide, names, point, metric, found.n)
     spread = max(found.sd, step / 2)
+    where = {"data": group.data, "protocol": group.protocol, "point": point, "metric": metric.name}
+    asked = {"margin": metric.margin, "is_share": metric.is_share, "m": m, "anytime": anytime}
     return {
-        "data": group.data,
-        "protocol": group.protocol,
+        **where,
         "variant": names[0],
         "baseline": names[-1],
         "within": "",
-        "point": point,
-        "metric": metric.name,
         **found._asdict(),
         "texts_low": wider[0] if wider else math.nan,
         "texts_high": wider[1] if wider else math.nan,
         "p": intervals.p_value(d, m=m, step=step),
-        "verdict": "" if reason else said,
+        "verdict": "" if reason else verdict(found.n, found.low, found.high, metric, wider),
         "reason": reason,
         "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),
         "se": texts.se if texts else spread / math.sqrt(found.n),
-        "margin": metric.margin,
-        "is_share": metric.is_share,
-        "m": m,
-        "anytime": anytime,
+        **asked,
         "by_seed": d.to_dict(),
     }
 
@@ -110,48 +106,41 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
             mean = random_effects(own["mean"], own["se"])._asdict()
             found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
     if not found:
-        seen = "; ".join(f"{group.data}: {', '.join(group.variants)}" for group in groups)
         raise UserError(
-            f"A mean over data sets needs a difference of two seeds or more on two data sets or "
-            f"more, of variants that have the same names. Here are {seen}."
+            "A mean over data sets needs two data sets or more that have variants of the same "
+            "names, and two seeds or more of each."
         )
     return pd.DataFrame(found)
 
 
-def _judged(group: Group, metrics: Sequence[Metric], pairs: Pairs) -> pd.DataFrame:
-    """Contrasts that are judged together at each endpoint, one metric at a time."""
+def _judged(
+    group: Group,
+    metrics: Sequence[Metric],
+    pairs: Sequence[tuple[dict[str, float], dict[str, str]]],
+) -> pd.DataFrame:
+    """Contrasts that are judged together at each endpoint, one metric at a time.
+
+    pairs: the weights of each, by variant, and what its row says besides.
+    """
     found = []
-    for point in group.points:
-        for metric in metrics:
-            there = {*group.values(point, metric.name).columns}
-            own = [pair for pair in pairs if pair[0].keys() <= there]
-            rows = [(contrast(group, w, point, metric, m=len(own)), about) for w, about in own]
-            found += [row | about for row, about in rows if row]
+    for point, metric in product(group.points, metrics):
+        there = {*group.values(point, metric.name)}
+        own = [pair for pair in pairs if pair[0].keys() <= there]
+        rows = [(contrast(group, w, point, metric, m=len(own)), about) for w, about in own]
+        found += [row | about for row, about in rows if row]
     return pd.DataFrame(found)
 
 
-def _for_other_texts(
-    group: Group, seeds: Sequence[str], weights: Mapping[str, float], point: str, metric: Metric,
-    m: int,
-) -> Crossed | None:  # fmt: skip
-    """Interval for other seeds and texts, where it is known which texts all have right."""
-    places = [[(name, seed, point) for name in weights] for seed in seeds]
-    if metric.name != "accuracy" or any(p not in group.right for of in places for p in of):
-        return None
-    w = [*weights.values()]
-    return crossed(np.array([np.dot(w, [group.right[p] for p in of]) for of in places]), m=m)
-
-
 def _why_no_verdict(
-    group: Group, names: Sequence[str], wide: pd.DataFrame, point: str, metric: Metric, n: int
+    group: Group, wide: pd.DataFrame, names: Sequence[str], point: str, metric: Metric, n: int
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
     above always guessing the largest class. Empty where there may be one."""
-    planned = [set(group.planned.get(name, ())) for name in names]
-    if 2 * n < (num_planned := len(set.intersection(*planned))):
-        return f"{n} of {num_planned} seeds finished"
+    planned = len(set.intersection(*(set(group.planned.get(name, ())) for name in names)))
+    if 2 * n < planned:
+        return f"{n} of {planned} seeds finished"
     if metric.name == "accuracy" and group.chance is not None:
-        columns = [wide[name].dropna() for name in wide]
-        if all(is_at_chance(of, group.chance, group.num_texts[point]) for of in columns):
+        num_texts, columns = group.num_texts[point], [wide[name].dropna() for name in wide]
+        if all(is_at_chance(values, group.chance, num_texts) for values in columns):
             return "no variant is above chance"
     return ""

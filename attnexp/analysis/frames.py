@@ -6,7 +6,8 @@ tables, pictures and the page read nothing else.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,10 @@ from numpy.typing import NDArray
 
 from attnexp.analysis.published import k_epochs
 from attnexp.analysis.stored import Row, read
-from attnexp.runs.identity import as_word, default_label, default_settings, settings
+from attnexp.runs.identity import as_word, default_label, departures, settings
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.points import METRICS, POINTS
 from attnexp.statistics.intervals import smallest_step
-
-EPOCH_METRICS = (
-    *("train_loss", "train_accuracy", "train_loss_after", "train_accuracy_after"),
-    *("val_loss", "val_accuracy", "val_brier", "val_ece"),
-)
 
 Bits = NDArray[np.bool_]
 
@@ -41,7 +37,7 @@ class Group:
     points: list[str]
     """Endpoints; the one that decides comes first."""
     endpoints: pd.DataFrame
-    """Columns data, protocol, variant, seed, point, epoch, metric, value (accuracies are shares)."""
+    """Columns data, protocol, variant, seed, point, epoch, metric, value (accuracies: 0 to 1)."""
     epochs: pd.DataFrame
     """Columns data, protocol, variant, seed, epoch, metric, value."""
     published: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -86,11 +82,12 @@ class Group:
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        there = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
-        lacking = {
-            k: [s for s in seeds if (k, s) not in there] for k, seeds in self.planned.items()
+        there = self.endpoints.groupby("variant")["seed"].agg(set)
+        return {
+            name: lacking
+            for name, seeds in self.planned.items()
+            if (lacking := [seed for seed in seeds if seed not in there.get(name, ())])
         }
-        return {name: seeds for name, seeds in lacking.items() if seeds}
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:
@@ -102,133 +99,114 @@ def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group
 def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Group]:
     """Groups of runs: only accuracies on one data set under one protocol may be compared.
 
-    studies: those of the runs, by name.
+    studies: manifests by the `study` of rows.
     """
-    places: dict[tuple[str, int, str], list[Row]] = {}
-    for row in rows:
-        facts, protocol = row["facts"], row["config"]["train"]["protocol"]
-        places.setdefault((facts["fingerprint"], facts["n_test"], protocol), []).append(row)
-    groups = list[Group]()
-    for (*_, protocol), own in places.items():
+    table = pd.DataFrame(rows)
+    table["protocol"] = table["config"].str["train"].str["protocol"]
+    places = [table["facts"].str["fingerprint"], table["facts"].str["n_test"], table["protocol"]]
+    groups, taken = list[Group](), Counter[tuple[str, str]]()
+    for (*_, protocol), own in table.groupby(places, sort=False):
         name = _name_of_data(own)
-        taken = sum(one.protocol == protocol and one.data.split(" #")[0] == name for one in groups)
-        groups.append(_group(f"{name} #{taken + 1}" if taken else name, protocol, own, studies))
+        taken[name, protocol] += 1
+        number = f" #{taken[name, protocol]}" if taken[name, protocol] > 1 else ""
+        groups.append(_group(name_variants(own.assign(data=name + number)), studies))
     return groups
 
 
-def _name_of_data(rows: Sequence[Row]) -> str:
+def _name_of_data(table: pd.DataFrame) -> str:
     """Name of the data set; with the numbers of texts where all variants are limited alike."""
-    facts = rows[0]["facts"]
-    limits = {tuple(r["config"]["data"][k] for k in ("limit_train", "limit_test")) for r in rows}
+    facts = table["facts"].iloc[0]
+    limits = {(data["limit_train"], data["limit_test"]) for data in table["config"].str["data"]}
     if len(limits) > 1 or limits == {(None, None)}:
         return str(facts["name"])
     return f"{facts['name']} ({facts['n_train']:,} + {facts['n_test']:,} texts)"
 
 
-def by_variant(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows of runs with the same settings and code, which differ only in their seeds, by variant.
+def name_variants(table: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with the column variant, in the order of the variants' first runs.
 
-    Variants have the names and the order of their study, and so have runs of a bare folder that are
-    like them. If one name stands for several variants, the settings that differ are added to it, or
-    the code. Variants without a study are named by these settings alone, those closest to the
-    default settings first.
+    A variant is all runs with the same settings and code, which differ only in their seeds. It has
+    its name and place from its study, and so have runs of a bare folder that are like it. If one
+    name stands for several variants, the settings that differ are added to it, or the code.
+    Variants without a study are named by these settings alone, those closest to the defaults first.
     """
-    groups, keys = dict[str, list[Row]](), dict[str, str]()
-    for row in rows:
-        if row["run_id"] not in keys:
-            key = [settings(row["config"]), row["code"]]
-            keys[row["run_id"]] = json.dumps(key, sort_keys=True)
-        groups.setdefault(keys[row["run_id"]], []).append(row)
-
-    def departures(rows: Sequence[Row]) -> int:
-        own, default = settings(rows[0]["config"]), default_settings()
-        return 0 if rows[0]["label"] else 1 + sum(default.get(k) != v for k, v in own.items())
-
-    named: dict[str, list[Row]] = {}
-    for of in sorted(groups.values(), key=departures):
-        label, config = of[0]["label"], of[0]["config"]
-        namesakes = [
-            o[0]["config"] for o in groups.values() if o is not of and o[0]["label"] == label
-        ]
-        others = [*map(settings, namesakes)]
+    runs = table.drop_duplicates(["run_id", "label"])[["run_id", "label", "config", "code"]]
+    distance = [0 if run.label else 1 + len(departures(run.config)) for run in runs.itertuples()]
+    runs = runs.iloc[np.argsort(distance, kind="stable")].drop_duplicates("run_id")
+    runs["own"] = runs["config"].map(settings)
+    runs["key"] = [json.dumps([run.own, run.code], sort_keys=True) for run in runs.itertuples()]
+    firsts, names = runs.drop_duplicates("key"), dict[str, str]()
+    for first in firsts.itertuples():
+        namesakes = firsts.loc[firsts["label"] == first.label, "own"]
         # a setting that the others' pieces do not have says no more than the pieces do
-        words = [
-            as_word(k, v)
-            for k, v in settings(config).items()
-            if any(o.get(k, v) != v for o in others)
+        differing = [
+            as_word(key, value)
+            for key, value in first.own.items()
+            if any(other.get(key, value) != value for other in namesakes)
         ]
-        name = " ".join(filter(None, [label, *words])) or default_label(config)
-        named[f"{name} (code {of[0]['run_id'][-8:]})" if name in named else name] = of
-    return named
+        name = " ".join(filter(None, [first.label, *differing])) or default_label(first.config)
+        code = f" (code {first.run_id[-8:]})" if name in names.values() else ""
+        names[first.key] = name + code
+    return runs[["run_id"]].assign(variant=runs["key"].map(names)).merge(table, on="run_id")
 
 
-def _group(name: str, protocol: str, rows: Sequence[Row], studies: Mapping[str, Manifest]) -> Group:
-    variants, facts = by_variant(rows), rows[0]["facts"]
-    names = {(row["study"], row["label"]): label for label, of in variants.items() for row in of}
-    configs = {label: of[0]["config"] for label, of in variants.items()}
-    table = pd.DataFrame(
-        {**row, "data": name, "protocol": protocol, "variant": label}
-        for label, of in variants.items()
-        for row in {(row["run_id"], row["epoch"]): row for row in of}.values()
-    )
-    at_points = pd.concat(_at_points(table, protocol), ignore_index=True)
+def _group(table: pd.DataFrame, studies: Mapping[str, Manifest]) -> Group:
+    """The group of all these rows, whose variants have names."""
+    levels, planned, sequential = dict[str, Any](), dict[str, dict[str, None]](), set[str]()
+    for study, own in table.groupby("study", sort=False):
+        if plan := studies.get(str(study)):
+            names = dict(zip(own["label"], own["variant"], strict=True))
+            sequential |= {*names.values()} if plan.declaration else set()
+            levels |= {names[k]: of for k, of in plan.variants.items() if of and k in names}
+            for entry in plan.runs:  # a study has a seed once for each data set
+                name = names.get(entry.variant, entry.variant)
+                planned.setdefault(name, {})[entry.seed] = None
+    table = table.drop_duplicates(["run_id", "epoch"])
+    data, protocol, facts = table.iloc[0][["data", "protocol", "facts"]]
+    configs = table.drop_duplicates("variant").set_index("variant")["config"].to_dict()
+    at_points = _at_points(table, protocol)
     keys = ["data", "protocol", "variant", "seed"]
-    plans = {study: studies[study] for study, _ in names if study in studies}
-    planned: dict[str, list[str]] = {}
-    for study, plan in plans.items():
-        for entry in plan.runs:
-            planned.setdefault(names.get((study, entry.variant), entry.variant), []).append(
-                entry.seed
-            )
     return Group(
-        data=name,
+        data=data,
         protocol=protocol,
-        variants=[*variants],
+        variants=[*configs],
         points=[*at_points["point"].unique()],
         endpoints=_long(at_points, [*keys, "point", "epoch"], METRICS),
-        epochs=_long(table, [*keys, "epoch"], EPOCH_METRICS),
+        epochs=_long(table, [*keys, "epoch"], table.filter(regex="^(train|val)_")),
         published=pd.concat(k_epochs(of, facts).assign(variant=v) for v, of in configs.items()),
         configs=configs,
-        levels={
-            names[study, label]: levels
-            for study, plan in plans.items()
-            for label, levels in plan.variants.items()
-            if levels and (study, label) in names
-        },
+        levels=levels,
         right=_bits(at_points, facts["n_test"]),
         runs=table.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
         num_texts={p: facts["n_test" if p == "chosen" else "n_val"] for p in POINTS[protocol]},
         chance=facts.get("largest_class"),
-        sequential=frozenset(
-            label for (study, _), label in names.items()
-            if study in plans and plans[study].declaration
-        ),
-        planned=planned,
-    )  # fmt: skip
+        sequential=frozenset(sequential),
+        planned={name: [*seeds] for name, seeds in planned.items()},
+    )
 
 
-def _at_points(table: pd.DataFrame, protocol: str) -> Iterator[pd.DataFrame]:
+def _at_points(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
     """Rows of each endpoint, with the column point and the metrics there."""
     last = table.groupby(["variant", "seed"])["epoch"].transform("max")
-    for point in POINTS[protocol]:
-        if point == "chosen":
-            rows = table[table["test_accuracy"].notna()]
-        elif point == "final":
-            rows = table[table["epoch"] == last]
-        else:
-            shared = table[table["epoch"] <= last.groupby(table["variant"]).transform("min")]
-            means = shared.groupby(["variant", "epoch"])["val_accuracy"].mean().unstack()
-            rows = table[table["epoch"] == table["variant"].map(means.idxmax(axis=1))]
-            if (rows["epoch"] == last[rows.index]).all():
-                return  # the last epoch, which stands there already
-        prefix = "test_" if point == "chosen" else "val_"
+    where = {"final": table["epoch"] == last}
+    if protocol == "holdout":
+        where = {"chosen": table["test_accuracy"].notna(), **where}
+    else:
+        shared = table[table["epoch"] <= last.groupby(table["variant"]).transform("min")]
+        means = shared.groupby(["variant", "epoch"])["val_accuracy"].mean().unstack()
+        best = table["epoch"] == table["variant"].map(means.idxmax(axis=1))
+        where |= {} if best.equals(where["final"]) else {"best": best}
+    found = []
+    for point, there in where.items():
+        rows, prefix = table[there], "test_" if point == "chosen" else "val_"
         rows = rows.assign(point=point, **{name: rows[prefix + name] for name in METRICS[:-1]})
         if "train_accuracy_after" in rows:
             rows["gap"] = rows["train_accuracy_after"] - rows["accuracy"]
-        yield rows
+        found.append(rows)
+    return pd.concat(found, ignore_index=True)
 
 
-def _long(table: pd.DataFrame, keys: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+def _long(table: pd.DataFrame, keys: Sequence[str], metrics: Iterable[str]) -> pd.DataFrame:
     """A row for each value that is there."""
     there = [name for name in metrics if name in table]
     return table.melt([*keys], there, var_name="metric").dropna().astype({"value": float})
@@ -238,7 +216,7 @@ def _bits(at_points: pd.DataFrame, n: int) -> dict[tuple[str, str, str], Bits]:
     """Which of n texts are right, where all runs answer the same ones: not where each seed draws
     its own test set, nor on the texts that each seed holds out."""
     rows = at_points[at_points["correct"].notna()]
-    if len({config["seeds"].get("resample") for config in rows["config"]}) > 1:
+    if rows["config"].str["seeds"].str["resample"].nunique(dropna=False) > 1:
         return {}
     if "chosen" in {*rows["point"]}:
         rows = rows[rows["point"] == "chosen"]

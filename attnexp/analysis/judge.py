@@ -1,5 +1,6 @@
 """Results of any trainer as groups: a row for each run, or for each answer to an example."""
 
+import math
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -44,57 +45,59 @@ def read_results(
     keys = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
     cells = pd.DataFrame({"data": name, **cells.rename(columns=keys)})
     cells["seed"] = cells["seed"].str.replace(r"\.0*$", "", regex=True)  # pandas' 1.0 is 1
-    if by_example := "example" in cells and not columns:
+    if columns:
+        cells = cells.drop(columns="example", errors="ignore")
+    elif "example" in cells:
         if "correct" not in cells:
             _check(["prediction", "label"], cells, "Or give a column correct, 1 or 0.")
             cells["correct"] = (cells["prediction"] == cells["label"]).astype(str)
-        cells["accuracy"] = cells["correct"].str.lower().replace(TRUTH)
-        columns = ["accuracy"]
+        cells["accuracy"], columns = cells["correct"].str.lower().replace(TRUTH), ["accuracy"]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
-    found = [name for name in numbers if numbers[name].notna().any() and name not in NO_METRICS]
+    found = [name for name in numbers.dropna(axis=1, how="all") if name not in NO_METRICS]
     metrics = [*columns] or [name for name in found if not name.startswith("Unnamed:")]
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
-    for i in cells.index[~empty & numbers[metrics].isna().any(axis=1)][:1]:
-        raise UserError(f"{_run(cells.loc[i])}: {', '.join(cells.loc[i, metrics])} is no number.")
+    wrong = cells[~empty & numbers[metrics].isna().any(axis=1)]
+    if len(wrong):
+        raise UserError(f"{_run(wrong)}: {', '.join(wrong[metrics].iloc[0])} is no number.")
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
-    for i in rows.index[rows.duplicated([*KEYS, *["example"] * by_example])][:1]:
+    twice = rows[rows.duplicated(rows.columns.intersection([*KEYS, "example"]))]
+    if len(twice):
         raise UserError(
-            f"{_run(cells.loc[i])} has more than one result. Seeds pair the variants, so each has "
-            f"one row, of the epoch that you declared. Answers by example have a column example."
+            f"{_run(twice)} has more than one result. Seeds pair the variants, so each has one "
+            f"row, of the epoch that you declared. Answers by example have a column example."
         )
-    groups = [
-        _group(data, of, metrics, baseline, sequential, by_example)
-        for data, of in rows.groupby("data", sort=False)
-    ]
+    places = rows.groupby("data", sort=False)
+    groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in places]
     if empty.any():
         groups[0].notes.append(f"Left out: {empty.sum():,} rows with an empty cell.")
     return groups
 
 
 def _group(
-    data: Any, rows: pd.DataFrame, metrics: Sequence[str], baseline: str | None, sequential: bool,
-    by_example: bool,
-) -> Group:  # fmt: skip
+    data: str, rows: pd.DataFrame, metrics: list[str], baseline: str | None, sequential: bool
+) -> Group:
     variants = [*rows["variant"].unique()]
     first = baseline or variants[0]
     if first not in variants or len(variants) < 2:
         hint = f"{did_you_mean(first, variants)} There is {', '.join(variants)}."
         raise UserError(f"{data}: {first} has nothing to be compared with.{hint}")
-    runs = [*rows.sort_values("example").groupby(["variant", "seed"])] if by_example else []
+    runs = []
+    if "example" in rows:
+        runs = [*rows.sort_values("example").groupby(["variant", "seed"])]
     same = len({tuple(of["example"]) for _, of in runs}) == 1
-    means = rows.groupby(KEYS, sort=False)[[*metrics]].mean().reset_index()
+    means = rows.groupby(KEYS, sort=False)[metrics].mean().reset_index()
     long = means.melt(KEYS, metrics, var_name="metric")
-    long = long.assign(protocol="", point="result", epoch=None)
+    long = long.assign(protocol="", point="result", epoch=math.nan)
     return Group(
-        data=str(data),
+        data=data,
         protocol="",
         variants=sorted(variants, key=lambda name: name != first),
         points=["result"],
         endpoints=long,
         epochs=long.iloc[:0],
         right={(*run, "result"): of["accuracy"].to_numpy(bool) for run, of in runs if same},
-        num_texts={"result": min(len(of) for _, of in runs)} if by_example else {},
+        num_texts={"result": min(len(of) for _, of in runs)} if runs else {},
         sequential=frozenset(variants if sequential else ()),
     )
 
@@ -116,34 +119,29 @@ def metrics_of(
     _check([*higher, *lower, *given], values, "Choose with --columns.")
     known = {name for name in values if name.lower().endswith(("acc", "accuracy"))}
     for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
-        of, usual = values[name], 0.25 if name in known else 0
-        margin = given.get(name, usual if for_all is None else for_all)
+        usual = 0.25 if name in known else 0
+        margin = float(given.get(name, usual if for_all is None else for_all))
         if name not in {*known, *higher, *lower} or not margin > 0:
-            less = any(word in name.lower() for word in ("loss", "error", "perplexity", "brier"))
             raise UserError(
-                f"Say which direction of {name} is better, and the smallest difference that matters, "
-                f"above 0: for example --{'lower' if less else 'higher'} {name} --margin {name}=0.01"
+                f"Say which direction of {name} is better, and the smallest difference that "
+                f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
             )
-        is_share = name in known and bool(of.between(0, 1).all())
-        mixed = of.between(0, 1, inclusive="right")
-        if name in known and not is_share and mixed.any():
-            place = _run(rows[rows["metric"] == name][mixed].iloc[0])
-            raise UserError(
-                f"{place}: {name} is {of[mixed].iloc[0]:g} beside {of.max():g}. Write all as shares, "
-                f"or all in per cent."
-            )
-        better, margin = name not in lower, float(margin) / (100 if is_share else 1)
+        low, high = values[name].min(), values[name].max()
+        is_share = name in known and low >= 0 and high <= 1
+        if name in known and not is_share and 0 < low <= 1:
+            raise UserError(f"{name} is {low:g} and {high:g}. Write all as shares, or in per cent.")
+        better, margin = name not in lower, margin / (100 if is_share else 1)
         yield Metric(name=name, is_share=is_share, higher_is_better=better, margin=margin)
 
 
-def _run(row: pd.Series) -> str:
-    return f"{row['variant']}, seed {row['seed']} on {row['data']}"
+def _run(rows: pd.DataFrame) -> str:
+    variant, seed, data = rows.iloc[0][["variant", "seed", "data"]]
+    return f"{variant}, seed {seed} on {data}"
 
 
 def _check(names: Sequence[str], there: "pd.DataFrame | dict[str, Any]", cure: str) -> None:
     for name in names:
         if name not in there:
             hint = did_you_mean(name, there)
-            raise UserError(
-                f"There is no column {name}.{hint} There are {', '.join(there)}. {cure}"
-            )
+            listed = ", ".join(there)
+            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")

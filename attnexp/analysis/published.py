@@ -8,17 +8,14 @@ and Adam's epsilon in Keras is 1e-7 only since 2.1.3 of January 2018 (pull reque
 was 1e-8. Runs with the later ones are compared with the table as well, and say so.
 """
 
-import json
-from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from attnexp.config.compose import compose
-from attnexp.config.schema import flatten, to_dict
-from attnexp.runs.identity import settings
+from attnexp.config.schema import flatten
+from attnexp.runs.identity import as_word, default_settings, settings
 from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
 
 if TYPE_CHECKING:
@@ -36,25 +33,20 @@ def k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     with (files("attnexp.analysis") / "kexue.csv").open() as file:
         table = pd.read_csv(file)
     free = {"train.epochs", "train.measure_train", "train.precision"}
-    given = {k: v for k, v in settings(config).items() if k not in free}
-    given = {k: v for k, v in given.items() if v != SETTINGS.get(k, ...)}
-    if (data["n_train"], data["n_test"]) != (25_000, 25_000):
-        return table[:0]
-    own = [p for p in table["position"].unique() if given.items() <= _default(p).items()]
-    return table[table["position"].isin(own)]
+    given = {
+        k: v for k, v in settings(config).items() if k not in free and v != SETTINGS.get(k, ...)
+    }
+    whole = (data["n_train"], data["n_test"]) == (25_000, 25_000)
+    alike = table["position"].map(
+        lambda position: whole and given.items() <= default_settings(f"position={position}").items()
+    )
+    return table[alike]
 
 
 def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
     """Settings among `SETTINGS` in which a run differs from K's, as `key=value`."""
     given = flatten(config)
-    return tuple(
-        f"{k}={json.dumps(given[k])}" for k, value in SETTINGS.items() if given[k] != value
-    )
-
-
-@cache
-def _default(position: str) -> dict[str, Any]:
-    return settings(to_dict(compose([f"position={position}"])))
+    return tuple(as_word(k, given[k]) for k, value in SETTINGS.items() if given[k] != value)
 
 
 def k_counts(group: "Group") -> list[dict[str, Any]]:
@@ -64,19 +56,19 @@ def k_counts(group: "Group") -> list[dict[str, Any]]:
     Keys: variants; n, the number of seeds; inside and values, the count and its maximum; own, the
     same counts of our own seeds, each by the others (none below four seeds); unlike, the settings.
     """
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name in group.published["variant"].unique() if len(group.published) else ():
-        groups.setdefault(unlike_k(group.configs[name]), []).append(name)
-    found = []
-    for unlike, variants in groups.items():
-        ours = group.epochs[group.epochs["variant"].isin(variants)]
-        wide = ours.pivot(index="seed", columns=["variant", "epoch", "metric"], values="value")
-        k = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
-        k = k.set_index(["variant", "epoch", "metric"])["value"]
+    if group.published.empty:
+        return []
+    unlike, found = group.published["variant"].map(lambda v: unlike_k(group.configs[v])), []
+    for differing in unlike.unique():
+        place = ["variant", "epoch", "metric"]
+        rows = group.published[unlike == differing].melt(place[:2], METRICS, var_name="metric")
+        wide = group.epochs.pivot(index="seed", columns=place, values="value")
+        k = rows.set_index(place)["value"]
         k = k[k.index.isin(wide.columns)]
         wide = wide[k.index].dropna()
         low, high = np.array([prediction_interval(wide[place]) for place in k.index]).T
         own = inside_by_the_others(wide.to_numpy()) if len(wide) > 3 else []
         count = {"inside": int(k.between(low, high).sum()), "values": len(k), "own": own}
-        found.append({"variants": variants, "n": len(wide), "unlike": unlike, **count})
+        variants = [*rows["variant"].unique()]
+        found.append({"variants": variants, "n": len(wide), "unlike": differing, **count})
     return found

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow.parquet as pq
 
 from attnexp.base.errors import UserError
@@ -21,37 +20,35 @@ from attnexp.runs.manifest import Declaration, Entry, Manifest
 from attnexp.runs.result import Run
 
 Row = dict[str, Any]
-"""A run and epoch: label (of its variant, empty without a study), study, config, facts (of the
-data), code (digests by file), parameters, seed, run_id, folder, epoch, the metrics, with
-`test_loss` etc. in the chosen epoch of a holdout run, and correct: which texts of the test set were
-right, as bits (`numpy.packbits`), None where that is not known."""
+"""A run and epoch: label (of its variant, empty without a study), study (key of its manifest),
+config, facts (of the data), code (digests by file), parameters, seed, run_id, folder, epoch, the
+metrics, with `test_loss` etc. in the chosen epoch of a holdout run, and correct: which texts of the
+test set were right, as bits (`numpy.packbits`), None where that is not known."""
 
 SHARED = ("config", "code", "parameters")
 
 
 def read(paths: Sequence[Path], left_out: list[str]) -> tuple[list[Row], dict[str, Manifest]]:
-    """Rows of folders and of published files, with or without `.parquet`, and studies by name.
+    """Rows of folders and of published files, with or without `.parquet`, and their studies.
 
     left_out: gets a message for each run that cannot be read. Raises `UserError` for a path without
     any finished run.
     """
     rows, studies = list[Row](), dict[str, Manifest]()
-    for path in paths:
-        file = path if path.suffix == ".parquet" else path.with_name(f"{path.name}.parquet")
+    for path in dict.fromkeys(paths):
+        file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         if file.is_file():
-            found = pd.read_parquet(file).to_dict("records")
-            more, study = _published(file, [{str(k): v for k, v in row.items()} for row in found])
+            more, study = _published(file, str(path))
         else:
             runs, study = manifest.load_runs([path], left_out.append), manifest.load(path)
-            name = path.absolute().name if study else ""
-            more = [row for run in runs for row in rows_of(run, name)]
+            more = [row for run in runs for row in rows_of(run, str(path))]
         rows += more
-        studies |= {more[0]["study"]: study} if study else {}
+        studies |= {str(path): study} if study else {}
     return rows, studies
 
 
 def rows_of(run: Run, study: str = "") -> Iterator[Row]:
-    """The rows of a run. study: name of its study, or empty."""
+    """The rows of a run. study: key of the manifest that planned it, or empty."""
     result, right = run.result, predictions.right_by_epoch(run)
     of_run = {"label": run.label, "study": study, "facts": result.data, "folder": run.path}
     of_run |= {"seed": replicate(result.config), "run_id": result.run_id}
@@ -63,24 +60,20 @@ def rows_of(run: Run, study: str = "") -> Iterator[Row]:
         yield {**of_run, **measured, "correct": right.get(row.epoch)}
 
 
-def _published(file: Path, rows: list[Row]) -> tuple[list[Row], Manifest]:
+def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
     """Rows of a published file with what they share, and its study."""
-    tree = json.loads((pq.read_schema(file).metadata or {}).get(b"attnexp", b"{}"))
+    table = pq.read_table(file)
+    tree = json.loads((table.schema.metadata or {}).get(b"attnexp", b"{}"))
     if not tree:
         raise UserError(f"{file} is no published study. For results of your own: attnexp judge.")
-    shared = {
-        (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"]): {
-            **{"label": own["variant"], "study": tree["study"], "facts": own["data"]},
-            **{key: renamed(own[key]) for key in SHARED},
-        }
-        for own in tree["shared"]
-    }
-    declared = tree["declaration"]
-    return [
-        {**shared[r["data"], r["protocol"], r["variant"]], "folder": None, **r} for r in rows
-    ], Manifest(
+    shared = dict[tuple[str, str, str], Row]()
+    for own in tree["shared"]:
+        place = (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"])
+        more = {"study": study, "facts": own["data"], "folder": None}
+        shared[place] = more | {key: renamed(own[key]) for key in SHARED}
+    rows = table.rename_columns({"variant": "label"}).to_pylist()
+    return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
         variants=tree["variants"],
-        commands=tree["commands"],
         runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
-        declaration=Declaration(**declared) if declared else None,
+        declaration=Declaration(**tree["declaration"]) if tree["declaration"] else None,
     )

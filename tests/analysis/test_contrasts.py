@@ -141,7 +141,7 @@ def crossed_group(extra: float = 0.0) -> Group:
     rng = np.random.default_rng(0)
     names = {(p, s): f"{p}_{s}" for p in ("none", "pe") for s in ("raw", "scaled")}
     rows = [
-        f"{name},{seed},{0.7 + 0.02 * (p == 'pe') + extra * (p == 'pe') * (s == 'scaled') + noise:.6f}"
+        f"{name},{seed},{0.7 + (p == 'pe') * (0.02 + extra * (s == 'scaled')) + noise:.6f}"
         for (p, s), name in names.items()
         for seed, noise in enumerate(rng.normal(0, 0.001, 6))
     ]

@@ -99,6 +99,27 @@ def test_a_run_that_is_given_twice_counts_once() -> None:
     assert len(one(run, run).values("final", "accuracy")) == 1
 
 
+def test_a_path_that_is_given_twice_counts_once() -> None:
+    (once,) = load([PUBLISHED / "blog"])
+    for paths in (["blog", "blog"], ["blog", "blog.parquet"], ["blog.parquet", "blog"]):
+        (twice,) = load([PUBLISHED / path for path in paths])
+        pd.testing.assert_frame_equal(once.endpoints, twice.endpoints)
+        assert (once.planned, once.variants) == (twice.planned, twice.variants)
+
+
+def test_a_study_names_its_runs_wherever_its_path_stands() -> None:
+    named = result("no_pe", 0, [0.8])
+    bare = replace(named, label="")
+    for rows in ([*rows_of(named, "s"), *rows_of(bare)], [*rows_of(bare), *rows_of(named, "s")]):
+        (group,) = groups_of(rows, {})
+        assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8}
+
+
+def test_a_seed_that_is_planned_on_several_data_sets_is_planned_once() -> None:
+    plan = Manifest(variants={"a": {}}, runs=[Entry(variant="a", seed="0", run_id="")] * 3)
+    assert one(result("a", 0, [0.8]), plan=plan).planned == {"a": ["0"]}
+
+
 def test_other_data_and_protocols_are_groups_of_their_own() -> None:
     found = groups(
         result("a", 0, [0.8]),

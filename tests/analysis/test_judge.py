@@ -1,4 +1,4 @@
-"""Results of other trainers: every kind of file alike, and one message for what people get wrong."""
+"""Results of other trainers: every kind of file is read alike, and every mistake is one message."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +70,8 @@ def test_columns_may_have_other_names_and_a_column_names_data_sets() -> None:
 
 def test_predictions_are_compared_with_labels() -> None:
     rows = [
-        {"variant": v, "seed": float(s), "example": e, "prediction": "pos" if e < n else "neg", "label": "pos"}
+        {"variant": v, "seed": float(s), "example": e, "label": "pos"}
+        | {"prediction": "pos" if e < n else "neg"}
         for v, n in (("a", 5), ("b", 8)) for s in range(3) for e in range(10)
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
@@ -121,7 +122,7 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
         (pd.concat([FRAME, FRAME[:1]]), {}, ["a, seed 0", "more than one result"]),
         (FRAME.astype({"accuracy": object}).replace({0.8: "n/a"}), {"columns": ["accuracy"]},
          ["a, seed 0", "n/a", "no number"]),
-        (MIXED, {}, ["b, seed 3", "0.823", "per cent"]),
+        (MIXED, {}, ["accuracy", "0.823", "per cent"]),
         (FRAME[["variant", "seed"]], {}, ["of numbers"]),
     ],
 )  # fmt: skip
