@@ -164,8 +164,8 @@ def sweep(
     from attnexp.analysis.frames import groups_of
     from attnexp.analysis.stored import rows_of
     from attnexp.base import progress
-    from attnexp.cli.report import show_answer
     from attnexp.report.tables import verdict_line
+    from attnexp.report.terminal import show_answer
     from attnexp.runs import manifest
     from attnexp.runs.result import Run
     from attnexp.statistics.verdict import Metric
@@ -187,8 +187,12 @@ def sweep(
             entries = run_sweep(planned, stop_on_error=stop_on_error, observe=watch)
         else:
             entries = run_until_decided(
-                planned, stop_on_error=stop_on_error, observe=watch,
-                tell=lambda found: [progress.note(verdict_line(row)) for _, row in found.iterrows()],
+                planned,
+                stop_on_error=stop_on_error,
+                observe=watch,
+                tell=lambda found: [
+                    progress.note(verdict_line(row)) for _, row in found.iterrows()
+                ],
             )
     finished = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     finished.sort(key=lambda run: [*planned.variants].index(run.label))
@@ -204,10 +208,13 @@ def sweep(
         )
         rows = [row for run in finished for row in rows_of(run, name)]
         groups = groups_of(rows, {name: study})
-        show_answer(groups, [Metric(margin=margin)], format="json" if as_json else "table")
+        metrics = [Metric(margin=margin)]
+        show_answer(groups, metrics, console(), format="json" if as_json else "table")
     if finished and not as_json:
         again = shlex.join(["attnexp", "report", str(planned.directory)])
-        emit(f"Results: {planned.directory}\nMore: {again} --table differences, or --html page.html")
+        emit(
+            f"Results: {planned.directory}\nMore: {again} --table differences, or --html page.html"
+        )
     _stop_if_failed([*searched, *entries])
 
 

@@ -19,9 +19,9 @@ COLUMNS = "state data seed settings epochs accuracy changed folder reason again"
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: state, data, seed, settings, epochs, accuracy (of
-    the chosen epoch, else of the last), changed, folder, and for a broken run reason and again, the
-    command that repeats it. Raises `UserError` if there are none."""
+    """The runs in or under a folder, oldest first: state, data, seed, settings, epochs, accuracy
+    (of the chosen epoch, else of the last), changed, folder, and for a broken run reason and again,
+    the command that repeats it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
     study = manifest.load(root)
     if study is None:

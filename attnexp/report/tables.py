@@ -1,4 +1,4 @@
-"""Tables of an answer, each a title and a data frame of texts: for the terminal, the page and files."""
+"""Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,8 +8,9 @@ import pandas as pd
 
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
+from attnexp.analysis.published import METRICS
 from attnexp.base.errors import UserError
-from attnexp.statistics.verdict import HELPS, HURTS, UNDECIDED, Metric, is_beyond
+from attnexp.statistics.verdict import HELPS, HURTS, TOO_FEW, UNDECIDED, Metric, is_beyond
 
 Table = tuple[str, pd.DataFrame]
 
@@ -77,16 +78,18 @@ def verdict_line(row: "pd.Series[Any]") -> str:
     other texts too [+2.18, +2.87]`."""
     words = verdict_words(row)
     points = " points" if "least" in words and row["is_share"] else ""
-    size, texts = f"{_mean(row)} {_bounds(row)}", _bounds(row, "texts_")
+    size, texts = f"{mean_of(row)} {bounds_of(row)}", bounds_of(row, "texts_")
     too = "" if texts == "–" else f"; for other texts too {texts}"
     return f"{name_of(row)}: {words}{points}: {size}{too}"
 
 
-def _mean(row: "pd.Series[Any]") -> str:
+def mean_of(row: "pd.Series[Any]") -> str:
+    """`+2.53`."""
     return number(row["mean"], row["is_share"], "+")
 
 
-def _bounds(row: "pd.Series[Any]", prefix: str = "") -> str:
+def bounds_of(row: "pd.Series[Any]", prefix: str = "") -> str:
+    """The interval; prefix: `texts_` or `next_` for that of other texts or the next data set."""
     return interval(row[f"{prefix}low"], row[f"{prefix}high"], row["is_share"])
 
 
@@ -98,12 +101,12 @@ CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
     "difference": sides,
     "n": lambda row: str(row["n"]),
     "data sets": lambda row: str(row["n"]),
-    "mean": _mean,
+    "mean": mean_of,
     "sd": lambda row: number(row["sd"], row["is_share"]),
-    "95 %": _bounds,
-    "other seeds": _bounds,
-    "other texts too": lambda row: _bounds(row, "texts_"),
-    "next data set": lambda row: _bounds(row, "next_"),
+    "95 %": bounds_of,
+    "other seeds": bounds_of,
+    "other texts too": lambda row: bounds_of(row, "texts_"),
+    "next data set": lambda row: bounds_of(row, "next_"),
     "p": lambda row: "<0.001" if row["p"] < 0.001 else number(row["p"], False)[:-1],
     "verdict": verdict_words,
 }
@@ -190,6 +193,13 @@ def verdicts(found: pd.DataFrame) -> Table:
     return _title(found), differences_table(found, columns)
 
 
+def undecided(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[str]:
+    """Differences without a verdict yet, as `pe − none`."""
+    found = pd.concat([contrasts.differences(group, metrics) for group in groups])
+    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW, ""])]
+    return [*dict.fromkeys(sides(row) for _, row in rows.iterrows())]
+
+
 def differences(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """Every number of a difference, a row each: what a paper quotes."""
     found = pd.concat([contrasts.differences(group, metrics) for group in groups])
@@ -206,30 +216,31 @@ def within(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     return title, verdicts(found)[1]
 
 
-def across(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
-    """Mean differences over data sets, and where the next data set's would lie."""
+def across(groups: Sequence[Group], metrics: Sequence[Metric], point: str = "") -> Table:
+    """Mean differences over data sets, and where the next one's would lie. point: all if empty."""
     found = contrasts.across(groups, metrics).assign(data="")
+    found = found[found["point"].str.startswith(point)]
     title = f"Mean difference{_base(found)} over data sets (random effects), and the next one's"
     return title, differences_table(found, ["data sets", "mean", "95 %", "next data set"])
 
 
 def epochs(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
-    names = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
-    rows = [group.epochs[group.epochs["metric"].isin(names)] for group in groups]
+    keys = ["data", "variant", "epoch"]
+    rows = [group.epochs[group.epochs["metric"].isin(METRICS)] for group in groups]
     for group in groups:
         if len(k := group.published):
             k = k.assign(data=group.data, variant=k["variant"] + ", K")
-            rows.append(k.melt(["data", "variant", "epoch"], names, var_name="metric"))
+            rows.append(k.melt(keys, METRICS, "metric"))
     title = "Metrics by epoch: of training a running mean, of validation after the epoch"
-    return title, _means(pd.concat(rows), ["data", "variant", "epoch"])
+    return title, _means(pd.concat(rows), keys)
 
 
 def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     title = (
-        "Metrics at the endpoints. loss: negative log-likelihood, nats. brier: mean squared error of "
-        "the probability. ece: calibration error, points. gap: accuracy on train minus accuracy"
+        "Metrics at the endpoints. loss: negative log-likelihood, nats. brier: mean squared error "
+        "of the probability. ece: calibration error, points. gap: accuracy on train minus accuracy"
     )
     rows = pd.concat([group.endpoints for group in groups])
     return title, _means(rows, ["data", "variant", "point"])
@@ -241,21 +252,6 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     texts = pd.Series({place: mean_and_sd(of, place[-1] in SHARES) for place, of in cells})
     table = texts.rename_axis([*keys, "metric"]).unstack(sort=False).fillna("–")
     return _without_constant(table.rename_axis(columns=None).reset_index(), ["data"])
-
-
-def seeds(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
-    """The values of every seed."""
-    tables = [
-        group.values(point, metric.name)
-        .map(number, is_share=metric.is_share)
-        .assign(data=group.data, at=point, metric=metric.name)
-        for group in groups
-        for point in group.points
-        for metric in metrics
-    ]
-    table = pd.concat(tables).reset_index().fillna("–")
-    keys = ["data", "at", "metric", "seed"]
-    return "Values by seed", _without_constant(table[[*keys, *table.columns.drop(keys)]], keys[:3])
 
 
 def paper(group: Group, metric: Metric, point: str) -> Table:
@@ -271,12 +267,12 @@ def paper(group: Group, metric: Metric, point: str) -> Table:
     table = pd.DataFrame({"n": n, metric.name: cells}).rename_axis("variant")
     found = contrasts.differences(group, [metric])
     for _, row in found[found["point"] == point].iterrows() if len(found) else ():
-        table.loc[row["variant"], f"minus {group.variants[0]}"] = _mean(row)
-        table.loc[row["variant"], "95 % interval"] = _bounds(row)
+        table.loc[row["variant"], f"minus {group.variants[0]}"] = mean_of(row)
+        table.loc[row["variant"], "95 % interval"] = bounds_of(row)
     return title, table.fillna("–").reset_index()
 
 
 TABLES: dict[str, Callable[[Sequence[Group], Sequence[Metric]], Table]] = {
-    table.__name__: table for table in (differences, epochs, metrics, seeds, within, across)
+    table.__name__: table for table in (differences, epochs, metrics, within, across)
 }
 """Tables by the name that `--table` takes."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Literal
 
 import pandas as pd
 from rich import box
@@ -52,14 +53,13 @@ def print_answer(groups: Sequence[Group], metrics: Sequence[Metric], console: Co
         print_table(tables.accuracy(own, metrics), console)
         if len(groups) == 1 and (picture := curve(groups[0], console)):
             console.print(picture, soft_wrap=True)
-        several = len({group.data for group in own}) > 1
-        if several and len(rows):
-            rows = rows[rows["point"] == own[0].points[0]]
+        several, point = len({group.data for group in own}) > 1, own[0].points[0]
         if len(rows):
+            rows = rows[rows["point"] == point] if several else rows
             print_table(tables.verdicts(rows), console)
         if several:
             with suppress(UserError):  # no variant has the same name on two of them
-                print_table(tables.across(own, metrics), console)
+                print_table(tables.across(own, metrics, point), console)
     for line in dict.fromkeys(remarks(groups, found)):
         console.print(line)
 
@@ -73,14 +73,17 @@ def print_table(table: tables.Table, console: Console) -> None:
     if places and _width(frame) + len(frame.columns) - 1 > console.width:
         rows, first = [], frame.columns.drop(places)[0]
         for about, own in frame.groupby(places, sort=False):
-            rows += [pd.DataFrame({first: [", ".join(filter(None, about))]})]
-            rows += [own.drop(columns=places).assign(**{first: "  " + own[first]})]
+            heading = ", ".join(filter(None, about))
+            opening = f"{heading}, " if len(own) == 1 else "  "
+            rows += [pd.DataFrame({first: [heading]})] * (len(own) > 1)
+            rows += [own.drop(columns=places).assign(**{first: opening + own[first]})]
         frame = pd.concat(rows).fillna("")
     gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
     for name in frame:
         is_text = name in TEXTS
-        shown.add_column(str(name), justify="left" if is_text else "right", no_wrap=not is_text)
+        side: Literal["left", "right"] = "left" if is_text else "right"
+        shown.add_column(str(name), justify=side, no_wrap=not is_text, overflow="fold")
     for _, row in frame.iterrows():
         style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
         shown.add_row(*(Text(text, style if k == "verdict" else "") for k, text in row.items()))
@@ -104,20 +107,17 @@ def remarks(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> list[str]
             unlike = f" (ours differ by {' '.join(count['unlike'])})" if count["unlike"] else ""
             own = count["own"]
             others = f" (our own seeds: {min(own)} to {max(own)})" if len(own) else ""
-            lines.append(
-                f"K's run{unlike}: {count['inside']} of {count['values']} values where one more seed "
-                f"would lie{others}"
-            )
+            inside = f"{count['inside']} of {count['values']} values"
+            lines.append(f"K's run{unlike}: {inside} where one more seed would lie{others}")
         for name, seeds in group.missing().items():
             num_planned = len(group.planned[name])
             lines.append(f"Missing: {name}, {len(seeds)} of {num_planned} planned seeds.")
         lines += group.notes
     rows = pd.concat(found)
-    open_ = rows[rows["verdict"] == UNDECIDED] if len(rows) else rows
-    if len(open_):
-        of_metric = [row for _, row in open_.drop_duplicates("metric").iterrows()]
-        named = ", ".join(f"±{tables.margin(row)} ({row['metric']})" for row in of_metric)
-        lines.append(f"~ seeds: about so many would narrow the interval to {named}.")
+    if len(rows) and len(open_ := rows[rows["verdict"] == UNDECIDED].drop_duplicates("metric")):
+        margins = [(f"±{tables.margin(row)}", row["metric"]) for _, row in open_.iterrows()]
+        named = [f"{size} of {metric}" * (metric != "accuracy") or size for size, metric in margins]
+        lines.append(f"~ seeds: about so many would narrow the interval to {', '.join(named)}.")
     return lines
 
 
