@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,13 @@ FIELDS = [
 ]
 """Keys of a difference in the JSON document."""
 
+LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"±": r"$\pm$", "−": "$-$", "–": "--", "√": r"$\sqrt{}$"}
+    | {"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\^{}"}
+)
+"""LaTeX of the characters that it does not take as they are."""
+
 
 def text(
     groups: Sequence[Group], metrics: Sequence[Metric], format: str, *, table: str | None = None,
@@ -30,28 +38,27 @@ def text(
 ) -> str:  # fmt: skip
     """An answer, or one of its tables, in a format. at: endpoint of the LaTeX table; the deciding
     one if None. Raises `UserError` where there is no such endpoint."""
-    found = [differences(group, metrics) for group in groups]
+    found, shown = [differences(group, metrics) for group in groups], dict[str, Table]()
     if format == "json":
         return json.dumps(document(groups, found), indent=1)
     if table is not None:
-        shown = {table: tables.TABLES[table](groups, metrics)}
+        shown[table] = tables.TABLES[table](groups, metrics)
     elif format == "csv":  # a row for each seed, endpoint and metric
         return pd.concat([group.endpoints for group in groups]).to_csv(index=False).rstrip("\n")
     elif format == "markdown":
-        shown = {"accuracy": tables.accuracy(groups, metrics)}
-        shown |= {"verdicts": tables.verdicts(pd.concat(found))} if any(map(len, found)) else {}
-    else:
-        if at and (lacking := [group for group in groups if at not in group.points]):
-            raise UserError(f"--at {at}: there are {', '.join(lacking[0].points)}.")
-        shown = {
-            "-".join([g.data, at or g.points[0], metric.name]): tables.paper(
-                g, metric, at or g.points[0]
-            )
-            for g in groups
-            for metric in metrics
-        }
-    write = {"markdown": markdown, "latex": latex, "csv": csv}[format]
-    return "\n\n".join(write(shown[name], name) for name in shown)
+        shown["accuracy"] = tables.accuracy(groups, metrics)
+        if len(rows := pd.concat(found)):
+            shown["verdicts"] = tables.verdicts(rows)
+    for group, metric in product(groups, metrics) if not shown else ():
+        point = at or group.points[0]
+        if point not in group.points:
+            raise UserError(f"--at {at}: there are {', '.join(group.points)}.")
+        shown[f"{group.data}-{point}-{metric.name}"] = tables.paper(group, metric, point)
+    if format == "csv":
+        return "\n\n".join(of[1].to_csv(index=False).rstrip("\n") for of in shown.values())
+    return "\n\n".join(
+        markdown(of) if format == "markdown" else latex(of, name) for name, of in shown.items()
+    )
 
 
 def document(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def _plain(value: Any) -> Any:
     return None if value is pd.NA or value == "" else value
 
 
-def markdown(table: Table, _: str = "") -> str:
+def markdown(table: Table) -> str:
     """A table with its title above."""
     title, frame = table
     lines = [[*map(str, frame.columns)], ["---"] * len(frame.columns), *frame.to_numpy().tolist()]
@@ -92,26 +99,11 @@ def markdown(table: Table, _: str = "") -> str:
     return "\n".join([f"{title}\n", *(f"| {row} |" for row in rows)])
 
 
-def csv(table: Table, _: str = "") -> str:
-    """A table without its title."""
-    return table[1].to_csv(index=False).rstrip("\n")
-
-
 def latex(table: Table, name: str) -> str:
     r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
     title, frame = table
-    signs = {"±": r"$\pm$", "−": "$-$", "–": "--", "√": r"$\sqrt{}$"}
-    text = frame.rename(columns=str).map(_escaped).rename(columns=_escaped).to_latex(
-        index=False, caption=_escaped(title), label=f"tab:{name}", position="t",
+    texts = frame.rename(columns=str).map(lambda cell: cell.translate(LATEX))
+    return texts.rename(columns=lambda column: column.translate(LATEX)).to_latex(
+        index=False, caption=title.translate(LATEX), label=f"tab:{name}", position="t",
         column_format="l" + "r" * (len(frame.columns) - 1),
-    )  # fmt: skip
-    for sign, command in signs.items():
-        text = text.replace(sign, command)
-    return text.rstrip("\n")
-
-
-def _escaped(text: str) -> str:
-    found = str(text).replace("\\", r"\textbackslash{}")
-    for character in "&%$#_{}":
-        found = found.replace(character, "\\" + character)
-    return found.replace("~", r"$\sim$").replace("^", r"\^{}")
+    ).rstrip("\n")  # fmt: skip

@@ -67,7 +67,7 @@ def as_table(found: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     shown = pd.DataFrame({
         "run": found["folder"].map(lambda folder: Path(folder).name[:8]),
         "state": found["state"],
-        "data": found["data"].fillna(""),
+        "data set": found["data"].fillna(""),
         "seed": found["seed"].fillna(""),
         "accuracy": found["accuracy"].map(lambda x: "" if pd.isna(x) else f"{100 * x:.2f}"),
         "settings": found["settings"].map(lambda words: " ".join(words or [])),

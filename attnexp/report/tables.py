@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -17,11 +18,7 @@ Table = tuple[str, pd.DataFrame]
 SHARES = "accuracy train_accuracy train_accuracy_after val_accuracy ece gap val_ece".split()
 """Metrics of runs that are shown in %."""
 
-ON_TEST = {
-    "blog": ", validated on test",
-    "holdout": ", epoch chosen on held-out train data",
-    "": "",
-}
+PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
 
 
@@ -122,7 +119,7 @@ def differences_table(found: pd.DataFrame, columns: Sequence[str]) -> pd.DataFra
     table = pd.DataFrame([{k: CELLS[k](row) for k in names} for _, row in found.iterrows()])
     if _base(found):
         table["difference"] = found["variant"].to_numpy()
-    return _without_constant(table, PLACES)
+    return _without_constant(table.loc[:, ~(table == "–").all()], PLACES)
 
 
 def _base(found: pd.DataFrame) -> str:
@@ -133,7 +130,7 @@ def _base(found: pd.DataFrame) -> str:
 def _title(found: pd.DataFrame) -> str:
     """What is compared with what, and what the intervals allow for."""
     first = found.iloc[0]
-    at = f" at {first['point']}" if found["point"].nunique() == 1 != "result" else ""
+    at = f" at {first['point']}" if {*found["point"]} in ({"final"}, {"chosen"}) else ""
     points = " in points" if found["is_share"].all() else ""
     valid = "anytime-valid " if found["anytime"].any() else ""
     together = f", all {found['m'].max()} together" if found["m"].max() > 1 else ""
@@ -160,16 +157,14 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     for group in groups:
         n = group.endpoints.groupby("variant")["seed"].nunique().astype(str)
         table = pd.DataFrame({"data": group.data, "n": n}).reindex(group.variants)
-        for point in group.points:
-            for metric in metrics:
-                named = metric.name != "accuracy" or point == "result"
-                name = " ".join([point] * (point != "result") + [metric.name] * named)
-                table[name] = _cells(group, metric, point)
+        for point, metric in product(group.points, metrics):
+            named = metric.name != "accuracy" or point == "result"
+            name = " ".join([point] * (point != "result") + [metric.name] * named)
+            table[name] = _cells(group, metric, point)
         k = group.published
         if "final" in table and len(k) and k["epoch"].max() == group.epochs["epoch"].max():
-            by_variant = k.groupby("variant")["val_accuracy"]
-            table["K final"] = by_variant.last().apply(number, is_share=True)
-            table["K best"] = by_variant.max().apply(number, is_share=True)
+            found = k.groupby("variant")["val_accuracy"].agg(["last", "max"])
+            table[["K final", "K best"]] = found.map(number, is_share=True)
         tables.append(table.rename_axis("variant").reset_index())
     table = pd.concat(tables).fillna("")
     table.insert(0, "data", table.pop("data"))
@@ -177,7 +172,7 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
     on = f" on {title_of(groups[0])}" if len(groups) == 1 else ""
     percent = ", %" if all(metric.is_share for metric in metrics) else ""
-    title = f"{what}{on}{percent}, mean ± sd over {over}{ON_TEST[groups[0].protocol]}"
+    title = f"{what}{on}{percent}, mean ± sd over {over}{PROTOCOLS[groups[0].protocol]}"
     return title, _without_constant(table, ["data", "n"])
 
 

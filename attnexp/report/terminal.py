@@ -18,7 +18,7 @@ from attnexp.report import formats, tables
 from attnexp.statistics.verdict import UNDECIDED, Metric
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
-TEXTS = (*tables.PLACES, "variant", "difference", "verdict", "run", "state", "settings")
+TEXTS = (*tables.PLACES, "variant", "difference", "verdict", "run", "state", "data set", "settings")
 """Columns that stand to the left and may wrap; all others are numbers."""
 CURVES = 6
 """Most curves in one plot."""
@@ -27,14 +27,9 @@ HEIGHT = 10
 
 
 def show_answer(
-    groups: Sequence[Group],
-    metrics: Sequence[Metric],
-    console: Console,
-    *,
-    table: str | None = None,
-    format: str = "table",
-    at: str | None = None,
-) -> None:
+    groups: Sequence[Group], metrics: Sequence[Metric], console: Console, *,
+    table: str | None = None, format: str = "table", at: str | None = None,
+) -> None:  # fmt: skip
     """Print an answer, or one of its tables, in a format. at: endpoint of the LaTeX table."""
     if format != "table":
         print(formats.text(groups, metrics, format, table=table, at=at), file=console.file)
