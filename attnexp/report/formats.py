@@ -44,7 +44,8 @@ def text(
     if table is not None:
         shown[table] = tables.TABLES[table](groups, metrics)
     elif format == "csv":  # a row for each seed, endpoint and metric
-        return pd.concat([group.endpoints for group in groups]).to_csv(index=False).rstrip("\n")
+        rows = pd.concat([group.endpoints for group in groups])
+        return str(rows.to_csv(index=False)).rstrip("\n")
     elif format == "markdown":
         shown["accuracy"] = tables.accuracy(groups, metrics)
         if len(rows := pd.concat(found)):
@@ -53,7 +54,8 @@ def text(
         point = at or group.points[0]
         if point not in group.points:
             raise UserError(f"--at {at}: there are {', '.join(group.points)}.")
-        shown[f"{group.data}-{point}-{metric.name}"] = tables.paper(group, metric, point)
+        name = "-".join([group.data, point, *[metric.name] * (len(metrics) > 1)])
+        shown[name] = tables.paper(group, metric, point)
     if format == "csv":
         return "\n\n".join(of[1].to_csv(index=False).rstrip("\n") for of in shown.values())
     return "\n\n".join(
@@ -103,7 +105,8 @@ def latex(table: Table, name: str) -> str:
     r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
     title, frame = table
     texts = frame.rename(columns=str).map(lambda cell: cell.translate(LATEX))
-    return texts.rename(columns=lambda column: column.translate(LATEX)).to_latex(
+    text = texts.rename(columns=lambda column: column.translate(LATEX)).to_latex(
         index=False, caption=title.translate(LATEX), label=f"tab:{name}", position="t",
         column_format="l" + "r" * (len(frame.columns) - 1),
-    ).rstrip("\n")  # fmt: skip
+    )  # fmt: skip
+    return str(text).rstrip("\n")

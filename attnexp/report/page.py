@@ -78,9 +78,9 @@ def svg(figure: "Figure", name: str) -> str:
 
 
 def _title(groups: Sequence[Group]) -> str:
-    where = ", ".join(dict.fromkeys(group.data for group in groups))
     base, *others = dict.fromkeys(name for group in groups for name in group.variants)
     named = others[0] if len(others) == 1 else f"{len(others)} variants"
+    where = ", ".join(dict.fromkeys(group.data for group in groups))
     return f"{named} against {base} on {where}" if others else f"{base} on {where}"
 
 

@@ -57,8 +57,10 @@ def sides(row: "pd.Series[Any]") -> str:
 def name_of(row: "pd.Series[Any]") -> str:
     """Name of a difference: `pe − none within scaled, final, loss`."""
     within = f" within {row['within']}" if row["within"] else ""
-    usual = (row["point"] != "result", row["metric"] != "accuracy")
-    return sides(row) + within + f", {row['point']}" * usual[0] + f", {row['metric']}" * usual[1]
+    usual = ("result", "accuracy")
+    return ", ".join(
+        [sides(row) + within, *(x for x in row[["point", "metric"]] if x not in usual)]
+    )
 
 
 def verdict_words(row: "pd.Series[Any]") -> str:
@@ -188,25 +190,32 @@ def verdicts(found: pd.DataFrame) -> Table:
     return _title(found), differences_table(found, columns)
 
 
+def _found(
+    compare: Callable[..., pd.DataFrame], groups: Sequence[Group], metrics: Sequence[Metric]
+) -> pd.DataFrame:
+    found = pd.concat([compare(group, metrics) for group in groups])
+    if found.empty:
+        raise UserError(f"No two variants can be compared here ({compare.__name__}).")
+    return found
+
+
 def undecided(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[str]:
     """Differences without a verdict yet, as `pe − none`."""
-    found = pd.concat([contrasts.differences(group, metrics) for group in groups])
+    found = _found(contrasts.differences, groups, metrics)
     rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW, ""])]
     return [*dict.fromkeys(sides(row) for _, row in rows.iterrows())]
 
 
 def differences(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """Every number of a difference, a row each: what a paper quotes."""
-    found = pd.concat([contrasts.differences(group, metrics) for group in groups])
+    found = _found(contrasts.differences, groups, metrics)
     columns = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
     return _title(found), differences_table(found, columns)
 
 
 def within(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """One factor at each level of another, and their interactions."""
-    found = pd.concat([contrasts.within(group, metrics) for group in groups])
-    if found.empty:
-        raise UserError("--table within needs a study of two crossed factors.")
+    found = _found(contrasts.within, groups, metrics)
     title = "Differences within the levels of another factor, and their interactions"
     return title, verdicts(found)[1]
 

@@ -134,17 +134,15 @@ def curve(group: Group, console: Console) -> Text | None:
     ticks = [epoch for epoch in means.index if epoch % every == 0 or len(means) <= 10]
     figure.ruler("x").ticks(ticks, labels=[str(epoch) for epoch in ticks])
 
-    def draw(line: "pd.Series[float]", mark: str) -> None:
-        signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
-        figure.draw(signal.lines() if mark == "braille" else signal)
-
-    for name in drawn.values():
-        draw(means[name].dropna(), "braille")
     for letter, name in drawn.items():
-        draw(means[name].dropna(), letter)
-        if len(group.published) and name in {*group.published["variant"]}:
+        lines = {"braille": means[name].dropna()}
+        lines[letter] = lines["braille"]
+        if len(group.published):
             k = group.published[group.published["variant"] == name].set_index("epoch")
-            draw(100 * k["val_accuracy"], letter.upper())
+            lines[letter.upper()] = 100 * k["val_accuracy"]
+        for mark, line in lines.items():
+            signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
+            figure.draw(signal.lines() if mark == "braille" else signal)
     legend = [f"{letter} {name}" for letter, name in drawn.items()]
     legend += ["capitals: K's run"] * (len(group.published) > 0)
     picture = figure.build().string(colorless=True).rstrip("\n")

@@ -60,7 +60,7 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
         (["--format", "markdown"], "| variant | final | best |"),
         (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
         (["--format", "latex"], r"\toprule"),
-        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best-accuracy}"),
+        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best}"),
         (["--table", "differences"], "other texts too"),
         (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
     ],

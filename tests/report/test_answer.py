@@ -65,7 +65,7 @@ def test_tables_fit_80_columns_and_say_every_verdict_once(study: str) -> None:
     rows = [line for line in lines if re.search(r"[+-]\d+\.\d\d  ?\s*\[", line)]
     assert max(map(len, rows), default=0) <= 80
     found = pd.concat(map(differences, groups))
-    if found["data"].nunique() > 1:  # at the deciding endpoint
+    if len({group.data for group in groups}) > 1:  # at the deciding endpoint
         found = found[found["point"] == groups[0].points[0]]
     assert sum("[" in line for line in rows) >= len(found)
 
