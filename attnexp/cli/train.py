@@ -141,7 +141,7 @@ def _report(sweep: "Sweep", finished: "Sequence[Entry]", margin: float, *, as_js
     """Print the answer of a sweep, whose own seeds are those that it planned."""
     from attnexp.analysis.frames import groups_of
     from attnexp.analysis.stored import rows_of
-    from attnexp.cli.report import show_answer
+    from attnexp.report.terminal import show_answer
     from attnexp.runs.manifest import Entry, Manifest
     from attnexp.runs.result import Run
     from attnexp.statistics.verdict import Metric
@@ -156,7 +156,7 @@ def _report(sweep: "Sweep", finished: "Sequence[Entry]", margin: float, *, as_js
         declaration=sweep.declaration,
     )
     groups = groups_of([row for run in runs for row in rows_of(run, name)], {name: study})
-    show_answer(groups, [Metric(margin=margin)], format="json" if as_json else "table")
+    show_answer(groups, [Metric(margin=margin)], console(), format="json" if as_json else "table")
     if not as_json:
         again = shlex.join(["attnexp", "report", str(sweep.directory)])
         emit(f"Results: {sweep.directory}\nMore: {again} --table differences (or --html FILE)")

@@ -1,7 +1,7 @@
 """Pictures of a comparison or of a model: curves, forest, attention, positions.
 
 Plain matplotlib in one light style, for a paper, a talk or the page. They hold no notes: what a
-reader must know besides the axes is for the caption. Shapes: H heads, T tokens, D width.
+reader must know besides the axes is for the caption. D is the width.
 """
 
 import math
@@ -9,6 +9,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,9 @@ from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import tables
-from attnexp.statistics.intervals import MARGIN
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
     from attnexp.inspect.insight import Reading
 
@@ -46,12 +44,8 @@ SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e
 """Colours of variants, the baseline's first: contrast 3 on white and on the page's dark background,
 and apart for readers who see no red or no green."""
 
-MARKERS = "osD^vPX*"
-"""Markers of variants, so that a line is known without its colour."""
-
-RISING = ((0.0, "#2f6fd000"), (1.0, "#2f6fd0ff"))
-SIGNED = ((0.0, "#d9690dff"), (0.499, "#d9690d00"), (0.501, "#2f6fd000"), (1.0, "#2f6fd0ff"))
-"""Colours of heat maps, which fade into the background at 0."""
+MARKERS = "osD^vPX"
+"""Markers of variants; one less than colours, so that no two of 56 variants look alike."""
 
 STYLE = {
     "svg.fonttype": "none",
@@ -79,7 +73,8 @@ def light_style() -> Iterator[None]:
     """Draw in our style, whatever the reader's matplotlibrc says."""
     from matplotlib import style
 
-    with style.context(["default", STYLE]):
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # another font has it
         yield
 
 
@@ -97,9 +92,7 @@ def save(figure: "Figure", path: Path, size: tuple[float, float] | None = None) 
     if kind not in KINDS:
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
     figure.set_size_inches(*(size or figure.get_size_inches()))
-    with atomic_write(path) as file, warnings.catch_warnings():
-        if kind == "svg":  # whoever shows it finds the fonts
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with atomic_write(path) as file:
         figure.draw_without_rendering()
         whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
         figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
@@ -109,8 +102,7 @@ def save(figure: "Figure", path: Path, size: tuple[float, float] | None = None) 
 def curves(group: Group, metric: str = "accuracy") -> "Figure":
     """A metric of `METRICS` over the epochs: mean over seeds in a band of ± one sd, K's run dashed.
 
-    More than eight variants take several panels, each with the baseline. Raises `UserError` where
-    there are no epochs.
+    Raises `UserError` where there are no epochs.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -120,28 +112,26 @@ def curves(group: Group, metric: str = "accuracy") -> "Figure":
     if rows.empty:
         raise UserError(f"There is no curve to draw: these results have no {metric} by epoch.")
     found = rows.groupby(["variant", "epoch"])["value"].agg(["mean", "std", "count"])
-    base, *others = [name for name in group.variants if name in found.index]
-    num_panels = max(1, math.ceil(len(others) / (len(SERIES) - 1)))
-    figure = Figure(figsize=(5, 3.2 * num_panels), layout="constrained")
-    panels = figure.subplots(num_panels, squeeze=False, sharey=True).flat
+    names = [name for name in group.variants if name in found.index]
+    num_columns = 2 if max(map(len, names)) < 16 else 1
+    height = 3 + 0.2 * len(names) / num_columns
+    axes = (figure := Figure(figsize=(5, height), layout="constrained")).subplots()
     published = group.published.reindex(columns=["variant", "epoch", column])
     k_style: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-    for axes, own_others in zip(panels, np.array_split(others, num_panels), strict=True):
-        for name, colour, marker in zip([base, *own_others], SERIES, MARKERS, strict=False):
-            own, k = found.loc[name], published[published["variant"] == name]
-            mean, sd = factor * own["mean"], factor * own["std"].fillna(0)
-            style: dict[str, Any] = {"color": colour, "marker": marker}
-            label = f"{_wrapped(name)}, n = {own['count'].max()}"
-            axes.fill_between(own.index, mean - sd, mean + sd, color=colour, alpha=0.18, lw=0)
-            axes.plot(own.index, mean, label=label, zorder=3, **style)
-            axes.plot(k["epoch"], factor * k[column], mfc=PAPER, zorder=2.5, **style, **k_style)
-        if len(published):
-            axes.plot([], [], color=MUTED, label="K's published run", **k_style)
-        is_short = max(map(len, [base, *own_others])) < 16
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2 if is_short else 1)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-        axes.set_xlabel("epoch")
-        axes.set_ylabel(title.format("test" if group.protocol == "blog" else "held-out data"))
+    for name, colour, marker in zip(names, cycle(SERIES), cycle(MARKERS), strict=False):
+        own, k = found.loc[name], published[published["variant"] == name]
+        mean, sd = factor * own["mean"], factor * own["std"].fillna(0)
+        style: dict[str, Any] = {"color": colour, "marker": marker}
+        label = f"{_wrapped(name)}, n = {own['count'].max()}"
+        axes.fill_between(own.index, mean - sd, mean + sd, color=colour, alpha=0.18, lw=0)
+        axes.plot(own.index, mean, label=label, zorder=3, **style)
+        axes.plot(k["epoch"], factor * k[column], mfc=PAPER, zorder=2.5, **style, **k_style)
+    if len(published):
+        axes.plot([], [], color=MUTED, label="K's published run", **k_style)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(title.format("test" if group.protocol == "blog" else "held-out data"))
     return figure
 
 
@@ -149,16 +139,15 @@ def curves(group: Group, metric: str = "accuracy") -> "Figure":
 def forest(differences: pd.DataFrame) -> "Figure":
     """Mean differences with their intervals, the margin shaded; thin: for other seeds and texts.
 
-    differences: rows of `contrasts.differences` or `within`, or effects of interventions. Of
-    several data sets, each comparison has a panel with a line for each of them; rows of
-    `contrasts.across` after them add the mean and the interval of the next one. Raises `UserError`
-    where there are no rows.
+    differences: rows of `contrasts.differences` or `within`. Of several data sets, each comparison
+    has a panel with a line for each of them; rows of `contrasts.across` after them add the mean and
+    the interval of the next one. Raises `UserError` where there are no rows.
     """
     from matplotlib.figure import Figure
 
     if differences.empty:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    rows = differences.assign(name=differences.apply(_name, axis=1))
+    rows = differences.assign(name=differences.apply(tables.name_of, axis=1))
     several = rows["data"].nunique() > 1
     if "next_low" in rows:
         then = rows.dropna(subset="next_low").assign(data="next data set", mean=math.nan)
@@ -172,20 +161,18 @@ def forest(differences: pd.DataFrame) -> "Figure":
     each = figure.subplots(len(panels), squeeze=False, height_ratios=heights).flat
     for axes, own in zip(each, panels, strict=True):
         first, of_width = own.iloc[0], axes.get_yaxis_transform()
-        is_share = first.get("is_share", first["metric"] == "accuracy")
-        factor, unit = (100, ", points") if is_share else (1, "")
-        margin = factor * first.get("margin", MARGIN)
+        factor, unit = (100, ", points") if first["is_share"] else (1, "")
+        margin = factor * first["margin"]
         axes.axvspan(-margin, margin, color=MUTED, alpha=0.13, lw=0)
         for y, (_, row) in zip(own["height"].cumsum(), own.iterrows(), strict=True):
-            size = "" if math.isnan(row["mean"]) else tables.number(row["mean"], is_share, "+")
-            size = f"{size} {tables.interval(row['low'], row['high'], is_share)}".replace("-", "−")
+            size = "" if math.isnan(row["mean"]) else tables.mean_of(row)
+            size = f"{size} {tables.bounds_of(row)}".replace("-", "−")
             axes.text(0, y, row["text"], weight="bold", va="bottom", transform=of_width)
             axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
             axes.vlines(0, y + 0.08, y + 0.48, color=MUTED, lw=1)
             for names, width in ((["low", "high"], 2.2), (["texts_low", "texts_high"], 1)):
                 ends = factor * row.reindex(names).astype(float)
-                if np.isfinite(ends).all():
-                    axes.plot(ends, [y + 0.28] * 2, color=INK, lw=width, solid_capstyle="butt")
+                axes.plot(ends, [y + 0.28] * 2, color=INK, lw=width, solid_capstyle="butt")
             axes.plot(factor * row["mean"], y + 0.28, "o", color=INK)
         axes.set_title(first["name"] if several else "", loc="left", fontsize=10)
         axes.set(xlabel=f"difference in {first['metric']}{unit}", ylim=(y + 0.7, 0.4), yticks=[])
@@ -194,78 +181,42 @@ def forest(differences: pd.DataFrame) -> "Figure":
     return figure
 
 
-def _name(row: "pd.Series[Any]") -> str:
-    """Name of a comparison: `pe − none, final`."""
-    if "intervention" in row:
-        return f"{row['variant']}, {row['intervention']}"
-    sides = [f"({side})" if "−" in side else side for side in row[["variant", "baseline"]]]
-    within = f" within {row['within']}" if row["within"] else ""
-    return " − ".join(sides) + within + ("" if row["point"] == "result" else f", {row['point']}")
-
-
 @light_style()
-def attention(reading: "Reading", layer: int = 1, head: int | None = None) -> "Figure":
-    """Attention of a layer with its words: the mean of the heads, or one; both count from 1.
+def attention(reading: "Reading") -> "Figure":
+    """Attention of the first layer with its words, the mean of the heads.
 
-    Colour is the weight as a multiple of uniform attention, on one scale for all texts. Raises
-    `UserError` if the model has no such layer or head.
+    Colour is the weight as a multiple of uniform attention, on one scale for all texts.
     """
     from matplotlib.figure import Figure
 
     from attnexp.inspect.insight import SATURATED
 
-    seen, tokens = reading.attention(layer, head), [_wrapped(text, 24) for text in reading.marked]
+    seen, tokens = reading.attention(), [_wrapped(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
-    image = _draw_map(axes, seen.mean * seen.num_keys, RISING, 0, SATURATED)
+    image = axes.imshow(seen.mean * seen.num_keys, cmap="Blues", vmin=0, vmax=SATURATED)
     axes.set_xticks(range(len(tokens)), tokens, rotation=90)
     axes.set_yticks(range(len(tokens)), tokens)
     axes.tick_params(length=0, labelcolor=INK)
     axes.set(xlabel="key", ylabel="query")
+    axes.grid(visible=False)
     figure.colorbar(image, extend="max", label="attention, 1 is uniform", shrink=0.8)
     return figure
 
 
 @light_style()
-def heads(reading: "Reading", layer: int = 1) -> "Figure":
-    """Attention of every head of a layer without words, in the colours of `attention`."""
-    from matplotlib.figure import Figure
-
-    from attnexp.inspect.insight import SATURATED
-
-    seen = reading.attention(layer)
-    num_rows = -(-len(seen.weights) // 4)
-    figure = Figure(figsize=(5.5, 1.6 * num_rows), layout="constrained")
-    for number, weights in enumerate(seen.weights, start=1):
-        axes = figure.add_subplot(num_rows, 4, number, xticks=[], yticks=[])
-        axes.set_title(f"head {number}", fontsize=9, color=MUTED)
-        _draw_map(axes, weights * seen.num_keys, RISING, 0, SATURATED)
-    return figure
-
-
-@light_style()
 def positions(table: NDArray[Any]) -> "Figure":
-    """A table of positions (positions, D) as a heat map: blue above 0, orange below."""
+    """A table of positions (positions, D) as a heat map: purple above 0, orange below."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes, far = figure.subplots(), float(np.abs(table).max()) or 1.0
-    image = _draw_map(axes, table, SIGNED, -far, far, aspect="auto")
+    image = axes.imshow(table, cmap="PuOr", vmin=-far, vmax=far, aspect="auto")
     axes.set(xlabel="column", ylabel="position")
+    axes.grid(visible=False)
     figure.colorbar(image, label="value")
     return figure
-
-
-def _draw_map(
-    axes: "Axes", values: NDArray[Any], stops: Any, low: float, high: float, **style: Any
-) -> "AxesImage":
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colours = LinearSegmentedColormap.from_list("", stops, N=32)  # more make the file larger
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(True)
-    return axes.imshow(values, cmap=colours, vmin=low, vmax=high, **style)
 
 
 def _wrapped(text: str, width: int = 32) -> str:

@@ -1,13 +1,19 @@
 """Answers as csv, markdown, LaTeX and JSON. pandas writes what it can."""
 
+import json
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
 
+from attnexp.analysis.contrasts import differences
 from attnexp.analysis.frames import Group
+from attnexp.base.errors import UserError
+from attnexp.report import tables
 from attnexp.report.tables import Table
+from attnexp.statistics.verdict import Metric
 
 SCHEMA = 5
 """Version of the JSON document."""
@@ -18,29 +24,61 @@ FIELDS = [
 ]
 """Keys of a difference in the JSON document."""
 
+LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"±": r"$\pm$", "−": "$-$", "–": "--", "√": r"$\sqrt{}$"}
+    | {"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\^{}"}
+)
+"""LaTeX of the characters that it does not take as they are."""
+
+
+def text(
+    groups: Sequence[Group], metrics: Sequence[Metric], format: str, *, table: str | None = None,
+    at: str | None = None,
+) -> str:  # fmt: skip
+    """An answer, or one of its tables, in a format. at: endpoint of the LaTeX table; the deciding
+    one if None. Raises `UserError` where there is no such endpoint."""
+    found, shown = [differences(group, metrics) for group in groups], dict[str, Table]()
+    if format == "json":
+        return json.dumps(document(groups, found), indent=1)
+    if table is not None:
+        shown[table] = tables.TABLES[table](groups, metrics)
+    elif format == "csv":  # a row for each seed, endpoint and metric
+        rows = pd.concat([group.endpoints for group in groups])
+        return str(rows.to_csv(index=False)).rstrip("\n")
+    elif format == "markdown":
+        shown["accuracy"] = tables.accuracy(groups, metrics)
+        if len(rows := pd.concat(found)):
+            shown["verdicts"] = tables.verdicts(rows)
+    for group, metric in product(groups, metrics) if not shown else ():
+        point = at or group.points[0]
+        if point not in group.points:
+            raise UserError(f"--at {at}: there are {', '.join(group.points)}.")
+        name = "-".join([group.data, point, *[metric.name] * (len(metrics) > 1)])
+        shown[name] = tables.paper(group, metric, point)
+    if format == "csv":
+        return "\n\n".join(of[1].to_csv(index=False).rstrip("\n") for of in shown.values())
+    return "\n\n".join(
+        markdown(of) if format == "markdown" else latex(of, name) for name, of in shown.items()
+    )
+
 
 def document(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> dict[str, Any]:
     """The JSON document: flat records `endpoints` and `differences`, and `notes`. Accuracies are
     shares; null stands where there is no number."""
     rows = pd.concat([group.endpoints for group in groups])
     keys = ["data", "protocol", "variant", "point", "epoch", "metric"]
-    rows = rows.assign(epoch=_epoch_of_all(rows))
+    of_point = rows.groupby(keys[:4])["epoch"]  # none where each seed has chosen its own
+    rows = rows.assign(epoch=rows["epoch"].where(of_point.transform("nunique") == 1))
     means = rows.groupby(keys, sort=False, dropna=False)["value"].agg(
         n="count", mean="mean", sd="std"
     )
-    differences = pd.concat(found)
     return {
         "schema": SCHEMA,
         "endpoints": records(means.reset_index()),
-        "differences": records(differences[FIELDS]) if len(differences) else [],
+        "differences": records(pd.concat(found).reindex(columns=FIELDS)),
         "notes": [note for group in groups for note in group.notes],
     }
-
-
-def _epoch_of_all(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """The epoch of an endpoint; none where it differs between seeds, as where each chose its own."""
-    of = rows.groupby(["data", "protocol", "variant", "point"])["epoch"]
-    return rows["epoch"].where(of.transform("nunique") == 1)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -55,36 +93,20 @@ def _plain(value: Any) -> Any:
     return None if value is pd.NA or value == "" else value
 
 
-def csv(groups: Sequence[Group]) -> str:
-    """Everything as one long table: a row for each seed, endpoint and metric."""
-    return pd.concat([group.endpoints for group in groups]).to_csv(index=False)
-
-
 def markdown(table: Table) -> str:
     """A table with its title above."""
     title, frame = table
     lines = [[*map(str, frame.columns)], ["---"] * len(frame.columns), *frame.to_numpy().tolist()]
-    body = "\n".join(
-        "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
-    )
-    return f"{title}\n\n{body}"
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
+    return "\n".join([f"{title}\n", *(f"| {row} |" for row in rows)])
 
 
 def latex(table: Table, name: str) -> str:
     r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
     title, frame = table
-    signs = {"±": r"$\pm$", "−": "$-$", "–": "--", "√": r"$\sqrt{}$"}
-    text = frame.rename(columns=str).map(_escaped).rename(columns=_escaped).to_latex(
-        index=False, caption=_escaped(title), label=f"tab:{name}", position="t",
+    texts = frame.rename(columns=str).map(lambda cell: cell.translate(LATEX))
+    text = texts.rename(columns=lambda column: column.translate(LATEX)).to_latex(
+        index=False, caption=title.translate(LATEX), label=f"tab:{name}", position="t",
         column_format="l" + "r" * (len(frame.columns) - 1),
     )  # fmt: skip
-    for sign, command in signs.items():
-        text = text.replace(sign, command)
-    return text.rstrip("\n")
-
-
-def _escaped(text: str) -> str:
-    found = str(text).replace("\\", r"\textbackslash{}")
-    for character in "&%$#_{}":
-        found = found.replace(character, "\\" + character)
-    return found.replace("~", r"$\sim$").replace("^", r"\^{}")
+    return str(text).rstrip("\n")

@@ -14,12 +14,13 @@ from attnexp.runs import manifest, store
 from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
 
 SCHEMA = 2
+COLUMNS = "state data seed settings epochs accuracy changed folder reason again".split()
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: state, data, seed, settings, epochs, accuracy (of
-    the chosen epoch, else of the last), changed, folder, and for a broken run reason and again, the
-    command that repeats it. Raises `UserError` if there are none."""
+    """The runs in or under a folder, oldest first: state, data, seed, settings, epochs, accuracy
+    (of the chosen epoch, else of the last), changed, folder, and for a broken run reason and again,
+    the command that repeats it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
     study = manifest.load(root)
     if study is None:
@@ -31,47 +32,45 @@ def list_runs(root: Path) -> pd.DataFrame:
         folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
-    return pd.DataFrame(sorted(map(_describe, folders), key=lambda run: str(run["changed"])))
+    found = pd.DataFrame([*map(_describe, folders)]).reindex(columns=COLUMNS).astype(object)
+    return found.where(found.notna(), None).sort_values(["changed", "folder"], ignore_index=True)
 
 
 def _describe(folder: Path) -> dict[str, Any]:
     changed = max(file.stat().st_mtime for file in [folder, *folder.iterdir()])
-    found: dict[str, Any] = dict.fromkeys(
-        ["state", "data", "seed", "settings", "epochs", "accuracy"]
-    )
-    found |= {"changed": datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")}
-    found |= {"folder": str(folder), "reason": None, "again": None}
+    when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
+    found: dict[str, Any] = {"folder": str(folder), "changed": when}
     try:
         if folder.suffix == ".part":
-            at_work = store.is_locked(folder.with_suffix(""))
+            state = "running" if store.is_locked(folder.with_suffix("")) else "stopped"
             rows = (folder / store.METRICS).read_text() if (folder / store.METRICS).exists() else ""
             config = yaml.safe_load((folder / store.CONFIG).read_text())
-            state = "running" if at_work else "stopped"
-            measured: dict[str, Any] = {"state": state, "epochs": rows.count("\n")}
+            found |= {"state": state, "epochs": rows.count("\n")}
         else:
             result = store.load(folder)
             config = result.config
             is_holdout = config["train"]["protocol"] == "holdout"
             accuracy = result.test.accuracy if is_holdout else result.final.val_accuracy
-            measured = {"state": "finished", "epochs": len(result.epochs), "accuracy": accuracy}
+            found |= {"state": "finished", "epochs": len(result.epochs), "accuracy": accuracy}
         words = [as_word(key, settings(config)[key]) for key in departures(config)]
         about = {"data": data_of(config).title, "seed": replicate(config), "settings": words}
-        return found | measured | about
+        return found | about
     except (UserError, OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
+        found |= {"state": "broken", "reason": str(error)}
         with suppress(OSError, yaml.YAMLError, TypeError):
             words = yaml.safe_load((folder / store.OVERRIDES).read_text())
             found["again"] = shlex.join(["attnexp", "train", *map(str, words), "--again"])
-        return found | {"state": "broken", "reason": str(error)}
+        return found
 
 
 def as_table(found: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """The frame as texts."""
+    """The frame as texts, with the first eight characters of each run's id."""
     shown = pd.DataFrame({
-        "run": found["folder"].map(lambda folder: Path(folder).name),
+        "run": found["folder"].map(lambda folder: Path(folder).name[:8]),
         "state": found["state"],
-        "data": found["data"].fillna(""),
+        "data set": found["data"].fillna(""),
         "seed": found["seed"].fillna(""),
-        "acc": found["accuracy"].map(lambda x: "" if pd.isna(x) else f"{100 * x:.2f}"),
+        "accuracy": found["accuracy"].map(lambda x: "" if pd.isna(x) else f"{100 * x:.2f}"),
         "settings": found["settings"].map(lambda words: " ".join(words or [])),
     })  # fmt: skip
     counts = ", ".join(f"{n} {state}" for state, n in found["state"].value_counts().items())

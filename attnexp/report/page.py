@@ -1,15 +1,16 @@
-"""Comparisons as one HTML page that needs no network and no scripts.
+"""Comparisons as one HTML page that needs no network and no scripts; and one picture of them.
 
 `page.html` is the template. Names and texts are the user's: all is escaped but our own svg.
 """
 
 import io
 import re
-import warnings
 from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
@@ -25,6 +26,8 @@ from attnexp.statistics.verdict import Metric
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from attnexp.inspect.insight import Reading
+
 COLOURS = {
     figures.INK: "currentColor",
     figures.MUTED: "var(--muted)",
@@ -36,17 +39,12 @@ COLOURS = {
 
 
 def write(
-    path: Path,
-    groups: Sequence[Group],
-    metrics: Sequence[Metric],
-    *,
-    chosen: Sequence[Run] = (),
-    sentence: str | None = None,
-    trust_code: bool = False,
-) -> None:
+    path: Path, groups: Sequence[Group], metrics: Sequence[Metric], *, runs: Sequence[Run] = (),
+    sentence: str | None = None, trust_code: bool = False,
+) -> None:  # fmt: skip
     """Write the page; the same results give the same bytes.
 
-    metrics: those that are judged. chosen: runs whose attention is shown, side by side; if empty,
+    metrics: those that are judged. runs: those whose attention is shown, side by side; if empty,
     those of two variants that have any. sentence: what they read, `insight.SENTENCE` if None.
     """
     from jinja2 import Environment, PackageLoader
@@ -57,7 +55,7 @@ def write(
     text = environment.get_template("page.html").render(
         title=_title(groups),
         sections=[_section(group, metrics) for group in groups],
-        models=[_model(run, sentence, trust_code) for run in chosen or with_attention(groups)],
+        models=[_model(run, sentence, trust_code) for run in runs or with_attention(groups)],
         figures=figures,
     )
     with atomic_write(path) as file:
@@ -69,8 +67,7 @@ def svg(figure: "Figure", name: str) -> str:
     from matplotlib import rc_context
 
     file = io.StringIO()
-    with figures.light_style(), rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with figures.light_style(), rc_context({"svg.hashsalt": name}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", file.getvalue(), flags=re.S)
     text = re.sub(r' id="(?:[\w.]+_\d+|image\w+)"|(?<=\n) +| (?:width|height)="[\d.]+pt"', "", text)
@@ -81,9 +78,9 @@ def svg(figure: "Figure", name: str) -> str:
 
 
 def _title(groups: Sequence[Group]) -> str:
-    where = ", ".join(dict.fromkeys(group.data for group in groups))
     base, *others = dict.fromkeys(name for group in groups for name in group.variants)
     named = others[0] if len(others) == 1 else f"{len(others)} variants"
+    where = ", ".join(dict.fromkeys(group.data for group in groups))
     return f"{named} against {base} on {where}" if others else f"{base} on {where}"
 
 
@@ -93,45 +90,67 @@ def _section(group: Group, metrics: Sequence[Metric]) -> dict[str, Any]:
     own = {name: settings(config) for name, config in group.configs.items()}
     base = own.get(group.variants[0], {}).items()
     made = [store.load(folder).provenance for folder in group.runs.dropna().get("folder", [])]
+    words = {
+        k: [as_word(*item) for item in of.items() if item not in base] for k, of in own.items()
+    }
     return {
         "group": group,
         "rows": rows,
-        "within": contrasts.within(group, metrics) if group.levels else rows[:0],
+        "within": contrasts.within(group, metrics),
         "lines": [tables.verdict_line(row) for _, row in rows.iterrows()],
         "table": tables.accuracy([group], metrics),
         "remarks": terminal.remarks([group], [rows]),
         "by_epoch": {*group.epochs["metric"]},
         "points": POINTS.get(group.protocol, {}),
-        "differing": {
-            name: [as_word(*item) for item in of.items() if item not in base]
-            for name, of in own.items()
-        },
-        "made_by": dict.fromkeys(
-            tuple(map(one.get, ("version", "commit", "torch"))) for one in made
-        ),
+        "differing": words,
+        "made_by": {(one["version"], one["commit"], one["torch"]): None for one in made},
     }
 
 
 def with_attention(groups: Sequence[Group]) -> list[Run]:
     """The first runs of the first two variants with attention, where runs have a folder."""
-    firsts = [group.runs.dropna().drop_duplicates("variant") for group in groups if len(group.runs)]
-    runs = (
-        Run(path=row.folder, result=store.load(row.folder), label=row.variant)
-        for rows in firsts
-        for row in rows.itertuples()
-    )
+    rows = pd.concat(group.runs.reindex(columns=["variant", "folder"]) for group in groups)
+    firsts = rows.dropna().drop_duplicates("variant").itertuples()
+    runs = (Run(path=r.folder, result=store.load(r.folder), label=r.variant) for r in firsts)
     return [*islice((run for run in runs if "score" in run.result.config["model"]), 2)]
+
+
+def _read(run: Run, sentence: str | None, trust_code: bool) -> "Reading":
+    from attnexp.inspect import insight  # imports torch
+
+    return insight.reader(run, trust_code=trust_code)(sentence or insight.SENTENCE)
 
 
 def _model(run: Run, sentence: str | None, trust_code: bool) -> dict[str, Any]:
     """What the page shows of a model: its reading of the sentence, or why there is none."""
-    from attnexp.inspect import insight  # imports torch
+    from attnexp.inspect import insight
 
-    config, text = run.result.config, sentence or insight.SENTENCE
-    name = f"{run.label or default_label(config)}, seed {replicate(config)}"
+    label = run.label or default_label(run.result.config)
+    shown: dict[str, Any] = {"name": f"{label}, seed {replicate(run.result.config)}"}
+    shown["text"] = sentence or insight.SENTENCE
     try:
-        read = insight.reader(run, trust_code=trust_code)(text)
+        shown["read"] = read = _read(run, sentence, trust_code)
     except UserError as error:  # there are no weights, say
-        return {"name": name, "text": text, "missing": str(error)}
-    tokens = [*zip(read.marked, map(insight.colour, read.shades()), strict=False)]
-    return {"name": name, "text": text, "read": read, "tokens": tokens}
+        return shown | {"missing": str(error)}
+    return shown | {"tokens": [*zip(read.marked, map(insight.colour, read.shades()), strict=False)]}
+
+
+def draw(
+    show: str, groups: Sequence[Group], metrics: Sequence[Metric], runs: Sequence[Run],
+    sentence: str | None = None, trust_code: bool = False,
+) -> "Figure":  # fmt: skip
+    """One picture: `curves` or `loss` of the first group, `forest` of all differences, `attention`
+    or `positions` of the first of the runs that has any. Raises `UserError` where there is none."""
+    if show in ("curves", "loss"):
+        return figures.curves(groups[0], "loss" if show == "loss" else "accuracy")
+    if show == "forest":
+        rows = [contrasts.differences(group, metrics) for group in groups]
+        rows += [contrasts.across(groups, metrics)] if len({g.data for g in groups}) > 1 else []
+        return figures.forest(pd.concat(rows))
+    for run in runs or with_attention(groups):
+        read = _read(run, sentence, trust_code)
+        if show == "attention" and read.layers:
+            return figures.attention(read)
+        if show == "positions" and read.table is not None:
+            return figures.positions(read.table)
+    raise UserError(f"No run here has {show} to show. Choose another with --run RUN_DIR.")

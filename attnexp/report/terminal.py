@@ -1,6 +1,8 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
 
 import pandas as pd
 from rich import box
@@ -11,63 +13,88 @@ from rich.text import Text
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import k_counts
-from attnexp.report import tables
+from attnexp.base.errors import UserError
+from attnexp.report import formats, tables
 from attnexp.statistics.verdict import UNDECIDED, Metric
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
-TEXTS = ("data", "variant", "variants", "difference", "within", "at", "verdict", "unlike K")
-"""Columns that stand to the left; all others are numbers."""
+TEXTS = (*tables.PLACES, "variant", "difference", "verdict", "run", "state", "data set", "settings")
+"""Columns that stand to the left and may wrap; all others are numbers."""
 CURVES = 6
 """Most curves in one plot."""
 HEIGHT = 10
 """Lines of the plot of curves, without its title and legend."""
 
 
-def print_answer(
-    groups: Sequence[Group], metrics: Sequence[Metric], console: Console
-) -> list[pd.DataFrame]:
-    """Print the answer; returns the differences of each group."""
+def show_answer(
+    groups: Sequence[Group], metrics: Sequence[Metric], console: Console, *,
+    table: str | None = None, format: str = "table", at: str | None = None,
+) -> None:  # fmt: skip
+    """Print an answer, or one of its tables, in a format. at: endpoint of the LaTeX table."""
+    if format != "table":
+        print(formats.text(groups, metrics, format, table=table, at=at), file=console.file)
+    elif table is not None:
+        print_table(tables.TABLES[table](groups, metrics), console)
+    else:
+        print_answer(groups, metrics, console)
+
+
+def print_answer(groups: Sequence[Group], metrics: Sequence[Metric], console: Console) -> None:
+    """Print the answer. Of several data sets, it has the differences at the deciding endpoint."""
     found = [contrasts.differences(group, metrics) for group in groups]
-    together: dict[tuple[str, ...], list[int]] = {}
-    for place, group in enumerate(groups):
-        together.setdefault((group.protocol, *group.points), []).append(place)
-    for places in together.values():
-        own, frames = [groups[i] for i in places], [found[i] for i in places]
+    for protocol in dict.fromkeys(group.protocol for group in groups):
+        own = [group for group in groups if group.protocol == protocol]
+        rows = pd.concat(f for g, f in zip(groups, found, strict=True) if g.protocol == protocol)
         print_table(tables.accuracy(own, metrics), console)
         if len(groups) == 1 and (picture := curve(groups[0], console)):
             console.print(picture, soft_wrap=True)
-        if compared := [(g, f) for g, f in zip(own, frames, strict=True) if len(f)]:
-            print_table(tables.verdicts(*zip(*compared, strict=True)), console)
-        if len({group.data for group in own}) > 1 and compared:
-            print_table(tables.across(own, metrics), console)
+        several, point = len({group.data for group in own}) > 1, own[0].points[0]
+        if len(rows):
+            rows = rows[rows["point"] == point] if several else rows
+            print_table(tables.verdicts(rows), console)
+        if several:
+            with suppress(UserError):  # no variant has the same name on two of them
+                print_table(tables.across(own, metrics, point), console)
     for line in dict.fromkeys(remarks(groups, found)):
-        console.print(line, soft_wrap=True)
-    return found
+        console.print(line)
 
 
 def print_table(table: tables.Table, console: Console) -> None:
-    """Print a table of texts: numbers to the right, the verdict coloured."""
+    """Print a table of texts: numbers to the right, the verdict coloured. What is too wide for the
+    console has headings in place of the columns `tables.PLACES`."""
     title, frame = table
-    console.print(f"{title}:" if frame.empty else title, soft_wrap=True)
-    widths = [max([len(str(name)), *map(len, frame[name])]) for name in frame]
-    gap = 2 if sum(widths) + 2 * len(widths) <= console.width + 2 else 1
+    console.print(title)
+    places = [name for name in tables.PLACES if name in frame]
+    if places and _width(frame) + len(frame.columns) - 1 > console.width:
+        rows, first = [], frame.columns.drop(places)[0]
+        for about, own in frame.groupby(places, sort=False):
+            heading = ", ".join(filter(None, about))
+            opening = f"{heading}, " if len(own) == 1 else "  "
+            rows += [pd.DataFrame({first: [heading]})] * (len(own) > 1)
+            rows += [own.drop(columns=places).assign(**{first: opening + own[first]})]
+        frame = pd.concat(rows).fillna("")
+    gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
     for name in frame:
         is_text = name in TEXTS
-        shown.add_column(str(name), justify="left" if is_text else "right", no_wrap=not is_text)
+        side: Literal["left", "right"] = "left" if is_text else "right"
+        shown.add_column(str(name), justify=side, no_wrap=not is_text, overflow="fold")
     for _, row in frame.iterrows():
         style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
-        shown.add_row(
-            *(Text(str(cell), style if name == "verdict" else "") for name, cell in row.items())
-        )
+        shown.add_row(*(Text(text, style if k == "verdict" else "") for k, text in row.items()))
     console.print(shown)
     console.print()
+
+
+def _width(frame: pd.DataFrame) -> int:
+    """Characters of the widest cells."""
+    return sum(max([len(str(name)), *map(len, frame[name])]) for name in frame)
 
 
 def remarks(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> list[str]:
     """What a reader of the numbers must know: K's run, seeds wanted and missing, notes."""
     lines = []
-    for group, frame in zip(groups, found, strict=True):
+    for group in groups:
         if (epochs := group.epochs_of("best")) and len(groups) == 1:
             listed = ", ".join(f"{name} {epoch}" for name, epoch in epochs.items())
             lines.append(f"best: the epoch that is best on average over seeds ({listed}).")
@@ -75,19 +102,17 @@ def remarks(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> list[str]
             unlike = f" (ours differ by {' '.join(count['unlike'])})" if count["unlike"] else ""
             own = count["own"]
             others = f" (our own seeds: {min(own)} to {max(own)})" if len(own) else ""
-            lines.append(
-                f"K's run{unlike}: {count['inside']} of {count['values']} values where one more seed "
-                f"would lie{others}"
-            )
+            inside = f"{count['inside']} of {count['values']} values"
+            lines.append(f"K's run{unlike}: {inside} where one more seed would lie{others}")
         for name, seeds in group.missing().items():
-            lines.append(
-                f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
-            )
+            num_planned = len(group.planned[name])
+            lines.append(f"Missing: {name}, {len(seeds)} of {num_planned} planned seeds.")
         lines += group.notes
-        if len(frame) and (frame["verdict"] == UNDECIDED).any():
-            lines.append(
-                f"~ seeds: about so many would narrow the interval to ±{tables.margin(frame.iloc[0])}."
-            )
+    rows = pd.concat(found)
+    if len(rows) and len(open_ := rows[rows["verdict"] == UNDECIDED].drop_duplicates("metric")):
+        margins = [(f"±{tables.margin(row)}", row["metric"]) for _, row in open_.iterrows()]
+        named = [f"{size} of {metric}" * (metric != "accuracy") or size for size, metric in margins]
+        lines.append(f"~ seeds: about so many would narrow the interval to {', '.join(named)}.")
     return lines
 
 
@@ -100,29 +125,25 @@ def curve(group: Group, console: Console) -> Text | None:
     means = 100 * rows.groupby(["epoch", "variant"])["value"].mean().unstack()
     if len(means) < 2:
         return None
-    drawn = [name for name in group.variants if name in means][:CURVES]
-    width = min(console.width, 100)
+    drawn = dict(zip("abcdef", [v for v in group.variants if v in means][:CURVES], strict=False))
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
     figure = plotext.figure.clear()
-    figure.theme("colorless").plot_size(width, HEIGHT)
+    figure.theme("colorless").plot_size(min(console.width, 100), HEIGHT)
     figure.axes(False, axis="x", side="upper").axes(False, axis="y", side="right")
     every = -(-len(means) // 10)
     ticks = [epoch for epoch in means.index if epoch % every == 0 or len(means) <= 10]
     figure.ruler("x").ticks(ticks, labels=[str(epoch) for epoch in ticks])
-    for name in drawn:
-        line = means[name].dropna()
-        figure.draw(figure.signal([*line.index], [*line], marker=plotext.marker("braille")).lines())
-    legend = []
-    for letter, name in zip("abcdef", drawn, strict=False):
-        points = {letter: means[name].dropna()}
+
+    for letter, name in drawn.items():
+        lines = {"braille": means[name].dropna()}
+        lines[letter] = lines["braille"]
         if len(group.published):
             k = group.published[group.published["variant"] == name].set_index("epoch")
-            points[letter.upper()] = 100 * k["val_accuracy"]
-        for mark, line in points.items():
-            if len(line):
-                figure.draw(figure.signal([*line.index], [*line], marker=plotext.marker(mark)))
-        legend.append(f"{letter} {name}")
-    k_too = "   capitals: K's run" if len(group.published) else ""
-    title = "Validation accuracy, %, by epoch"
+            lines[letter.upper()] = 100 * k["val_accuracy"]
+        for mark, line in lines.items():
+            signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
+            figure.draw(signal.lines() if mark == "braille" else signal)
+    legend = [f"{letter} {name}" for letter, name in drawn.items()]
+    legend += ["capitals: K's run"] * (len(group.published) > 0)
     picture = figure.build().string(colorless=True).rstrip("\n")
-    return Text(f"{title}\n{picture}\n{'   '.join(legend)}{k_too}\n")
+    return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")

@@ -42,7 +42,7 @@ def test_the_golden_study() -> None:
     found = [differences(group) for group in groups]
     document = rounded(formats.document(groups, found))
     assert document == json.loads((GOLDEN / "contrast.json").read_text())
-    shown = [tables.accuracy(groups, [Metric()]), tables.verdicts(groups, found)]
+    shown = [tables.accuracy(groups, [Metric()]), tables.verdicts(pd.concat(found))]
     assert "\n\n".join(map(formats.markdown, shown)) == (GOLDEN / "contrast.md").read_text().strip()
 
 
@@ -64,7 +64,9 @@ def test_tables_fit_80_columns_and_say_every_verdict_once(study: str) -> None:
     ]
     rows = [line for line in lines if re.search(r"[+-]\d+\.\d\d  ?\s*\[", line)]
     assert max(map(len, rows), default=0) <= 80
-    found = [row for group in groups for row in differences(group).itertuples()]
+    found = pd.concat(map(differences, groups))
+    if len({group.data for group in groups}) > 1:  # at the deciding endpoint
+        found = found[found["point"] == groups[0].points[0]]
     assert sum("[" in line for line in rows) >= len(found)
 
 
@@ -73,7 +75,7 @@ def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
     assert text.startswith("Accuracy on imdb, %, mean ± sd over 40 seeds, validated on test\n")
     assert re.search(r"pe +81.58 ± 0.62 +84.17 ± 0.54 +81.78 +84.47", text)
     assert re.search(
-        r"final, pe +\+2.53 +\[\+2.32, \+2.73\] +\[\+2.18, \+2.87\] +helps by at least", text
+        r"final +pe +\+2.53 +\[\+2.32, \+2.73\] +\[\+2.18, \+2.87\] +helps by at least", text
     )
     assert "equivalent on these texts" in text
     assert "40 of 40 values where one more seed would lie (our own seeds: 32 to 40)" in text
@@ -85,14 +87,27 @@ def test_verdict_lines() -> None:
     (group,) = load([PUBLISHED / "blog"])
     lines = [tables.verdict_line(row) for _, row in differences(group).iterrows()]
     assert lines == [
-        "pe − no_pe, final: helps by at least 0.25 points: +2.53 [+2.32, +2.73]; for other texts too "
-        "[+2.18, +2.87]",
+        "pe − no_pe, final: helps by at least 0.25 points: +2.53 [+2.32, +2.73]; for other texts "
+        "too [+2.18, +2.87]",
         "pe − no_pe, best: equivalent on these texts: -0.05 [-0.23, +0.12]; for other texts too "
         "[-0.30, +0.20]",
     ]
     (group,) = load([PUBLISHED / "position_x_scale"])
-    line = tables.verdict_line(within(group).iloc[0])
-    assert line.startswith("pe_scaled − none_scaled within scaled, final: helps by at least")
+    rows = within(group)
+    first, interaction = tables.name_of(rows.iloc[0]), tables.name_of(rows.iloc[-1])
+    assert first == "pe_scaled − none_scaled within scaled, final"
+    assert interaction == "(pe_unscaled − none_unscaled) − (pe_scaled − none_scaled), best"
+    judged = pd.Series(rows.iloc[0].to_dict() | {"within": "", "point": "result", "metric": "f1"})
+    assert tables.name_of(judged) == "pe_scaled − none_scaled, f1"
+
+
+def test_the_margin_of_every_open_metric_is_said() -> None:
+    frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"]})
+    frame["accuracy"] = [0.5, 0.6, 0.6, 0.5, 0.5, 0.6, 0.6, 0.5]
+    groups = read_results(frame.assign(loss=frame["accuracy"]))
+    metrics = [*metrics_of(groups, [], ["loss"], ["loss=0.01"])]
+    (line,) = terminal.remarks(groups, [differences(group, metrics) for group in groups])
+    assert line.endswith("the interval to ±0.25, ±0.01 of loss.")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +140,10 @@ def test_numbers(value: float, share: bool, text: str) -> None:
 
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_every_table_of_every_kind_of_study_has_texts_alone(name: str) -> None:
-    studies = ["position_x_embedding"] if name == "across" else ["blog", "position_x_scale"]
-    for study in studies:
-        groups = load([PUBLISHED / study])
-        if name == "within" and study == "blog":
-            continue
-        _, frame = tables.TABLES[name](groups, [Metric()])
-        assert len(frame)
-        assert frame.map(lambda cell: isinstance(cell, str)).all(axis=None)
+    study = {"across": "position_x_embedding", "within": "position_x_scale"}.get(name, "blog")
+    _, frame = tables.TABLES[name](load([PUBLISHED / study]), [Metric()])
+    assert len(frame)
+    assert frame.map(lambda cell: isinstance(cell, str)).all(axis=None)
 
 
 def test_epochs_are_means_over_seeds_with_ks_run_below() -> None:
@@ -161,7 +172,7 @@ def test_a_paper_gets_one_endpoint_and_a_grid_of_crossed_factors() -> None:
 
 def test_csv_is_the_long_frame() -> None:
     groups = load([PUBLISHED / "blog"])
-    frame = pd.read_csv(io.StringIO(formats.csv(groups)), dtype={"seed": str})
+    frame = pd.read_csv(io.StringIO(formats.text(groups, [Metric()], "csv")), dtype={"seed": str})
     columns = ["variant", "seed", "point", "metric", "value"]
     pd.testing.assert_frame_equal(frame[columns], groups[0].endpoints[columns], check_dtype=False)
 

@@ -55,7 +55,7 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(
     tmp_path: Path, models: list[Run]
 ) -> None:
     groups = [made_group("none", HOSTILE), made_group("alone", data=HOSTILE)]
-    text = written(tmp_path, *groups, chosen=models, sentence=HOSTILE)
+    text = written(tmp_path, *groups, runs=models, sentence=HOSTILE)
     assert text.count("{{ 7 * 7 }}") > 4
     assert "There is no verdict: no two variants share a seed." in text
     assert "default-src 'none'" in text
@@ -68,7 +68,7 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(
 
 
 def test_models_stand_side_by_side(tmp_path: Path, models: list[Run]) -> None:
-    text = written(tmp_path, made_group("none", "pe"), chosen=models, sentence="good plot")
+    text = written(tmp_path, made_group("none", "pe"), runs=models, sentence="good plot")
     assert text.index("none, seed 0") < text.index("sinusoidal, seed 0")
     assert text.count("The model says positive, with probability 0.7500.") == 2
     for word in ("good", "plot"):  # uniform attention is a quarter of the way to orange
@@ -98,7 +98,7 @@ def test_the_page_in_a_browser(
 ) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
     groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *load([PUBLISHED / "position"])]
-    written(tmp_path, *groups, chosen=models, sentence=f"{LONG} a b c")
+    written(tmp_path, *groups, runs=models, sentence=f"{LONG} a b c")
     file, heard = (tmp_path / "page.html").as_uri(), list[str]()
     tab = browser.new_page(color_scheme=theme)
     tab.on("console", lambda message: heard.append(message.text))
