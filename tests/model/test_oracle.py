@@ -1,9 +1,7 @@
 """The papers as Python loops, over combinations that pair every choice with every other.
 
-Outputs and gradients, in float64, of the reference path and of the fast one. A text at a time, a
+Outputs and gradients, in float64, of the reference path and of the fast one: a text at a time, a
 head at a time, a query at a time, a key at a time; only vectors of a token are torch's.
-
-Shapes: B texts, T tokens, D model width, H heads, K head width.
 """
 
 import itertools
@@ -29,23 +27,19 @@ model.dropout=0""".split()
 BLOCK = "model.residual=true model.output_projection=true model.heads=2 model.d_head=2"
 AXES: dict[str, list[str]] = {
     "model": [
-        *("model=attention", "model=lstm_attention"),
-        "model=attention model.before=cnn model.before.kernel=5",
-        *("model=mean", "model=fasttext model.buckets=7 model.n=3", "model=lstm"),
+        *("model=attention", "model=attention model.before=cnn model.before.kernel=5"),
+        *("model=lstm_attention", "model=fasttext model.buckets=7 model.n=3", "model=lstm"),
     ],
     "layers": [
         *("model.heads=2 model.d_head=2", "model.heads=3 model.d_head=4 model.d_value=1"),
-        "model.heads=2 model.d_head=2 model.layers=2 model.output_projection=true",
         f"model.norm=pre model.feed_forward=3 {BLOCK}",
         f"model.norm=post model.layers=2 model.feed_forward=5 {BLOCK}",
     ],
     "position": [
         *("", "position=sinusoidal", "position=shuffled position.layout=interleaved"),
-        "position=sinusoidal position.combine=concat position.scale=0.25",
         "position=learned position.combine=concat position.scale=0.5",
         *("position=rotary", "position=rotary position.layout=split position.shuffled=true"),
-        "position=relative position.max_distance=2 position.shuffled=true",
-        *("position=relative position.max_distance=1", "position=alibi"),
+        *("position=alibi", "position=relative position.max_distance=2 position.shuffled=true"),
     ],
     "mask": ["", "mask=causal", "mask=window mask.radius=1", "mask=restricted mask.radius=2"],
     "padding": ["", "mask.padding=true", "mask.padding=true mask.query=true"],
@@ -76,7 +70,7 @@ def covering() -> list[str]:
     random, found, covered = Random(0), list[str](), set[frozenset[tuple[str, str]]]()
     options = [(axis, option) for axis in AXES for option in AXES[axis]]
     for pair in itertools.combinations(options, 2):
-        for num_others in (4, 2, 0):  # ever less is chosen besides, where all is refused
+        for num_others in (3, 0):  # ever less is chosen besides, where all is refused
             chosen = {axis: AXES[axis][0] for axis in AXES} | dict(pair)
             for axis in random.sample(sorted(AXES.keys() - dict(pair)), num_others):
                 chosen[axis] = random.choice(AXES[axis])
@@ -106,7 +100,7 @@ def texts(max_len: int = 7) -> Tensor:
     return ids
 
 
-def loops(config: RunConfig, model: nn.Module, text: list[int]) -> Tensor:
+def loops(config: Any, model: Any, text: list[int]) -> Tensor:
     """The logit of a text, as one would explain it."""
     p, chosen, place = dict(model.named_parameters()), config.model, config.position
     if chosen.fills("NgramEmbedding"):
@@ -125,22 +119,23 @@ def loops(config: RunConfig, model: nn.Module, text: list[int]) -> Tensor:
         ranked = sorted(places, key=lambda t: (scattered(text[t]), t))
         places = [ranked.index(t) for t in places]
     if place.fills("JoinedPosition"):
-        if place.fills("SinusoidalPosition"):
-            rows = [sines(t, len(x[0]), place.layout) for t in range(len(x))]
-        else:
-            rows = [*p["position.weight"]]
-        joined = [place.scale * rows[t] for t in places]
-        pairs = zip(joined, x, strict=True)
-        x = [torch.cat(pair) if place.combine == "concat" else pair[0] + pair[1] for pair in pairs]
-    for mixer in model.get_submodule("mixers"):  # type: ignore[union-attr]
+        is_fixed = place.fills("SinusoidalPosition")
+        rows = [
+            sines(t, len(x[0]), place.layout) if is_fixed else p["position.weight"][t]
+            for t in places
+        ]
+        pairs = [(place.scale * row, x_t) for row, x_t in zip(rows, x, strict=True)]
+        x = [torch.cat(pair) if place.combine == "concat" else sum(pair) for pair in pairs]
+    for mixer in model.mixers:
         x = lstm(mixer.rnn, x) if hasattr(mixer, "rnn") else convolution(mixer.conv, x)
-    for layer in model.get_submodule("layers"):  # type: ignore[union-attr]
+    for layer in model.layers:
         x = block(config, layer, x, text, places)
-    pooled = pool(chosen.pooling.name, x, text)
+    y = pooled(chosen.pooling.name, x, text)
     if chosen.hidden:
-        pooled = (p["output.0.weight"] @ pooled + p["output.0.bias"]).relu()
-        return (p["output.3.weight"] @ pooled + p["output.3.bias"])[0]
-    return (p["output.weight"] @ pooled + p["output.bias"])[0]
+        y = (p["output.0.weight"] @ y + p["output.0.bias"]).relu()
+    last = "output.3" if chosen.hidden else "output"
+    logit: Tensor = (p[f"{last}.weight"] @ y + p[f"{last}.bias"])[0]
+    return logit
 
 
 def ngram_row(ids: list[int], buckets: int) -> int:
@@ -162,102 +157,84 @@ def scattered(id: int) -> int:
 def sines(t: int, width: int, layout: str) -> Tensor:
     """A row of the table, rounded to float32 (Vaswani et al. 2017, section 3.5)."""
     angles = [t / 10_000 ** (2 * i / width) for i in range(width // 2)]
+    row = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
     if layout == "split":
-        row = [math.cos(angle) for angle in angles] + [math.sin(angle) for angle in angles]
-    else:
-        row = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
+        row = [*map(math.cos, angles), *map(math.sin, angles)]
     return torch.tensor(np.float32(row), dtype=torch.float64)
 
 
-def convolution(conv: nn.Conv1d, x: list[Tensor]) -> list[Tensor]:
-    assert conv.bias is not None
+def convolution(conv: Any, x: list[Tensor]) -> list[Tensor]:
     reach, y = conv.kernel_size[0] // 2, []
     for t in range(len(x)):
         seen = [s for s in range(t - reach, t + reach + 1) if 0 <= s < len(x)]
-        taken = [conv.weight[:, :, s - t + reach] @ x[s] for s in seen]
-        y.append((torch.stack(taken).sum(0) + conv.bias).relu())
+        y.append((conv.bias + sum(conv.weight[:, :, s - t + reach] @ x[s] for s in seen)).relu())
     return y
 
 
-def lstm(rnn: nn.LSTM, x: list[Tensor]) -> list[Tensor]:
+def lstm(rnn: Any, x: list[Tensor]) -> list[Tensor]:
     h = c = torch.zeros(rnn.hidden_size, dtype=torch.float64)
     outputs = []
     for x_t in x:
-        given = rnn.weight_ih_l0 @ x_t + rnn.bias_ih_l0 + rnn.weight_hh_l0 @ h + rnn.bias_hh_l0
-        i, f, g, o = given.chunk(4)
+        gates = rnn.weight_ih_l0 @ x_t + rnn.bias_ih_l0 + rnn.weight_hh_l0 @ h + rnn.bias_hh_l0
+        i, f, g, o = gates.chunk(4)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         h = o.sigmoid() * c.tanh()
         outputs.append(h)
     return outputs
 
 
-def block(
-    config: RunConfig, layer: Any, x: list[Tensor], text: list[int], places: list[int]
-) -> list[Tensor]:
+def block(config: Any, layer: Any, x: Any, text: Any, places: Any) -> list[Tensor]:
     """Vaswani et al. 2017, section 3.1, with LayerNorm after the sum, or before each part."""
-    norm, residual = config.model.norm, config.model.residual
-    y = x
-    for n, part in enumerate([layer.attention, layer.feed_forward][: 1 + bool(layer.feed_forward)]):
+    norm, ff = config.model.norm, layer.feed_forward
+    for n in range(1 + bool(ff)):
         y = [normed(layer.norms[n], x_t) for x_t in x] if norm == "pre" else x
         if n == 0:
-            y = attention(config, part, y, text, places)
+            y = attention(config, layer.attention, y, text, places)
             hides = [config.mask.query and id == 0 for id in text]
             y = [y_t * (not hidden) for y_t, hidden in zip(y, hides, strict=True)]
         else:
-            y = [part.down.weight @ (part.up.weight @ y_t + part.up.bias).relu() for y_t in y]
-            y = [y_t + part.down.bias for y_t in y]
-        x = [one + other for one, other in zip(x, y, strict=True)] if residual else y
+            y = [(ff.up.weight @ y_t + ff.up.bias).relu() for y_t in y]
+            y = [ff.down.weight @ y_t + ff.down.bias for y_t in y]
+        x = [one + other for one, other in zip(x, y, strict=True)] if config.model.residual else y
         x = [normed(layer.norms[n], x_t) for x_t in x] if norm == "post" else x
-    return x
+    return x  # type: ignore[no-any-return]
 
 
-def normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+def normed(norm: Any, x: Any) -> Any:
     return (x - x.mean()) / (((x - x.mean()) ** 2).mean() + 1e-6).sqrt() * norm.weight + norm.bias
 
 
-def attention(
-    config: RunConfig, layer: Any, x: list[Tensor], text: list[int], places: list[int]
-) -> list[Tensor]:
+def attention(config: Any, layer: Any, x: Any, text: Any, places: Any) -> list[Tensor]:
     """Vaswani et al. 2017, section 3.2."""
-    mask, heads = config.mask, []
-    projections = [
-        one.weight.chunk(layer.num_heads) for one in (layer.q_proj, layer.k_proj, layer.v_proj)
-    ]
-    for h, (to_q, to_k, to_v) in enumerate(zip(*projections, strict=True)):
-        q, k, v = ([to @ x_t for x_t in x] for to in (to_q, to_k, to_v))
+    heads, tokens = list[list[Any]](), range(len(x))
+    projections = layer.q_proj, layer.k_proj, layer.v_proj
+    for h in range(layer.num_heads):
+        weights = [one.weight.chunk(layer.num_heads)[h] for one in projections]
+        q, k, v = ([weight @ x_t for x_t in x] for weight in weights)
         if config.position.fills("Rotation"):
-            q, k = (
-                [
-                    rotated(one, t, config.position.layout)
-                    for one, t in zip(each, places, strict=True)
-                ]
-                for each in (q, k)
-            )
+            layout = config.position.layout
+            q, k = ([rotated(each[t], places[t], layout) for t in tokens] for each in (q, k))
         heads.append([])
-        for i in range(len(x)):
-            score = [
-                (
-                    match(config, layer.score, h, q[i], k_j)
-                    + bias(config, layer.bias, h, places[i], places[j])
-                ).exp()
-                for j, k_j in enumerate(k)
+        for i in tokens:
+            scores = [
+                match(config, layer, h, q[i], k[j], places[i], places[j]).exp() for j in tokens
             ]
-            far = [j - i for j in range(len(x))]
-            seen = [j for j in range(len(x)) if not (mask.padding and text[j] == 0)]
-            if mask.kind:
-                seen = [
-                    j
-                    for j in seen
-                    if (far[j] <= 0 if mask.fills("Causal") else abs(far[j]) <= mask.radius)
-                ]
-            total = sum(score[j] for j in (seen if mask.mode == "add" else range(len(x))))
-            heads[h].append(sum((score[j] / total * v[j] for j in seen), 0 * v[0]))
+            seen = [j for j in tokens if looks(config.mask, i, j, text)]
+            total = sum(scores[j] for j in (seen if config.mask.mode == "add" else tokens))
+            heads[h].append(sum((scores[j] / total * v[j] for j in seen), 0 * v[0]))
     y = [torch.cat(of_token) for of_token in zip(*heads, strict=True)]
     return [layer.out_proj.weight @ y_t for y_t in y] if config.model.output_projection else y
 
 
+def looks(mask: Any, i: int, j: int, text: list[int]) -> bool:
+    """Whether query i may look at key j."""
+    if mask.padding and text[j] == 0:
+        return False
+    return j <= i if mask.fills("Causal") else not mask.kind or abs(i - j) <= mask.radius
+
+
 def rotated(x: Tensor, t: int, layout: str) -> Tensor:
-    """A pair of columns as a complex number, times exp(i angle) (Su et al. 2021, section 3.2.1)."""
+    """Each pair of columns by its angle, rounded to float32 (Su et al. 2021, section 3.2.1)."""
     half, y = len(x) // 2, list(x)
     for i in range(half):
         one, other = (i, i + half) if layout == "split" else (2 * i, 2 * i + 1)
@@ -267,45 +244,40 @@ def rotated(x: Tensor, t: int, layout: str) -> Tensor:
     return torch.stack(y)
 
 
-def match(config: RunConfig, score: Any, h: int, q: Tensor, k: Tensor) -> Tensor:
-    kind = config.model.score
-    if kind.fills("Additive"):  # Bahdanau et al. 2015, A.1.2
-        return score.value[h] @ (q @ score.query[h] + k @ score.key[h]).tanh()  # type: ignore[no-any-return]
-    if kind.fills("Uniform"):
-        return 0 * q.sum()
-    return q @ k / (math.sqrt(len(k)) if kind.scale else 1)
-
-
-def bias(config: RunConfig, piece: Any, h: int, query: int, key: int) -> Any:
+def match(config: Any, layer: Any, h: int, q: Tensor, k: Tensor, i: int, j: int) -> Tensor:
+    """How well a query in place i matches a key in place j, with the bias of their distance."""
+    score: Any = q @ k if len(q) == len(k) else None
+    if config.model.score.fills("Additive"):  # Bahdanau et al. 2015, A.1.2
+        score = layer.score.value[h] @ (q @ layer.score.query[h] + k @ layer.score.key[h]).tanh()
+    elif config.model.score.fills("Uniform"):
+        score = 0 * score
+    elif config.model.score.scale:
+        score = score / math.sqrt(len(k))
     if config.position.fills("RelativeBias"):  # Shaw et al. 2018, section 3.2
         most = config.position.max_distance
-        return piece.weight[h, most + max(-most, min(most, key - query))]
+        score = score + layer.bias.weight[h, most + max(-most, min(most, j - i))]
     if config.position.fills("AlibiBias"):  # Press et al. 2022, section 3
-        return -float(np.float32(2.0 ** (-8 * (h + 1) / config.model.heads))) * abs(key - query)
-    return 0.0
+        score = score - 2.0 ** (-8 * (h + 1) / layer.num_heads) * abs(j - i)
+    return score  # type: ignore[no-any-return]
 
 
-def pool(name: str, x: list[Tensor], text: list[int]) -> Tensor:
+def pooled(name: str, x: list[Tensor], text: list[int]) -> Any:
     real = [x_t for x_t, id in zip(x, text, strict=True) if id != 0]
-    if name == "cls":
-        return x[0]
-    if name == "mean":
-        return torch.stack(x).sum(0) / len(x)
+    if name in ("cls", "mean"):
+        return x[0] if name == "cls" else torch.stack(x).mean(0)
     if not real:
         return 0 * x[0]
-    if name == "last":
-        return real[-1]
-    return torch.stack(real).mean(0) if name == "masked_mean" else torch.stack(real).amax(0)
+    all_real = torch.stack(real)
+    return {"last": real[-1], "masked_mean": all_real.mean(0), "max": all_real.amax(0)}[name]
 
 
 def expected_path(config: RunConfig) -> str:
-    model, mask = config.model, config.mask
+    """Which of the three identities holds."""
+    model, mask, bias = config.model, config.mask, config.position.fills("ScoreBias")
     if not model.fills("Layers"):
         return "reference"
-    can_fuse = model.score.fills("DotProduct") and mask.mode == "add"
-    can_fuse = can_fuse and not config.position.fills("ScoreBias")
-    num_tokens = config.data.max_len + model.pooling.fills("SummaryToken")
-    if can_fuse and mask.fills("Window") and max(2, mask.radius) + 2 * mask.radius < num_tokens:
+    can_fuse = model.score.fills("DotProduct") and mask.mode == "add" and not bias
+    if can_fuse and mask.fills("Window"):
         return "window"
     is_bare = not model.residual and model.norm == "none" and not model.feed_forward
     if is_bare and not model.pooling.fills("Maximum"):
