@@ -2,85 +2,83 @@
 
 import csv
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import datasets
 import pandas as pd
+import pyarrow as pa
 import pytest
-from data.forms import (
-    LABELS,
-    ROWS,
-    Rows,
-    each,
-    on_disk,
-    refusal,
-    rows_of,
-    write_csv,
-    write_jsonl,
-    write_list,
-    write_parquet,
-)
+from forms import Rows, frame, on_disk, refusal, rows_of, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.data import encode
 from attnexp.data.tables import read_rows
 
-
-def save_to_disk(home: Path) -> None:
-    import datasets
-
-    datasets.disable_progress_bars()
-    splits = {
-        split: datasets.Dataset.from_list([{"text": text, "label": label} for text, label in rows])
-        for split, rows in ROWS.items()
-    }
-    datasets.DatasetDict(splits).save_to_disk(str(home))
+TEXTS = ["plain", 'a "quoted", text', "two\nlines", "tab\there", "NA", "null", "10", "2020-01-01",
+         "☕ naïve", "a\u2028b", " space ", "", "true", "1.5", "'", "[1]"]  # fmt: skip
+LABELS = ["LOC", "DESC, long", "HUM", "NA"]
+ROWS: dict[str, Rows] = {
+    "train": [(text, LABELS[i % 4]) for i, text in enumerate(TEXTS)],
+    "test": [(f"test {i}", LABELS[i % 3]) for i in range(6)],
+}
+FRAMES = {split: frame(rows) for split, rows in ROWS.items()}
 
 
-def with_named_classes(home: Path) -> None:
-    import datasets
-
-    features = datasets.Features(
-        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=LABELS)}
-    )
-    for split, rows in ROWS.items():
-        numbered = [{"text": text, "label": LABELS.index(label)} for text, label in rows]
-        made = datasets.Dataset.from_list(numbered, features)
-        made.to_parquet(str(home / f"{split}.parquet"))
+def text_of(frame: Any, path: Path, **how: Any) -> None:
+    with pa.output_stream(str(path), compression="detect") as stream:
+        stream.write(frame.to_csv(index=False, **how).encode(how.get("encoding", "utf-8")))
 
 
-def shards(home: Path) -> None:
-    for split, rows in ROWS.items():
-        write_jsonl(home / f"{split}-00000-of-00002.jsonl", rows[:3])
-        write_jsonl(home / f"{split}-00001-of-00002.jsonl", rows[3:])
+def json_of(frame: Any, path: Path, *, lines: bool = True) -> None:
+    frame.to_json(path, orient="records", lines=lines)
 
 
-FORMATS: dict[str, Callable[[Path], object]] = {
-    "csv": each("{}.csv", write_csv),
-    "tsv": each("{}.tsv", write_csv, delimiter="\t"),
-    "csv with semicolons": each("{}.csv", write_csv, delimiter=";"),
-    "csv with a mark": each("{}.csv", write_csv, mark="\ufeff"),
-    "csv.zst": each("{}.csv.zst", write_csv),
-    "jsonl": each("{}.jsonl", write_jsonl),
-    "jsonl.gz": each("{}.jsonl.gz", write_jsonl),
-    "a list in json": each("{}.json", write_list),
-    "parquet": each("{}.parquet", write_parquet),
-    "the hub's names": each("data/{}-00000-of-00001.parquet", write_parquet),
-    "a folder a split": each("{}/rows.csv", write_csv),
-    "shards": shards,
-    "save_to_disk": save_to_disk,
-    "classes named in parquet": with_named_classes,
-    "csv with tabs": each("{}.csv", write_csv, delimiter="\t"),
+def shards_of(frame: Any, path: Path) -> None:
+    for i, part in enumerate((frame[:3], frame[3:])):
+        json_of(part, Path(str(path).format(i)))
+
+
+def classes_of(frame: Any, path: Path) -> None:
+    datasets.Dataset.from_pandas(frame).class_encode_column("label").to_parquet(str(path))
+
+
+FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
+    "csv": ("{}.csv", text_of, {}),
+    "tsv": ("{}.tsv", text_of, {"sep": "\t"}),
+    "csv with semicolons": ("{}.csv", text_of, {"sep": ";"}),
+    "csv with tabs": ("{}.csv", text_of, {"sep": "\t"}),
+    "csv with a mark": ("{}.csv", text_of, {"encoding": "utf-8-sig"}),
+    "csv.zst": ("{}.csv.zst", text_of, {}),
+    "jsonl": ("{}.jsonl", json_of, {}),
+    "jsonl.gz": ("{}.jsonl.gz", json_of, {}),
+    "a list in json": ("{}.json", json_of, {"lines": False}),
+    "parquet": ("{}.parquet", pd.DataFrame.to_parquet, {}),
+    "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet, {}),
+    "a folder a split": ("{}/rows.csv", text_of, {}),
+    "shards": ("{}-0000{{}}-of-00002.jsonl", shards_of, {}),
+    "classes named in parquet": ("{}.parquet", classes_of, {}),
 }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> None:
+    datasets.disable_progress_bars()
+
+
+@pytest.mark.parametrize("form", [*FORMATS, "save_to_disk"])
 def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
-    FORMATS[form](tmp_path)
+    if form == "save_to_disk":
+        found = {split: datasets.Dataset.from_pandas(frame) for split, frame in FRAMES.items()}
+        datasets.DatasetDict(found).save_to_disk(str(tmp_path))
+    else:
+        name, write, how = FORMATS[form]
+        for split, held in FRAMES.items():
+            (tmp_path / name.format(split)).parent.mkdir(exist_ok=True)
+            write(held, tmp_path / name.format(split), **how)
     config = on_disk(tmp_path, max_len=4)
     assert rows_of(config) == ROWS
     assert encode.load(config).fingerprint == "b2d744893f769cc5"  # as ever
@@ -189,39 +187,26 @@ def test_a_hidden_split_is_named_with_what_to_do(tmp_path: Path) -> None:
     [
         ([0, 1], ("negative", "positive")),
         (["1", "0"], ("negative", "positive")),
-        (["neg", "pos"], ("negative", "positive")),
         ([True, False], ("negative", "positive")),
         ([-1, 1], ("-1", "1")),
         ([10, 9, 2], ("2", "9", "10")),
-        (["10", "9", "b"], ("10", "9", "b")),
         (["1", "01", "2"], ("01", "1", "2")),
-        (["0", "-0", "1"], ("-0", "0", "1")),
-        (["1", "١", "2"], ("1", "2", "١")),
+        (["1", "١", "b"], ("1", "b", "١")),
     ],
 )
 def test_labels_are_numbered_in_their_order(
     tmp_path: Path, labels: list[Any], classes: tuple[str, ...]
 ) -> None:
-    rows: Rows = [(str(i), label) for i, label in enumerate(labels * 5)]
-    for write, name in ((write_jsonl, "a.jsonl"), (write_csv, "a.csv")):
-        write(tmp_path / name, rows)
+    rows = frame([(str(i), label) for i, label in enumerate(labels * 5)])
+    for write, name in ((json_of, "a.jsonl"), (text_of, "a.csv")):
+        write(rows, tmp_path / name)
         dataset = encode.load(on_disk(tmp_path / name))
         assert dataset.classes == classes
         assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"
 
 
-def test_a_missing_class_of_datasets_is_no_class(tmp_path: Path) -> None:
-    import datasets
-
-    names = datasets.ClassLabel(names=["no", "yes"])
-    given = datasets.Features({"text": datasets.Value("string"), "label": names})
-    rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, -1, 1]}, given)
-    rows.to_parquet(str(tmp_path / "train.parquet"))
-    assert "1 rows do not: None, in row 1 of train" in refusal(on_disk(tmp_path))
-
-
 def test_rows_of_other_files_keep_their_cells(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(json.dumps({"seed": 1, "accuracy": 0.5}) + "\n")
+    (tmp_path / "a.jsonl").write_text('{"seed": 1, "accuracy": 0.5}\n')
     assert read_rows(tmp_path / "a.jsonl").to_dict("records") == [{"seed": 1, "accuracy": 0.5}]
     (tmp_path / "log").write_text("seed,accuracy\n1,0.50\n")
     assert read_rows(tmp_path / "log").to_dict("records") == [{"seed": "1", "accuracy": "0.50"}]

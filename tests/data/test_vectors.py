@@ -45,16 +45,14 @@ def test_headers_stray_bytes_and_gzip_are_understood(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "no finite numbers for any of good, unheard, the"),
-        ("gut 1 2 3\n", "no finite numbers"),
-        ("good 1 2 nan\n", "no finite numbers"),
-        ("the\t1\t2\t3\n", "no finite numbers"),
-        ("good 1 2 three\n", "three"),
-        ("good 1 2\n", "invalid for input of size 2"),
+        (b"gut 1 2 3\n", "no finite numbers for any of good, unheard, the"),
+        (b"good 1 2 nan\n", "no finite numbers"),
+        (b"good 1 2 three\n", "three"),
+        (b"good 1 2\n", "invalid for input of size 2"),
     ],
 )
-def test_what_is_wrong_with_the_file_is_said(glove: Path, content: str, said: str) -> None:
-    glove.write_text(content)
+def test_what_is_wrong_with_the_file_is_said(glove: Path, content: bytes, said: str) -> None:
+    glove.write_bytes(content)
     with pytest.raises(
         UserError, match=f"model.vectors={glove} cannot be used: .*{said}"
     ) as raised:
@@ -62,9 +60,6 @@ def test_what_is_wrong_with_the_file_is_said(glove: Path, content: str, said: st
     assert "model.d_model=3" in str(raised.value)
 
 
-def test_a_missing_file_and_broken_gzip_are_refused(glove: Path) -> None:
-    broken = glove.with_suffix(".gz")
-    broken.write_bytes(gzip.compress(GLOVE.encode())[:-12])
-    for path in (glove.with_name("nowhere.txt"), glove.parent, broken):
-        with pytest.raises(UserError, match=f"model.vectors={path} cannot be used"):
-            load_vectors(str(path), WORDS, 3)
+def test_a_missing_file_is_said(glove: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere\.txt cannot be used: .*No such file"):
+        load_vectors(str(glove.with_name("nowhere.txt")), WORDS, 3)
