@@ -1,6 +1,5 @@
 """Small data sets in files, and what is read from them."""
 
-import io
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -35,24 +34,17 @@ def write_csv(path: Path, rows: Rows) -> None:
     frame(rows).to_csv(path, index=False)
 
 
-def write_folder(home: Path) -> None:
-    for name, content in REVIEW_FILES.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(content)
-
-
-def write_archive(path: Path) -> None:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in REVIEW_FILES.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-
-
-def write_shards(home: Path) -> None:
-    (home / "plain_text").mkdir(parents=True)
+def write_imdb(home: Path) -> None:
+    """The reviews in each form: `home/folder`, `home/archive` and `home/hub`."""
+    (home / "hub/plain_text").mkdir(parents=True)
     for split, rows in REVIEWS.items():
-        frame(rows).to_parquet(home / f"plain_text/{split}-00000-of-00001.parquet")
+        frame(rows).to_parquet(home / f"hub/plain_text/{split}-00000-of-00001.parquet")
+    with tarfile.open(home / "archive", "w:gz") as archive:
+        for name, content in REVIEW_FILES.items():
+            file = home / "folder" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            archive.add(file, name)
 
 
 def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:

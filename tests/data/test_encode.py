@@ -5,17 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import IMDB, needs_imdb
+from conftest import IMDB
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, encode
+from attnexp.data import contrast
 from attnexp.data.corpus import SENTIMENTS, draw_test
 from attnexp.data.encode import load, load_test, redraw
-from attnexp.data.load import load_corpus
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
@@ -29,7 +28,7 @@ def write(home: Path, **splits: list[str]) -> DataConfig:
     return on_disk(home, max_len=6)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
 def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float) -> None:
     random = np.random.default_rng(1)
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
@@ -40,6 +39,7 @@ def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float
     for label in range(3):
         assert is_test[labels == label].mean() == pytest.approx(share, abs=0.06)
     assert is_test.mean() == pytest.approx(share, abs=0.01)
+    assert not draw_test([*"aaaab"], np.array([0] * 4 + [1]), share).all()
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -93,23 +93,16 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     assert dataset.fingerprint != without.fingerprint
 
 
-PROBLEMS: dict[str, tuple[list[str], list[str], list[int]]] = {
-    "none": (TRAIN, TEST, []),
-    "test texts in train": (TRAIN, [*TEST, TRAIN[0], TRAIN[5], TRAIN[3]], [3, 1]),
-    "a text twice in train": ([*TRAIN, TRAIN[0]], TEST, []),
-    "both labels in train": ([*TRAIN, TRAIN[1]], TEST, [1]),
-    "no words": ([*TRAIN, "", "..."], [*TEST, " "], [3]),
-    "no spaces": (
-        ["这部电影的剧情非常精彩", "这部电影的剧情非常无聊"] * 5, ["演员的表演让人难以忘怀"] * 2,
-        [1, 12],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", PROBLEMS)
-def test_problems_are_counted(tmp_path: Path, case: str) -> None:
-    train, test, counts = PROBLEMS[case]
-    assert [*load(write(tmp_path, train=train, test=test)).quality.values()] == counts
+def test_problems_are_counted(tmp_path: Path) -> None:
+    assert load(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
+    doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
+    assert [*load(doubled).quality.values()] == [3, 1, 2]  # in train, without words, both labels
+    chinese = write(
+        tmp_path,
+        train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
+        test=["演员的表演让人难以忘怀"] * 2,
+    )
+    assert [*load(chinese).quality.values()] == [1, 4]  # both labels; long, of one token
 
 
 def test_texts_without_any_word_are_refused(tmp_path: Path) -> None:
@@ -140,28 +133,17 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
         labels = part.groupby(bags[part.index]).label
         right = np.maximum(labels.sum(), labels.size() - labels.sum()).sum()
         assert right / size == pytest.approx(contrast.order_blind_ceiling(fraction))
+    after = rows.text.str.partition(" but ")[2].str.split()  # the clause after "but" decides
+    praises = [bool({*words} & {*contrast.PRAISE}) for words in after]
+    assert [label == is_praise for label, is_praise in zip(rows.label, praises, strict=True)].count(
+        True
+    ) == len(rows) * (1 + fraction) / 2
 
 
-def test_the_clause_after_but_decides_and_nothing_is_questionable() -> None:
-    rows = contrast.generate(1.0).rows
-    after = rows.text.str.partition(" but ")[2].str.split()
-    assert [bool({*words} & {*contrast.PRAISE}) for words in after] == rows.label.astype(
-        bool
-    ).tolist()
+def test_fingerprints_stay(tmp_path: Path) -> None:
     dataset = load(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
-
-
-@needs_imdb
-@pytest.mark.slow
-def test_imdb_encodes_to_the_known_facts() -> None:
-    config = DataConfig(path=str(IMDB))
-    ranks, words = encode.rank_corpus(load_corpus(config), config)
-    lengths = np.diff(ranks.offsets)[:25_000] + 1  # the start token counts
-    assert " ".join(words[:9]) == "the and a of to is br in it"
-    assert len(words) == 88_581
-    assert lengths.mean() == pytest.approx(238.7, abs=0.05)
-    dataset = load(config)
-    assert dataset.fingerprint == "63f4f417d797f53e"
-    assert dataset.train.ids.shape == dataset.test.ids.shape == (25_000, 80)
-    assert dataset.quality == {"test texts that are in train too": 123}
+    if IMDB.is_dir():
+        dataset = load(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
+        assert " ".join(dataset.words[:9]) == "the and a of to is br in it"
+        assert dataset.fingerprint == "63f4f417d797f53e"
