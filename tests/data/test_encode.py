@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import SENTIMENTS, draw_test
+from attnexp.data.corpus import SENTIMENTS, SPLITS, draw_test
 from attnexp.data.encode import load, load_test, redraw
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
@@ -59,18 +59,14 @@ def test_texts_drawn_anew_keep_their_union_and_classes(
     train: list[int], test: list[int], seed: int
 ) -> None:
     labels, n = np.array([0, 1, 2, *train, *test, 0]), 3 + len(train)
-    parts = {
-        "train": slice(0, n),
-        "test": slice(n, n + len(test)),
-        "val": slice(n + len(test), None),
-    }
+    ends = [0, n, n + len(test), n + len(test) + 1]
+    parts = dict(zip(SPLITS, map(slice, ends, ends[1:]), strict=False))
     order = redraw(labels, parts, seed)
     assert sorted(order) == [*range(len(labels))]
     assert order[-1] == len(labels) - 1  # validation stays
     for part in parts.values():
         assert sorted(labels[order][part]) == sorted(labels[part])
         assert sorted(order[part]) == order[part].tolist()
-    assert np.array_equal(redraw(labels, parts, seed), order)
 
 
 def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
@@ -100,15 +96,11 @@ def test_problems_are_counted(tmp_path: Path) -> None:
     chinese = write(
         tmp_path,
         train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
-        test=["演员的表演让人难以忘怀"] * 2,
+        test=["演员的表演"] * 2,
     )
-    assert [*load(chinese).quality.values()] == [1, 4]  # both labels; long, of one token
-
-
-def test_texts_without_any_word_are_refused(tmp_path: Path) -> None:
-    for train, test, split in ((["", "..."], TEST, "train"), (TRAIN, ["!", "?"], "test")):
-        with pytest.raises(UserError, match=f"finds no word in {split}"):
-            load(write(tmp_path / split, train=train, test=test))
+    assert [*load(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
+    with pytest.raises(UserError, match="finds no word in test"):
+        load(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
 
 def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
@@ -133,14 +125,13 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
         labels = part.groupby(bags[part.index]).label
         right = np.maximum(labels.sum(), labels.size() - labels.sum()).sum()
         assert right / size == pytest.approx(contrast.order_blind_ceiling(fraction))
-    after = rows.text.str.partition(" but ")[2].str.split()  # the clause after "but" decides
-    praises = [bool({*words} & {*contrast.PRAISE}) for words in after]
-    assert [label == is_praise for label, is_praise in zip(rows.label, praises, strict=True)].count(
-        True
-    ) == len(rows) * (1 + fraction) / 2
+    with_order = rows[rows.text.str.contains(" but ")]
+    assert len(with_order) == fraction * len(rows)
+    after = with_order.text.str.split(" but ").str[-1].str.split()
+    assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
-def test_fingerprints_stay(tmp_path: Path) -> None:
+def test_fingerprints_stay() -> None:
     dataset = load(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
     if IMDB.is_dir():

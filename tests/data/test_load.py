@@ -35,11 +35,8 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
 def test_keras_ranks_are_read_from_keras_own_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = np.empty(2, object)
-    rows[:] = [[1, 2], [2]]
-    labels = np.array([0, 1])
-    path = tmp_path / "imdb.npz"
-    np.savez(path, x_train=rows, y_train=labels, x_test=rows, y_test=labels)
+    rows, path = np.array([[1, 2], [2]], object), tmp_path / "imdb.npz"
+    np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
     config, digest = on_disk(path, max_len=3), hashlib.sha256(path.read_bytes()).hexdigest()
     assert digest in refusal(config)  # any other may be a pickle that does what it wants
     monkeypatch.setattr(load, "KERAS_NPZ", {digest})
@@ -48,13 +45,6 @@ def test_keras_ranks_are_read_from_keras_own_file_alone(
     config.tokenizer = "characters"
     with pytest.raises(ValueError, match="word ranks, and no text"):
         encode.load(config)
-
-
-def test_a_missing_place_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")
-    assert "$ATTNEXP_IMDB=/from/environment does not exist" in refusal(DataConfig())
-    message = refusal(on_disk(tmp_path / "no", "imdb"))
-    assert f"data.path={tmp_path}/no does not exist. Give a csv, tsv" in message
 
 
 def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +60,10 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
     assert load.locate(DataConfig()) == (str(tmp_path / "cr/hub"), "$ATTNEXP_IMDB")
     assert load.load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine
-    assert load.locate(on_disk(tmp_path, "imdb")) == (str(tmp_path), "data.path")
+    monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")  # what is missing is never replaced
+    assert "$ATTNEXP_IMDB=/from/environment does not exist" in refusal(DataConfig())
+    message = refusal(on_disk(tmp_path / "no", "imdb"))
+    assert f"data.path={tmp_path}/no does not exist. Give a csv, tsv" in message
 
 
 CARD = """---
@@ -95,32 +88,24 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_hubs_cache_serves_a_configuration_and_its_splits(hub: Path) -> None:
     (hub / "README.md").write_text(CARD)
-    (hub / "one.csv").write_text("text,label\na,0\n")
-    (hub / "old.csv").write_text("a,b\nx,good\ny,bad\n")
-    (hub / "new.csv").write_text("a,b\nz,good\nw,bad\n")
-    named = {"config": "two", "text": "a", "label": "b", "train_split": "seen"}
-    config = DataConfig(
-        name=DataName.hub,
-        path="some/reviews",
-        test_split="unseen",
-        **named,  # type: ignore[arg-type]
-    )
-    found = {"train": [("x", "good"), ("y", "bad")], "test": [("z", "good"), ("w", "bad")]}
-    assert rows_of(config) == found
+    rows = {
+        "one": [("a", 0)],
+        "old": [("x", "up"), ("y", "down")],
+        "new": [("z", "up"), ("w", "down")],
+    }
+    for name, held in rows.items():
+        write_csv(hub / f"{name}.csv", held)
+    config = on_disk(Path("some/reviews"), "hub", config="two", train_split="seen")
+    config.test_split = "unseen"
+    assert rows_of(config) == {"train": rows["old"], "test": rows["new"]}
     assert load.load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
     config.config = None
     assert "data.config=NAME" in refusal(config)
-    (hub / "README.md").unlink()
-    for name in ("one", "old", "new"):
-        (hub / f"{name}.csv").unlink()
-    (hub / "all.csv").write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(20)))
-    rows = rows_of(DataConfig(name=DataName.hub, path="some/reviews"))  # without splits
-    assert {split: len(held) for split, held in rows.items()} == {"train": 16, "test": 4}
 
 
 @pytest.mark.parametrize("name", ["some/other", "../shared/imdb", ""])
 def test_what_cannot_be_fetched_is_said_with_all_ways(name: str) -> None:
-    message = refusal(DataConfig(name=DataName.hub, path=name))
+    message = refusal(DataConfig(name=DataName.hub, path=name))  # nor a folder of this name
     ways = ["HF_ENDPOINT", "data.path=", "$ATTNEXP_IMDB", "aclImdb_v1.tar.gz", "data=contrast"]
     assert all(part in message for part in [name, *ways]), message
 
@@ -131,12 +116,10 @@ def test_files_are_splits_by_their_names(
     for name in ("old", "new", "validation"):
         write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(4)])
     splits = {"train_split": "old", "test_split": "new"}
-    rows = rows_of(on_disk(tmp_path, **splits))
-    assert [text for text, _ in rows["train"]] == [f"old {i}" for i in range(4)]
-    assert list(rows) == ["train", "test"]
+    assert [*rows_of(on_disk(tmp_path, **splits))] == ["train", "test"]
     assert "Not read: validation." in capsys.readouterr().err
     rows = rows_of(on_disk(tmp_path, **splits, val_split="validation"))
-    assert [text for text, _ in rows["val"]] == [f"validation {i}" for i in range(4)]
+    assert [held[3][0] for held in rows.values()] == ["old 3", "new 3", "validation 3"]
 
 
 @pytest.mark.parametrize(
