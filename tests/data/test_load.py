@@ -26,10 +26,8 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
         assert rows_of(config) == named
         prints.add(encode.load(config).fingerprint)
     assert len(prints) == 1
-    whole = (tmp_path / "archive").read_bytes()
-    for size in range(0, len(whole) - 32, 99):  # behind lies no more than padding
-        (tmp_path / "cut").write_bytes(whole[:size])
-        assert str(tmp_path / "cut") in refusal(on_disk(tmp_path / "cut", "imdb"))
+    (tmp_path / "cut").write_bytes((tmp_path / "archive").read_bytes()[:200])
+    assert f"{tmp_path}/cut cannot be read" in refusal(on_disk(tmp_path / "cut", "imdb"))
 
 
 def test_keras_ranks_are_read_from_keras_own_file_alone(
@@ -42,9 +40,6 @@ def test_keras_ranks_are_read_from_keras_own_file_alone(
     monkeypatch.setattr(load, "KERAS_NPZ", {digest})
     assert encode.load(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
     assert encode.load(config).words == []
-    config.tokenizer = "characters"
-    with pytest.raises(ValueError, match="word ranks, and no text"):
-        encode.load(config)
 
 
 def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +50,6 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.Mon
     assert load.locate(cr) == (None, "SetFit/SentEval-CR")
     monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
     assert load.locate(cr) == (str(tmp_path / "cr"), "$ATTNEXP_DATA/cr")
-    assert load.locate(compose(["data=subj"]).data) == (None, "SetFit/subj")
     assert load.locate(DataConfig()) == (str(tmp_path / "imdb"), "$ATTNEXP_DATA/imdb")
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
     assert load.locate(DataConfig()) == (str(tmp_path / "cr/hub"), "$ATTNEXP_IMDB")
@@ -88,16 +82,12 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_hubs_cache_serves_a_configuration_and_its_splits(hub: Path) -> None:
     (hub / "README.md").write_text(CARD)
-    rows = {
-        "one": [("a", 0)],
-        "old": [("x", "up"), ("y", "down")],
-        "new": [("z", "up"), ("w", "down")],
-    }
-    for name, held in rows.items():
-        write_csv(hub / f"{name}.csv", held)
+    old, new = [("x", "up"), ("y", "down")], [("z", "up"), ("w", "down")]
+    for name, rows in (("one", old), ("old", old), ("new", new)):
+        write_csv(hub / f"{name}.csv", rows)
     config = on_disk(Path("some/reviews"), "hub", config="two", train_split="seen")
     config.test_split = "unseen"
-    assert rows_of(config) == {"train": rows["old"], "test": rows["new"]}
+    assert rows_of(config) == {"train": old, "test": new}
     assert load.load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
     config.config = None
     assert "data.config=NAME" in refusal(config)
@@ -127,7 +117,6 @@ def test_files_are_splits_by_their_names(
     [
         (["train.csv", "train.tsv"], {}, ["no whole split of one data set", "*.csv", "*.tsv"]),
         (["a.csv", "b.csv"], {}, ["no split train, but a, b", "data.train_split="]),
-        (["train.csv"], {"test_split": "dev"}, ["no split dev", "data.test_split="]),
         (["train.csv"], {"name": "imdb"}, ["no split test"]),
         (["train-0-of-2.csv"], {}, ["1 files are no whole split"]),
         (["README.md"], {}, ["no split train, but nothing", "a csv, tsv"]),

@@ -1,7 +1,6 @@
 """The same rows in fourteen formats are the same data; what cannot be read is said."""
 
 import csv
-import gzip
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ ROWS: dict[str, Rows] = {
     "train": [(text, LABELS[i % 4]) for i, text in enumerate(TEXTS)],
     "test": [(f"test {i}", LABELS[i % 3]) for i in range(6)],
 }
+JSON: dict[str, Any] = {"orient": "records", "lines": True}
 FRAMES = {split: frame(rows) for split, rows in ROWS.items()}
 
 
@@ -34,13 +34,9 @@ def text_of(frame: Any, path: Path, **how: Any) -> None:
         stream.write(frame.to_csv(index=False, **how).encode(how.get("encoding", "utf-8")))
 
 
-def json_of(frame: Any, path: Path, *, lines: bool = True) -> None:
-    frame.to_json(path, orient="records", lines=lines)
-
-
 def shards_of(frame: Any, path: Path) -> None:
     for i, part in enumerate((frame[:3], frame[3:])):
-        json_of(part, Path(str(path).format(i)))
+        part.to_json(str(path).format(i), **JSON)
 
 
 def classes_of(frame: Any, path: Path) -> None:
@@ -54,9 +50,9 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
     "csv with tabs": ("{}.csv", text_of, {"sep": "\t"}),
     "csv with a mark": ("{}.csv", text_of, {"encoding": "utf-8-sig"}),
     "csv.zst": ("{}.csv.zst", text_of, {}),
-    "jsonl": ("{}.jsonl", json_of, {}),
-    "jsonl.gz": ("{}.jsonl.gz", json_of, {}),
-    "a list in json": ("{}.json", json_of, {"lines": False}),
+    "jsonl": ("{}.jsonl", pd.DataFrame.to_json, JSON),
+    "jsonl.gz": ("{}.jsonl.gz", pd.DataFrame.to_json, JSON),
+    "a list in json": ("{}.json", pd.DataFrame.to_json, {"orient": "records"}),
     "parquet": ("{}.parquet", pd.DataFrame.to_parquet, {}),
     "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet, {}),
     "a folder a split": ("{}/rows.csv", text_of, {}),
@@ -103,23 +99,13 @@ def test_other_quotes_of_a_tsv_are_part_of_the_text(texts: list[str]) -> None:
     assert read_tsv("\n".join(lines)) == texts
 
 
-@pytest.mark.parametrize(
-    ("names", "settings"),
-    [
-        (["text", "label", "sentence", "topic"], {}),
-        (["Review", "Sentiment", "id", ""], {}),  # without a name: the index of pandas
-        (["mine", "yours", "text", "label"], {"text": "mine", "label": "yours"}),
-        (["topic", "class"], {"text": "topic"}),
-    ],
-)
-def test_columns_are_found_where_that_is_plain(
-    tmp_path: Path, names: list[str], settings: dict[str, str]
-) -> None:
-    rows = [(f"text {i}", "ny"[i % 2]) for i in range(10)]
-    cells = [(*row, *[i] * (len(names) - 2)) for i, row in enumerate(rows)]
-    pd.DataFrame(cells, columns=names).to_csv(tmp_path / "train.csv", index=False)
-    found = rows_of(on_disk(tmp_path, **settings))
-    assert sorted(found["train"] + found["test"]) == rows
+def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
+    rows = [(f"text {i}", "ny"[i % 2], i) for i in range(10)]
+    named = {"text": "mine", "label": "yours"}
+    for names, settings in ((["Review", "Sentiment", ""], {}), (["mine", "yours", "text"], named)):
+        pd.DataFrame(rows, columns=names).to_csv(tmp_path / "train.csv", index=False)
+        found = rows_of(on_disk(tmp_path, **settings))
+        assert sorted(found["train"] + found["test"]) == [row[:2] for row in rows]
 
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
@@ -145,7 +131,6 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["20% drawn as test", "two or more"]),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["has the classes 0", "two or more"]),
     "a class with an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), [r"named '\x1b[31m'"]),
-    "gzip cut off": ("a.csv.gz", gzip.compress(GOOD.encode())[:-9], ["a.csv.gz cannot be read"]),
     "another kind": ("a.txt", GOOD, ["in no known format", "a csv, tsv, jsonl or parquet file"]),
 }  # fmt: skip
 
@@ -166,23 +151,16 @@ def test_a_split_that_hides_its_labels_is_named_with_what_to_do(tmp_path: Path) 
     assert re.search(message, refusal(on_disk(tmp_path)))
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        ([0, 1], ("negative", "positive")),
-        ([True, False], ("negative", "positive")),
-        ([-1, 1], ("-1", "1")),
-        ([10, 9, 2], ("2", "9", "10")),
-        (["1", "01", "2"], ("01", "1", "2")),
-        (["1", "١", "b"], ("1", "b", "١")),
-    ],
-)
-def test_labels_are_numbered_in_their_order(
-    tmp_path: Path, labels: list[Any], classes: tuple[str, ...]
-) -> None:
-    rows = frame([(str(i), label) for i, label in enumerate(labels * 5)])
-    for write, name in ((json_of, "a.jsonl"), (text_of, "a.csv")):
-        write(rows, tmp_path / name)
-        dataset = encode.load(on_disk(tmp_path / name))
-        assert dataset.classes == classes
-        assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"
+def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:
+    for labels, classes in (
+        ([0, 1], ["negative", "positive"]), ([True, False], ["negative", "positive"]),
+        ([-1, 1], ["-1", "1"]), ([10, 9, 2], ["2", "9", "10"]),
+        (["1", "01", "2"], ["01", "1", "2"]), (["1", "١", "b"], ["1", "b", "١"]),
+    ):  # fmt: skip
+        rows = frame([(str(i), label) for i, label in enumerate(labels * 5)])
+        rows.to_csv(tmp_path / "a.csv", index=False)
+        rows.to_json(tmp_path / "a.jsonl", **JSON)
+        for name in ("a.csv", "a.jsonl"):
+            dataset = encode.load(on_disk(tmp_path / name))
+            assert [*dataset.classes] == classes
+            assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"
