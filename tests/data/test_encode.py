@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import IMDB, needs_imdb
-from data.forms import on_disk, write_csv
+from conftest import IMDB
+from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, encode
-from attnexp.data.corpus import SENTIMENTS, draw_test
+from attnexp.data import contrast
+from attnexp.data.corpus import SPLITS, draw_test
 from attnexp.data.encode import load, load_test, redraw
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
@@ -22,29 +22,22 @@ TRAIN, TEST = TEXTS[:8], TEXTS[8:]
 
 def write(home: Path, **splits: list[str]) -> DataConfig:
     """Texts labelled 0 and 1 in turn, and the config that reads them."""
-    home.mkdir(exist_ok=True)
     for split, texts in splits.items():
         write_csv(home / f"{split}.csv", [(text, i % 2) for i, text in enumerate(texts)])
     return on_disk(home, max_len=6)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
 def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float) -> None:
     random = np.random.default_rng(1)
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
     texts = [f"text {i}" for i in random.integers(2500, size=3000)]  # many stand there twice
     is_test = draw_test(texts, labels, share)
-    assert np.array_equal(draw_test(texts, labels, share), is_test)
     assert len({*zip(texts, is_test.tolist(), strict=True)}) == len({*texts})
     for label in range(3):
         assert is_test[labels == label].mean() == pytest.approx(share, abs=0.06)
     assert is_test.mean() == pytest.approx(share, abs=0.01)
-
-
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_some_of_every_class_remains_to_train_on(share: float) -> None:
-    texts, labels = [*"aaaaaaabcdd"], np.array([0] * 8 + [1] * 3)
-    assert {*labels[~draw_test(texts, labels, share)]} == {0, 1}
+    assert not draw_test([*"aaaab"], np.array([0] * 4 + [1]), share).all()
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -56,43 +49,36 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
         load(on_disk(tmp_path, limit_test=41))
 
 
-@given(st.lists(st.integers(0, 2), max_size=12), st.lists(st.integers(0, 2), min_size=1, max_size=9),
-       st.integers(0, 2**63 - 1))  # fmt: skip
+LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
+
+
+@given(train=LABELS, test=LABELS, seed=st.integers(0, 2**63 - 1))
 def test_texts_drawn_anew_keep_their_union_and_classes(
     train: list[int], test: list[int], seed: int
 ) -> None:
     labels, n = np.array([0, 1, 2, *train, *test, 0]), 3 + len(train)
-    parts = {
-        "train": slice(0, n),
-        "test": slice(n, n + len(test)),
-        "val": slice(n + len(test), None),
-    }
+    ends = [0, n, n + len(test), n + len(test) + 1]
+    parts = dict(zip(SPLITS, map(slice, ends, ends[1:]), strict=False))
     order = redraw(labels, parts, seed)
     assert sorted(order) == [*range(len(labels))]
     assert order[-1] == len(labels) - 1  # validation stays
     for part in parts.values():
         assert sorted(labels[order][part]) == sorted(labels[part])
         assert sorted(order[part]) == order[part].tolist()
-    assert np.array_equal(redraw(labels, parts, seed), order)
 
 
-def test_train_and_test_drawn_anew_are_another_draw_of_one_corpus(tmp_path: Path) -> None:
+def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
     config = write(tmp_path, train=TEXTS, test=[f"another {i} text {i}" for i in range(10)])
-    whole, drawn, other = load(config), load(config, resample=0), load(config, resample=1)
-    assert drawn.fingerprint == other.fingerprint == whole.fingerprint
+    whole, drawn = load(config), load(config, resample=0)
+    assert drawn.fingerprint == whole.fingerprint
     assert not np.array_equal(drawn.train.ids, whole.train.ids)
-    assert not np.array_equal(drawn.train.ids, other.train.ids)
     assert not {"another", "text"} & {*drawn.words}  # which the old train split did not have
-    for split in ("train", "test"):
-        new, old = (np.bincount(getattr(one, split).labels) for one in (drawn, whole))
-        assert np.array_equal(new, old)
 
 
 def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) -> None:
     config = write(tmp_path, train=TRAIN, test=TEST, validation=[TEXTS[0], "unheard words"])
     without, config.val_split = load(config), "validation"
     dataset = load(config)
-    assert without.val is None
     assert dataset.val is not None
     assert dataset.val.ids.tolist()[1] == [0, 0, 0, 1, 2, 2]
     assert np.array_equal(dataset.val.ids[0], without.train.ids[0])
@@ -100,29 +86,18 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     assert dataset.fingerprint != without.fingerprint
 
 
-PROBLEMS: dict[str, tuple[list[str], list[str], list[int]]] = {
-    "none": (TRAIN, TEST, []),
-    "test texts in train": (TRAIN, [*TEST, TRAIN[0], TRAIN[5], TRAIN[3]], [3, 1]),
-    "a text twice in train": ([*TRAIN, TRAIN[0]], TEST, []),
-    "both labels in train": ([*TRAIN, TRAIN[1]], TEST, [1]),
-    "no words": ([*TRAIN, "", "..."], [*TEST, " "], [3]),
-    "no spaces": (
-        ["这部电影的剧情非常精彩", "这部电影的剧情非常无聊"] * 5, ["演员的表演让人难以忘怀"] * 2,
-        [1, 12],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", PROBLEMS)
-def test_problems_are_counted(tmp_path: Path, case: str) -> None:
-    train, test, counts = PROBLEMS[case]
-    assert [*load(write(tmp_path, train=train, test=test)).quality.values()] == counts
-
-
-def test_texts_without_any_word_are_refused(tmp_path: Path) -> None:
-    for train, test, split in ((["", "..."], TEST, "train"), (TRAIN, ["!", "?"], "test")):
-        with pytest.raises(UserError, match=f"finds no word in {split}"):
-            load(write(tmp_path / split, train=train, test=test))
+def test_problems_are_counted(tmp_path: Path) -> None:
+    assert load(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
+    doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
+    assert [*load(doubled).quality.values()] == [3, 1, 2]  # in train, without words, both labels
+    chinese = write(
+        tmp_path,
+        train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
+        test=["演员的表演"] * 2,
+    )
+    assert [*load(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
+    with pytest.raises(UserError, match="finds no word in test"):
+        load(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
 
 def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
@@ -133,8 +108,6 @@ def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: 
         assert found.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
     with pytest.raises(UserError, match="labels among negative, neutral, positive, and has 0, 1"):
         load_test(config, ["good"], ["negative", "neutral", "positive"])
-    with pytest.raises(UserError, match="not Keras's word ranks"):
-        load_test(config, [], SENTIMENTS)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
@@ -147,28 +120,15 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
         labels = part.groupby(bags[part.index]).label
         right = np.maximum(labels.sum(), labels.size() - labels.sum()).sum()
         assert right / size == pytest.approx(contrast.order_blind_ceiling(fraction))
+    with_order = rows[rows.text.str.contains(" but ")]
+    assert len(with_order) == fraction * len(rows)
+    after = with_order.text.str.split(" but ").str[-1].str.split()
+    assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
-def test_the_clause_after_but_decides_and_nothing_is_questionable() -> None:
-    rows = contrast.generate(1.0).rows
-    after = rows.text.str.partition(" but ")[2].str.split()
-    assert [bool({*words} & {*contrast.PRAISE}) for words in after] == rows.label.astype(
-        bool
-    ).tolist()
+def test_fingerprints_stay() -> None:
     dataset = load(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
-
-
-@needs_imdb
-@pytest.mark.slow
-def test_imdb_encodes_to_the_known_facts() -> None:
-    config = DataConfig(path=str(IMDB))
-    ranks, words = encode.rank_corpus(encode.load_corpus(config), config)
-    lengths = np.diff(ranks.offsets)[:25_000] + 1  # the start token counts
-    assert " ".join(words[:9]) == "the and a of to is br in it"
-    assert len(words) == 88_581
-    assert lengths.mean() == pytest.approx(238.7, abs=0.05)
-    dataset = load(config)
-    assert dataset.fingerprint == "63f4f417d797f53e"
-    assert dataset.train.ids.shape == dataset.test.ids.shape == (25_000, 80)
-    assert dataset.quality == {"test texts that are in train too": 123}
+    if IMDB.is_dir():
+        dataset = load(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
+        assert dataset.fingerprint == "63f4f417d797f53e"
