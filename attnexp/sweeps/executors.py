@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -88,6 +88,8 @@ def processes(slots: int, *, gpus: int = 0) -> Executor:
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
     names = chosen.split(",") if chosen and gpus else [str(gpu) for gpu in range(gpus)]
+    with suppress(ImportError):  # Windows has none
+        resource_tracker.ensure_running()  # now, since it unblocks SIGINT
     lifeline, held = _spawn.Pipe(duplex=False)
     pools, running = dict[int, ProcessPoolExecutor](), dict[int, Future[Outcome]]()
 
@@ -103,12 +105,20 @@ def processes(slots: int, *, gpus: int = 0) -> Executor:
         return running[slot]
 
     def submit(jobs: Sequence[Job]) -> list[Future[Outcome]]:
-        # Processes inherit that SIGINT is ignored: Ctrl-C reaches all, and this one ends them.
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C reaches all processes. They inherit that it is blocked; this one, which is to end
+        # them, hears of it when none is half started.
+        received, can_block = list[int](), hasattr(signal, "pthread_sigmask")  # not on Windows
+        handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+        if can_block:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             return [start(job) for job in jobs]
         finally:
+            if can_block:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             signal.signal(signal.SIGINT, handler)
+            if received:
+                raise KeyboardInterrupt
 
     def close() -> None:
         held.close()

@@ -88,7 +88,10 @@ def sweeping(folder: Path, *words: str, **environment: str) -> subprocess.Popen[
 
 def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Exit code of a sweep, and what it said."""
-    message = process.communicate(timeout=400)[1]
+    try:
+        message = process.communicate(timeout=300)[1]
+    finally:
+        process.kill()  # where it did not end; its own processes end with it
     assert "Traceback" not in message, message
     return process.returncode, message
 
