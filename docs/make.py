@@ -10,8 +10,6 @@ it is given, or by a command, whose output is then shown as it looks in a termin
     <!-- end -->
 """
 
-import ast
-import inspect
 import json
 import os
 import re
@@ -21,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
@@ -30,12 +28,10 @@ from attnexp.analysis.contrasts import differences as differences_of
 from attnexp.analysis.contrasts import within as within_of
 from attnexp.analysis.frames import Group, load
 from attnexp.base.errors import UserError
-from attnexp.config import schema
-from attnexp.config.checks import format_bounds
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import RunConfig, walk
+from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import tables
 from attnexp.statistics.verdict import HELPS, UNDECIDED
 
@@ -205,24 +201,24 @@ def pieces() -> Iterator[str]:
 
 
 def settings() -> Iterator[str]:
-    """Every key: its default and bounds, where it acts, and its meaning."""
+    """Every key: its default, where it acts, and its meaning with its bounds."""
     found: dict[str, tuple[str, str]] = {}
     acts: dict[str, list[str]] = {}
     options: dict[str, list[str]] = {"data": groups()["data"], **{p: groups()[p] for p in PLACES}}
     for place, names in options.items():
         for option in names:
             config = composed(f"{place}={option}")
+            about = meanings(config)
             for key, section, f in walk(config):
                 value = f.default_factory() if f.default_factory is not MISSING else f.default
                 if f.name == "kind" or is_dataclass(value):
                     continue
-                if value == "???":  # left to the file of the option
+                if value is MISSING or value == "???":  # left to the file of the option
                     value = getattr(section, f.name)
-                bounds = format_bounds(f.metadata.get("bounds", ()))
-                about = [meaning(section, f), bounds.capitalize()]
+                text = [about[key].rstrip("."), bounds(f.type)]
                 if isinstance(value, StrEnum):
-                    about.append(f"One of {', '.join(type(value))}")
-                found[key] = plain(value), ". ".join(filter(None, about))
+                    text.append(f"One of {', '.join(type(value))}")
+                found[key] = plain(value), ". ".join(filter(None, text))
                 where = acts.setdefault(key, [])
                 if (when := f.metadata.get("when")) is not None:
                     where.append(when.description)
@@ -230,8 +226,21 @@ def settings() -> Iterator[str]:
                     where += [f"`{place}={option}`"] * (f.name not in frame(section))
     yield "| key | default | meaning and bounds | acts with |"
     yield "|---|---|---|---|"
-    for key, (value, text) in found.items():
-        yield f"| `{key}` | {value} | {text} | {', '.join(dict.fromkeys(acts[key]))} |"
+    for key, (value, words) in found.items():
+        yield f"| `{key}` | {value} | {words} | {', '.join(dict.fromkeys(acts[key]))} |"
+
+
+def bounds(annotation: Any) -> str:
+    """The bounds that stand in a type: `Annotated[float, Ge(0), Lt(1)]` is At least 0, below 1."""
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    given = [
+        f"{words[name]} {value}"
+        for part in (annotation, *get_args(annotation))
+        for one in getattr(part, "__metadata__", ())
+        for name, value in getattr(one, "__dict__", {}).items()
+        if name in words and value != 2**63
+    ]
+    return ", ".join(dict.fromkeys(given)).capitalize()
 
 
 def plain(value: Any) -> str:
@@ -245,32 +254,6 @@ def frame(section: Piece) -> set[str]:
     """Settings that every choice in the place of a piece has."""
     (base, *_) = type(section).__bases__
     return {f.name for f in fields(base)}
-
-
-def meaning(section: Any, f: Any) -> str:
-    """What a field is for: with its annotation, or in the text below it."""
-    if about := f.metadata.get("about"):
-        return str(about).rstrip(".")
-    for owner in type(section).__mro__:
-        if owner.__module__ == schema.__name__ and (text := texts(owner.__name__).get(f.name)):
-            return " ".join(text.split()).rstrip(".")
-    return ""
-
-
-def texts(owner: str) -> dict[str, str]:
-    """The strings that stand below the fields of a class of `config.schema`."""
-    (node,) = (
-        node
-        for node in ast.parse(inspect.getsource(schema)).body
-        if isinstance(node, ast.ClassDef) and node.name == owner
-    )
-    return {
-        field.target.id: text.value.value
-        for field, text in zip(node.body, node.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }  # fmt: skip
 
 
 def composed(words: str) -> RunConfig:

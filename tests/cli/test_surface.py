@@ -20,7 +20,9 @@ def surface() -> str:
     group: Any = typer.main.get_command(app)
     lines = ["attnexp", *options(group)]
     for name, command in group.commands.items():
-        arguments = [p.metavar for p in command.params if p.param_type_name == "argument"]
+        arguments = [
+            p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"
+        ]
         lines += ["", " ".join(["attnexp", name, *arguments]), *options(command)]
     return "\n".join(lines)
 
