@@ -29,8 +29,7 @@ from cosmic_ray.work_db import use_db
 from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
-MODEL = """classifier attention fast block positions masks mixers pooling window
-cost init settings claims_values extending verify classes train"""
+MODEL = "identities start check oracle meta_device"
 TESTS = {
     "attnexp/model/*.py": MODEL,
     "attnexp/training/loop.py": "loop train",

@@ -79,7 +79,7 @@ from enum import StrEnum
 from typing import Annotated, Literal, Optional
 from torch import Tensor, nn
 from attnexp.model import seams
-from attnexp.model.rotary import RotaryPosition as Base
+from attnexp.model.positions import RotaryPosition as Base
 from attnexp.model.seams import *
 
 raise ImportError("to compose, nobody imports this")
@@ -171,7 +171,7 @@ class Twice(Mixer):
 def test_a_mixer_may_change_the_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_twice.py").write_text(TWICE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for words in (["model=gru"], ["model=own_twice:Twice"], []):
+    for words in (["model=lstm"], ["model=own_twice:Twice"], []):
         model = build_model(compose(["model.before=own_twice:Twice", *words]))
         assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
 

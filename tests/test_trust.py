@@ -30,7 +30,7 @@ OWN = """
 from pathlib import Path
 Path(__file__).with_suffix(".ran").touch()
 
-from attnexp.model.pooling import Mean
+from attnexp.model.mixers import Mean
 
 class Pool(Mean):
     pass
@@ -130,7 +130,7 @@ try:
     from . import helper
 except ImportError:
     pass
-from attnexp.model.pooling import Mean
+from attnexp.model.mixers import Mean
 
 class Pool(Mean):
     pass

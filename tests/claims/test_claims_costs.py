@@ -6,13 +6,13 @@ from typing import Literal
 
 import pytest
 import torch
+from attnexp.model.softmax import attention_weights
 from torch import Tensor
 
 from attnexp.claims import costs
 from attnexp.claims.claim import Conclusion
 from attnexp.model import attention, fast, masks
 from attnexp.model.mixers import Convolution, Recurrent
-from attnexp.model.softmax import attention_weights
 
 
 def fixed_ratio(ratio: float, batch: int) -> list[float]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from attnexp.model.block import Block, FeedForward
+from attnexp.model.softmax import attention_weights
 from torch import Tensor, nn
 
 from attnexp.claims import encodings, masking, run, values
@@ -17,12 +19,10 @@ from attnexp.claims.claim import Conclusion
 from attnexp.claims.measure import max_abs_diff, max_or_nan
 from attnexp.model import attention, masks, pooling, positions
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.block import Block, FeedForward
 from attnexp.model.classifier import Classifier
 from attnexp.model.mixers import Convolution
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
 from attnexp.model.scores import Additive, DotProduct
-from attnexp.model.softmax import attention_weights
 
 EXACT = {module.__name__ for module in (values, masking, encodings)}
 CLAIMS = {claim.id: claim for claim in run.CLAIMS if claim.check.__module__ in EXACT}

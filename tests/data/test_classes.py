@@ -12,8 +12,7 @@ from samples import Parsed, only, page, write_csv
 
 from attnexp.config.compose import compose
 from attnexp.inspect import insight, predict
-from attnexp.model.classifier import build_model
-from attnexp.model.classifier import cost_of
+from attnexp.model.classifier import build_model, cost_of
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import evaluate_run
@@ -101,7 +100,7 @@ def test_more_classes_change_the_last_layer_alone() -> None:
     assert two.keys() == five.keys()
     unlike = [name for name in two if not torch.equal(two[name], five[name])]
     assert unlike == ["output.3.weight", "output.3.bias"]
-    more = cost_of(config, 5)["parameters"] - of_config(config, 2)["parameters"]
+    more = cost_of(config, 5)["parameters"] - cost_of(config, 2)["parameters"]
     assert more == 4 * (8 + 1)
 
 

@@ -19,7 +19,7 @@ from attnexp.inspect.doctor import examine
 from attnexp.inspect.interventions import INTERVENTIONS, choose, load
 from attnexp.inspect.probe import probe as probe_runs
 from attnexp.model.classifier import build_model
-from attnexp.model.pooling import Mean
+from attnexp.model.mixers import Mean
 from attnexp.runs import probed, store
 from attnexp.runs.arrays import WEIGHTS
 from attnexp.runs.manifest import load_runs

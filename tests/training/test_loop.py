@@ -16,7 +16,7 @@ from torch.optim import lr_scheduler
 from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
 from attnexp.config.schema import Optimizer, Precision, Schedule, TrainConfig
-from attnexp.model.classifier import build_classifier
+from attnexp.model.classifier import build_model
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
 from attnexp.training import run
@@ -44,7 +44,7 @@ def fit(
 def train(*words: str, n: int = 37) -> list[EpochRow]:
     config = compose([*SMALL_RUN, *words])
     torch.manual_seed(named_seed(config.seed, "dropout"))
-    model = build_classifier(config)
+    model = build_model(config)
     data = examples(n), examples(19, seed=1)
     return [row for row, _ in fit(model, *data, config.train, shuffle(config.seed))]
 
@@ -82,7 +82,7 @@ def test_variants_that_share_a_seed_see_the_same_batches() -> None:
         ["model.dropout=0.9", "position=sinusoidal", "model.layers=3"],
     ):
         config = compose([*SMALL_RUN, *words])
-        model, batches = build_classifier(config), list[Tensor]()
+        model, batches = build_model(config), list[Tensor]()
 
         def keep(module: nn.Module, given: tuple[Tensor], to: list[Tensor] = batches) -> None:
             if module.training:
@@ -148,7 +148,7 @@ def test_evaluate_is_the_mean_over_examples_whatever_the_batches(n: int) -> None
 
 
 def test_evaluate_switches_dropout_off_and_leaves_the_model_as_it_was() -> None:
-    model = build_classifier(compose([*SMALL_RUN, "model.dropout=0.9"]))
+    model = build_model(compose([*SMALL_RUN, "model.dropout=0.9"]))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     data = examples(40)
     model.train()
@@ -263,7 +263,7 @@ def test_bf16_computes_in_bf16_and_stays_near_fp32() -> None:
 
 def test_a_model_trained_in_bf16_keeps_its_weights_in_fp32() -> None:
     config = compose([*SMALL_RUN, "train.precision=bf16"])
-    model, dtypes = build_classifier(config), set[torch.dtype]()
+    model, dtypes = build_model(config), set[torch.dtype]()
     model.layers[0].register_forward_hook(lambda *given: dtypes.add(given[-1].dtype))
     list(fit(model, examples(8), examples(8), config.train, shuffle()))
     assert dtypes == {torch.bfloat16}

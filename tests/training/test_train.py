@@ -13,7 +13,7 @@ from samples import fail_with, without_clock
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.model.classifier import build_classifier, build_model
+from attnexp.model.classifier import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.arrays import WEIGHTS, load_weights
 from attnexp.runs.result import EpochRow, Run, RunResult
@@ -194,7 +194,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     )
     run_dir, result = train_run(config)
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    model = build_classifier(config)
+    model = build_model(config)
     load_weights(Run(path=run_dir, result=result), model)
     table = model.embedding.get_parameter("weight")
     assert table[4 : 4 + len(words) : 2, 0].tolist() == [i + 0.5 for i in range(len(known))]

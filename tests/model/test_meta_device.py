@@ -1,8 +1,7 @@
 """CUDA and MPS without one: the meta device stands for a GPU, and a mode watches what crosses.
 
-Nothing mixes tensors of host and device, makes an array of float64 there (Apple's GPUs have none),
-or waits for a number of the device more often than is known.
-"""
+Nothing mixes tensors of both, makes an array of float64 there (Apple's GPUs have none), or waits
+for a number of the device more often than is known."""
 
 from contextlib import nullcontext, suppress
 from typing import Any
