@@ -22,15 +22,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.classifier import (
-    Classifier,
-    build_classifier,
-    build_model,
-    take_fast_path,
-)
-from attnexp.model.fast import FusedSelfAttention
+from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit, start
+from attnexp.training.loop import Examples, start
+from attnexp.training.run import fit
 
 Batches = DataLoader[tuple[Tensor, ...]]
 
@@ -94,14 +89,14 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
         report(seconds, accuracy=row.val_accuracy, peak_mib=peak, step_mib=peak - before)
 
 
-def fused(config: RunConfig, ids: Tensor) -> Classifier:
+def fused(config: RunConfig, ids: Tensor) -> nn.Module:
     """Our network on torch's fused attention, after a check that it gives the same logits."""
-    model = build_classifier(config).eval()
+    model = build_model(config).eval()
     with torch.no_grad():
         expected = model(ids)
         for module in model.modules():
-            if type(module) is MultiHeadSelfAttention:
-                module.__class__ = FusedSelfAttention
+            if isinstance(module, MultiHeadSelfAttention):
+                module.fused = True
         torch.testing.assert_close(model(ids), expected)
     return model
 

@@ -10,7 +10,6 @@ from functools import cache
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -25,32 +24,25 @@ from attnexp.model.classifier import build_model, take_fast_path
 SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
 model.dropout=0""".split()
 BLOCK = "model.residual=true model.output_projection=true model.heads=2 model.d_head=2"
-AXES: dict[str, list[str]] = {
-    "model": [
-        *("model=attention", "model=attention model.before=cnn model.before.kernel=5"),
-        *("model=lstm_attention", "model=fasttext model.buckets=7 model.n=3", "model=lstm"),
-    ],
-    "layers": [
-        *("model.heads=2 model.d_head=2", "model.heads=3 model.d_head=4 model.d_value=1"),
-        f"model.norm=pre model.feed_forward=3 {BLOCK}",
-        f"model.norm=post model.layers=2 model.feed_forward=5 {BLOCK}",
-    ],
-    "position": [
-        *("", "position=sinusoidal", "position=shuffled position.layout=interleaved"),
-        "position=learned position.combine=concat position.scale=0.5",
-        *("position=rotary", "position=rotary position.layout=split position.shuffled=true"),
-        *("position=alibi", "position=relative position.max_distance=2 position.shuffled=true"),
-    ],
-    "mask": ["", "mask=causal", "mask=window mask.radius=1", "mask=restricted mask.radius=2"],
-    "padding": ["", "mask.padding=true", "mask.padding=true mask.query=true"],
-    "mode": ["", "mask.mode=mul"],
-    "pooling": [f"model.pooling={name}" for name in "mean masked_mean max last cls".split()],
-    "score": [
-        *("", "model.score.scale=false", "model.score=uniform"),
-        "model.score=additive model.d_query=3 model.d_key=5",
-    ],
-    "embedding": ["", "model.scale_embedding=true model.hidden=3"],
+AXES = {
+    "model": """model=attention | model=attention model.before=cnn model.before.kernel=5 |
+        model=lstm_attention | model=lstm | model=fasttext model.buckets=7 model.n=3""",
+    "layers": f"""model.heads=2 model.d_head=2 | model.heads=3 model.d_head=4 model.d_value=1 |
+        model.norm=pre model.feed_forward=3 {BLOCK} |
+        model.norm=post model.layers=2 model.feed_forward=5 {BLOCK}""",
+    "position": """ | position=sinusoidal | position=shuffled position.layout=interleaved |
+        position=learned position.combine=concat position.scale=0.5 | position=rotary |
+        position=rotary position.layout=split position.shuffled=true | position=alibi |
+        position=relative position.max_distance=2 position.shuffled=true""",
+    "mask": " | mask=causal | mask=window mask.radius=1 | mask=restricted mask.radius=2",
+    "padding": " | mask.padding=true | mask.padding=true mask.query=true",
+    "mode": " | mask.mode=mul",
+    "pooling": "model.pooling=" + " | model.pooling=".join("mean masked_mean max last cls".split()),
+    "score": """ | model.score.scale=false | model.score=uniform |
+        model.score=additive model.d_query=3 model.d_key=5""",
+    "embedding": " | model.scale_embedding=true model.hidden=3",
 }
+OPTIONS = {axis: [" ".join(one.split()) for one in text.split("|")] for axis, text in AXES.items()}
 WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"], "")
 
 
@@ -68,12 +60,12 @@ def composed(words: str) -> RunConfig | None:
 def covering() -> list[str]:
     """Combinations that hold every pair of options that can be chosen together, greedily."""
     random, found, covered = Random(0), list[str](), set[frozenset[tuple[str, str]]]()
-    options = [(axis, option) for axis in AXES for option in AXES[axis]]
+    options = [(axis, option) for axis in OPTIONS for option in OPTIONS[axis]]
     for pair in itertools.combinations(options, 2):
         for num_others in (3, 0):  # ever less is chosen besides, where all is refused
-            chosen = {axis: AXES[axis][0] for axis in AXES} | dict(pair)
-            for axis in random.sample(sorted(AXES.keys() - dict(pair)), num_others):
-                chosen[axis] = random.choice(AXES[axis])
+            chosen = {axis: OPTIONS[axis][0] for axis in AXES} | dict(pair)
+            for axis in random.sample(sorted(OPTIONS.keys() - dict(pair)), num_others):
+                chosen[axis] = random.choice(OPTIONS[axis])
             if "attention" not in chosen["model"]:
                 chosen |= WITHOUT_ATTENTION
             if frozenset(pair) in covered or not set(pair) <= {*chosen.items()}:
@@ -86,16 +78,16 @@ def covering() -> list[str]:
     return found
 
 
-def redrawn(model: Any, std: float = 0.7) -> Any:
+def redrawn(model: Any) -> Any:
     """The model in float64, with weights that make attention far from uniform."""
     for seed, parameter in enumerate(model.double().parameters()):
-        nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))
+        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
     return model
 
 
-def texts(max_len: int = 7) -> Tensor:
-    """A full text, one padded in front, and one of padding alone: (3, T)."""
-    ids = torch.randint(1, 30, (3, max_len), generator=torch.Generator().manual_seed(0))
+def texts() -> Tensor:
+    """A full text, one padded in front, and one of padding alone: (3, 7)."""
+    ids = torch.randint(1, 30, (3, 7), generator=torch.Generator().manual_seed(0))
     ids[1, :3], ids[2] = 0, 0
     return ids
 
@@ -105,9 +97,9 @@ def loops(config: Any, model: Any, text: list[int]) -> Tensor:
     p, chosen, place = dict(model.named_parameters()), config.model, config.position
     if chosen.fills("NgramEmbedding"):
         padded = [0] * (chosen.n - 1) + text
-        rows = [ngram_row(padded[t : t + chosen.n], chosen.buckets) for t in range(len(text))]
+        ends = [ngram_row(padded[t : t + chosen.n], chosen.buckets) for t in range(len(text))]
         words, ngrams = p["embedding.word.weight"], p["embedding.ngram.weight"]
-        x = [words[id] + ngrams[row] for id, row in zip(text, rows, strict=True)]
+        x = [words[id] + ngrams[row] for id, row in zip(text, ends, strict=True)]
     else:
         x = [p["embedding.weight"][id] for id in text]
     if chosen.pooling.fills("SummaryToken"):
@@ -119,15 +111,12 @@ def loops(config: Any, model: Any, text: list[int]) -> Tensor:
         ranked = sorted(places, key=lambda t: (scattered(text[t]), t))
         places = [ranked.index(t) for t in places]
     if place.fills("JoinedPosition"):
-        is_fixed = place.fills("SinusoidalPosition")
-        rows = [
-            sines(t, len(x[0]), place.layout) if is_fixed else p["position.weight"][t]
-            for t in places
-        ]
-        pairs = [(place.scale * row, x_t) for row, x_t in zip(rows, x, strict=True)]
+        table = p.get("position.weight", sines(len(x), len(x[0]), getattr(place, "layout", "")))
+        pairs = [(place.scale * table[t], x_t) for t, x_t in zip(places, x, strict=True)]
         x = [torch.cat(pair) if place.combine == "concat" else sum(pair) for pair in pairs]
     for mixer in model.mixers:
-        x = lstm(mixer.rnn, x) if hasattr(mixer, "rnn") else convolution(mixer.conv, x)
+        is_conv = hasattr(mixer, "conv")
+        x = convolution(mixer.conv, x) if is_conv else [*mixer.rnn(torch.stack(x)[None])[0][0]]
     for layer in model.layers:
         x = block(config, layer, x, text, places)
     y = pooled(chosen.pooling.name, x, text)
@@ -154,13 +143,14 @@ def scattered(id: int) -> int:
     return id
 
 
-def sines(t: int, width: int, layout: str) -> Tensor:
-    """A row of the table, rounded to float32 (Vaswani et al. 2017, section 3.5)."""
-    angles = [t / 10_000 ** (2 * i / width) for i in range(width // 2)]
-    row = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
-    if layout == "split":
-        row = [*map(math.cos, angles), *map(math.sin, angles)]
-    return torch.tensor(np.float32(row), dtype=torch.float64)
+def sines(num_tokens: int, width: int, layout: str) -> Tensor:
+    """The table, rounded to float32 (Vaswani et al. 2017, section 3.5): (T, D)."""
+    table = []
+    for t in range(num_tokens):
+        angles = [t / 10_000 ** (2 * i / width) for i in range(width // 2)]
+        row = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
+        table.append([*row[1::2], *row[::2]] if layout == "split" else row)
+    return torch.tensor(table).float().double()
 
 
 def convolution(conv: Any, x: list[Tensor]) -> list[Tensor]:
@@ -169,18 +159,6 @@ def convolution(conv: Any, x: list[Tensor]) -> list[Tensor]:
         seen = [s for s in range(t - reach, t + reach + 1) if 0 <= s < len(x)]
         y.append((conv.bias + sum(conv.weight[:, :, s - t + reach] @ x[s] for s in seen)).relu())
     return y
-
-
-def lstm(rnn: Any, x: list[Tensor]) -> list[Tensor]:
-    h = c = torch.zeros(rnn.hidden_size, dtype=torch.float64)
-    outputs = []
-    for x_t in x:
-        gates = rnn.weight_ih_l0 @ x_t + rnn.bias_ih_l0 + rnn.weight_hh_l0 @ h + rnn.bias_hh_l0
-        i, f, g, o = gates.chunk(4)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        outputs.append(h)
-    return outputs
 
 
 def block(config: Any, layer: Any, x: Any, text: Any, places: Any) -> list[Tensor]:
@@ -239,7 +217,7 @@ def rotated(x: Tensor, t: int, layout: str) -> Tensor:
     for i in range(half):
         one, other = (i, i + half) if layout == "split" else (2 * i, 2 * i + 1)
         angle = t / 10_000 ** (2 * i / len(x))
-        cos, sin = float(np.float32(math.cos(angle))), float(np.float32(math.sin(angle)))
+        cos, sin = torch.tensor([math.cos(angle), math.sin(angle)]).float().double()
         y[one], y[other] = x[one] * cos - x[other] * sin, x[one] * sin + x[other] * cos
     return torch.stack(y)
 
@@ -265,10 +243,8 @@ def pooled(name: str, x: list[Tensor], text: list[int]) -> Any:
     real = [x_t for x_t, id in zip(x, text, strict=True) if id != 0]
     if name in ("cls", "mean"):
         return x[0] if name == "cls" else torch.stack(x).mean(0)
-    if not real:
-        return 0 * x[0]
-    all_real = torch.stack(real)
-    return {"last": real[-1], "masked_mean": all_real.mean(0), "max": all_real.amax(0)}[name]
+    together = torch.stack(real or [0 * x[0]])
+    return {"last": together[-1], "masked_mean": together.mean(0), "max": together.amax(0)}[name]
 
 
 def expected_path(config: RunConfig) -> str:

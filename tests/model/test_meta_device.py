@@ -1,21 +1,20 @@
 """CUDA and MPS without one: the meta device stands for a GPU, and a mode watches what crosses.
 
-Nothing mixes tensors of host and device, makes an array of float64 there (Apple's GPUs have none),
-or waits for a number of the device more often than is known.
-"""
+Nothing mixes tensors of both, makes an array of float64 there (Apple's GPUs have none), or waits
+for a number of the device more often than is known."""
 
 from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 import torch
-from attnexp.inspect.relevance import forward
 from test_oracle import composed, covering, texts
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnexp.inspect import interventions
+from attnexp.inspect.relevance import forward
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.training import loop
 
@@ -27,13 +26,9 @@ class Watch(TorchDispatchMode):
 
     num_syncs = 0
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), more: Any = None
-    ) -> Any:
-        given, more = (
-            [one for one in tree_leaves((args, more)) if isinstance(one, Tensor)],
-            more or {},
-        )
+    def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), more: Any = None) -> Any:
+        given = [one for one in tree_leaves((args, more or {})) if isinstance(one, Tensor)]
+        more = more or {}
         is_copy = function in (aten._to_copy.default, aten.copy_.default)
         on = {one.device.type for one in given if one.ndim > 0}  # numbers travel by themselves
         assert is_copy or len(on) < 2, f"{function} mixes host and device"
@@ -50,9 +45,8 @@ class Watch(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("words", covering()[::5])
-def test_training_prediction_and_probe_stay_on_the_device(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training, prediction and a probe."""
     monkeypatch.setattr(loop, "autocast", lambda *_: nullcontext())  # torch has none for meta
     config: Any = composed(words)
     model = build_model(config)
@@ -61,7 +55,7 @@ def test_training_prediction_and_probe_stay_on_the_device(
     train = loop.Examples(ids, torch.zeros(96, device="meta"))
     state = loop.start(model.to("meta"), train, config.train, loop.shuffle_of(config))
     state.optimizer.param_groups[0] |= {"fused": False}  # likewise
-    with Watch() as watch:
+    with Watch() as watch:  # type: ignore[no-untyped-call]
         tally = loop.Tally()
         assert len([*loop.train_epoch(state, train, config.train, tally)]) == 3
         tally.mean()
