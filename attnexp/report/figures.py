@@ -172,7 +172,8 @@ def forest(differences: pd.DataFrame) -> "Figure":
             axes.vlines(0, y + 0.08, y + 0.48, color=MUTED, lw=1)
             for names, width in ((["low", "high"], 2.2), (["texts_low", "texts_high"], 1)):
                 ends = factor * row.reindex(names).astype(float)
-                axes.plot(ends, [y + 0.28] * 2, color=INK, lw=width, solid_capstyle="butt")
+                if np.isfinite(ends).all():
+                    axes.plot(ends, [y + 0.28] * 2, color=INK, lw=width, solid_capstyle="butt")
             axes.plot(factor * row["mean"], y + 0.28, "o", color=INK)
         axes.set_title(first["name"] if several else "", loc="left", fontsize=10)
         axes.set(xlabel=f"difference in {first['metric']}{unit}", ylim=(y + 0.7, 0.4), yticks=[])
@@ -185,17 +186,16 @@ def forest(differences: pd.DataFrame) -> "Figure":
 def attention(reading: "Reading") -> "Figure":
     """Attention of the first layer with its words, the mean of the heads.
 
-    Colour is the weight as a multiple of uniform attention, on one scale for all texts.
+    Colour is the weight as a multiple of uniform attention, on one scale for all texts, which
+    ends at 4 as in `insight.shade`.
     """
     from matplotlib.figure import Figure
-
-    from attnexp.inspect.insight import SATURATED
 
     seen, tokens = reading.attention(), [_wrapped(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(seen.mean * seen.num_keys, cmap="Blues", vmin=0, vmax=SATURATED)
+    image = axes.imshow(seen.mean * seen.num_keys, cmap="Blues", vmin=0, vmax=4)
     axes.set_xticks(range(len(tokens)), tokens, rotation=90)
     axes.set_yticks(range(len(tokens)), tokens)
     axes.tick_params(length=0, labelcolor=INK)

@@ -103,7 +103,7 @@ def _section(group: Group, metrics: Sequence[Metric]) -> dict[str, Any]:
         "by_epoch": {*group.epochs["metric"]},
         "points": POINTS.get(group.protocol, {}),
         "differing": words,
-        "made_by": {(one["version"], one["commit"], one["torch"]): None for one in made},
+        "made_by": {tuple(map(one.get, ("version", "commit", "torch"))): None for one in made},
     }
 
 

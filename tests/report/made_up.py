@@ -35,7 +35,6 @@ def made_reading(text: str, *, num_padding: int = 0) -> Reading:
         tokens=tokens,
         known=[True] * len(tokens),
         num_cut=0,
-        longest=None,
         probabilities={"negative": 0.25, "positive": 0.75},
         layers=[Attention(weights=weights, num_keys=num_keys)],
         table=np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
