@@ -14,6 +14,6 @@ RUN pip install -c constraints.txt '.[baseline]' && rm -rf /source
 
 # Results and caches lie in the mounted folder and outlive the container.
 WORKDIR /work
-ENV ATTNEXP_CACHE=/work/.cache/attnexp HF_HOME=/work/.cache/huggingface
+ENV HF_HOME=/work/.cache/huggingface
 ENTRYPOINT ["attnexp"]
 CMD ["--help"]

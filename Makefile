@@ -7,7 +7,7 @@ NUM ?= 300
 CPU_WHEELS ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation studies test test-slow trials mutants audit release-check check smoke bench docs clean
+.PHONY: help setup ablation studies test test-slow mutants audit release-check check smoke bench docs clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,16 +53,12 @@ test: setup  ## The tests, slow ones left out
 test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
 
-# Alone, for Ray gives its workers the lowest priority, and all of them need their time.
-trials: setup .venv/executors  ## Faults and wrong input, over and over (KILLS=10: as published)
-	$(BIN)/python -m pytest -q -s -m trial
-
 .venv/scrutiny: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[scrutiny]'
 	@touch $@
 
 mutants: setup .venv/scrutiny  ## Wrong code, and which of it no test notices (NUM=300; hours)
-	$(BIN)/python tests/mutants.py --num $(NUM)
+	$(BIN)/python dev/mutants.py --num $(NUM)
 
 audit: setup .venv/scrutiny  ## Known weaknesses of what constraints.txt pins (asks the network)
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip

@@ -60,8 +60,8 @@ def judge(
     variant_column: str = "variant",
     seed_column: str = "seed",
 ) -> pd.DataFrame:
-    """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of files
-    or a data frame. The options are the command's. Raises `UserError`."""
+    """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
+    files or a data frame. The options are the command's. Raises `UserError`."""
     files = [given] if isinstance(given, str | PathLike) else given
     groups = read_results(
         files, columns, variant_column=variant_column, seed_column=seed_column, baseline=baseline

@@ -24,8 +24,7 @@ from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.training import device
-from attnexp.training.loop import Examples, start
-from attnexp.training.run import fit
+from attnexp.training.loop import Examples, fit, start
 
 Batches = DataLoader[tuple[Tensor, ...]]
 

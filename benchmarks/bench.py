@@ -263,7 +263,6 @@ def main() -> None:
             path = f"{scratch}/reviews"
             Path(path).mkdir()
             generate(Path(path), n=25_000)
-            os.environ["ATTNEXP_CACHE"] = scratch
         words = ["data=files", f"data.path={Path(path).absolute()}"]
         dataset = encode.load(compose(words).data)
         origin["reviews"] = args.reviews

@@ -7,7 +7,7 @@ variants all are compared with one baseline, which makes half of each difference
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ STUDIES = 4_000
 SEEDS = (3, 6, 10, 20)
 
 Array = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], tuple[Array, float]]
 
 
 def failing(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
@@ -75,7 +76,10 @@ def fixed() -> Iterator[str]:
 
 def anytime() -> Iterator[str]:
     """The rule where seeds are added after every look, up to 64."""
-    yield "| law | variants | found at 0.5 sd | at 1.5 sd | seeds then | found without any | by t intervals |"
+    yield (
+        "| law | variants | found at 0.5 sd | at 1.5 sd | seeds then "
+        "| found without any | by t intervals |"
+    )
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for law in LAWS:
         for m in (1, 5):
@@ -95,8 +99,8 @@ def anytime() -> Iterator[str]:
 
 
 def texts() -> Iterator[str]:
-    """How often the interval for other seeds and texts holds: alone, and never narrower than that of
-    seeds; for crossed normal effects, and for the answers of `study=blog` drawn again."""
+    """How often the interval for other seeds and texts holds: alone, and never narrower than that
+    of seeds; for crossed normal effects, and for the answers of `study=blog` drawn again."""
     yield f"| seeds make, of the variance | {' | '.join(f'n = {n}' for n in SEEDS)} |"
     yield f"|---|{'---:|' * len(SEEDS)}"
     cases = [(f"{share:.0%}", _effects(share)) for share in (0.0, 0.3, 0.9)]
@@ -117,7 +121,7 @@ def texts() -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def _effects(share: float):  # noqa: ANN202
+def _effects(share: float) -> Draw:
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, float]:
         seeds = rng.normal(size=(n, 1)) * np.sqrt(share * n)
         texts = rng.normal(size=200) * np.sqrt((1 - share) * 200)
@@ -126,12 +130,11 @@ def _effects(share: float):  # noqa: ANN202
     return draw
 
 
-def _answers():  # noqa: ANN202
+def _answers() -> Draw:
     (group,) = load([ROOT / "outputs" / "published" / "blog"])
     seeds = [*group.values("final", "accuracy").index]
-    d = np.array([
-        group.right["pe", s, "final"].astype(float) - group.right["no_pe", s, "final"] for s in seeds
-    ])  # fmt: skip
+    right = {key: found.astype(float) for key, found in group.right.items()}
+    d = np.array([right["pe", s, "final"] - right["no_pe", s, "final"] for s in seeds])
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, float]:
         rows, columns = rng.integers(len(d), size=n), rng.integers(d.shape[1], size=2_000)

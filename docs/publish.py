@@ -4,9 +4,9 @@
 
 The second is published under another name. `outputs/published/NAME.parquet` has a row for each run
 and epoch: metrics, the test metrics of the chosen epoch, and at each endpoint which texts were
-right, as bits (`numpy.packbits`). What the runs of a variant share is in the schema's metadata under
-`attnexp`: settings, facts of the data, digests of code, versions. Absolute paths are cut to their
-last name.
+right, as bits (`numpy.packbits`). What the runs of a variant share is in the schema's metadata
+under `attnexp`: settings, facts of the data, digests of code, versions. Absolute paths are cut
+to their last name.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What every test shares: a cache that is not the user's, and the installed command."""
+"""What every test shares: no data of the user's, and the installed command."""
 
 import gc
 import importlib
@@ -20,7 +20,7 @@ from attnexp.cli import app
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytest_plugins = ["within"]
+pytest_plugins = ["sweeping", "within"]
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"
 
@@ -59,18 +59,11 @@ def _seed_the_cpu_alone() -> None:
 
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or fills the user's caches, or reaches for the hub."""
-    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    """No test reads the user's data, or reaches for the hub."""
     monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
     for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def _own_cache(_isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty cache, `cache`, for a test that looks into it."""
-    monkeypatch.setenv("ATTNEXP_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

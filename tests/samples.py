@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -154,9 +154,9 @@ class Narrow(Pooling):
         ("model.before=own_broken:Raises",
          ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
         ("model.pooling=own_broken:Narrow",
-         ["own_broken:Narrow", "Pooling", "(2, 3)", "(2, 128)"], "stopped"),
+         ["own_broken:Narrow", "Pooling", "(3, 3)", "(3, 128)"], "stopped"),
         ("model.before=own_broken:NotANumber",
-         ["not finite in epoch 1, step 1", "own_broken:NotANumber"], "stopped"),
+         ["not finite in epoch 1, by step 1", "own_broken:NotANumber"], "stopped"),
     ],
 )  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(

@@ -17,7 +17,7 @@ cli""".split()
 
 MAX_FLOORS = 7
 
-TOP = {"completion", "notebook", "shell", "__main__"}
+TOP = {"api", "completion", "shell", "__main__"}
 """Modules outside any folder; they belong to the room `cli`."""
 
 MODULES = {

@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError, require
-from attnexp.config.schema import ExecutorConfig
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs.store import RUNS
-from attnexp.sweeps.executors import Executor, do, wants_gpu
+from attnexp.sweeps.executors import Executor, do, local, wants_gpu
 from attnexp.sweeps.plan import Job
+
+
+def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
+    kinds = {ExecutorKind.local: local, ExecutorKind.slurm: slurm, ExecutorKind.ray: ray}
+    return kinds[config.kind](config, jobs)
 
 
 def sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[Path, dict[str, Any]]:

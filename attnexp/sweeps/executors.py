@@ -58,13 +58,8 @@ class Executor:
     """Futures whose result is there, after at most about a second."""
 
 
-def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
-    from attnexp.sweeps import clusters
-
-    if config.kind is not ExecutorKind.local:
-        open_cluster = clusters.ray if config.kind is ExecutorKind.ray else clusters.slurm
-        return open_cluster(config, jobs)
+def local(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """Executor on this machine: this process, or several if runs are to go side by side."""
     slots = num_slots(config, jobs) or 1
     return Executor(1, _do_here) if slots == 1 else processes(slots, gpus=_num_gpus(jobs))
 

@@ -15,7 +15,8 @@ from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import Executor, Outcome, open_executor
+from attnexp.sweeps.clusters import open_executor
+from attnexp.sweeps.executors import Executor, Outcome
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.inputs import read_inputs
 

@@ -37,7 +37,7 @@ OFFERED = {
     "train model.he": "",
     "train study": "",
     "sweep study = blog_s": "blog_scaled",
-    "sweep exec": "executor=local executor=ray executor=slurm executor=submitit",
+    "sweep exec": "executor=local executor=ray executor=slurm",
 }
 
 

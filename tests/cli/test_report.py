@@ -17,7 +17,8 @@ BLOG = str(PUBLISHED / "blog")
 @pytest.fixture
 def csv(tmp_path: Path) -> str:
     rows = [
-        {"variant": v, "seed": s, "accuracy": 0.8 + 0.02 * (v == "b") + 0.001 * (s % 3), "loss": 0.5}
+        {"variant": v, "seed": s, "loss": 0.5,
+         "accuracy": 0.8 + 0.02 * (v == "b") + 0.001 * (s % 3)}
         for v in "abc" for s in range(12)
     ]  # fmt: skip
     pd.DataFrame(rows).to_csv(tmp_path / "r.csv", index=False)

@@ -16,7 +16,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
-from attnexp.model.classifier import build_classifier
+from attnexp.model.classifier import build_model
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
@@ -76,7 +76,7 @@ Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
 
 def behaviour(config: RunConfig) -> Behaviour:
     """A model's parameters, and what it says of some reviews with and without dropout."""
-    model = redrawn(build_classifier(config))
+    model = redrawn(build_model(config))
     ids = torch.randint(1, 12, (6, 9), generator=torch.Generator().manual_seed(0))
     ids[1:3, :4] = 0
     model.eval()

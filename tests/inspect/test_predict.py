@@ -69,8 +69,8 @@ def test_the_examples_of_help_are_a_sentence_and_its_mirror_with_opposite_labels
 
 def test_probabilities_are_those_of_the_run(run: Run) -> None:
     read = insight.reader(run)
-    reviews = contrast.generate(run.result.config["data"]["order_fraction"]).test.texts
-    assert isinstance(reviews, list)
+    corpus = contrast.generate(run.result.config["data"]["order_fraction"])
+    reviews = [*corpus.rows.text[corpus.parts["test"]]]
     expected = 1 / (1 + np.exp(-predictions.load(run)[predictions.FINAL][:50]))
     assert [read(review).probabilities["positive"] for review in reviews[:50]] == pytest.approx(
         expected, abs=1e-5

@@ -32,7 +32,7 @@ model.heads=2 model.d_head=4 train.threads=1""".split()
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Two runs, one layer without and two layers with positions."""
     out = tmp_path_factory.mktemp("runs")
-    words = [], ["position=learned", "model.layers=2"]
+    words: tuple[list[str], list[str]] = [], ["position=learned", "model.layers=2"]
     return [str(train_run(compose([*SMALL, f"out={out}", *own]))[0]) for own in words]
 
 

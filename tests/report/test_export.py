@@ -55,7 +55,7 @@ def from_tensorboard(folder: Path) -> Values:
         for name, tags in events.Runs().items()
         for tag in tags["scalars"]
         for event in events.Scalars(name, tag)
-    }  # type: ignore[misc]
+    }
 
 
 def from_mlflow(folder: Path) -> Values:

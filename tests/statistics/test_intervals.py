@@ -86,7 +86,7 @@ def test_the_anytime_interval_needs_seven_seeds() -> None:
 
 
 def test_the_anytime_interval_holds_at_all_looks_together() -> None:
-    """Looking after every seed up to forty: 95 % of studies hold throughout, the t interval's do not."""
+    """Looking after every seed up to forty: 95 % of studies hold throughout, unlike by t."""
     rng = np.random.default_rng(0)
     missed = {anytime_interval: 0, t_interval: 0}
     for d in rng.normal(size=(300, 40)):

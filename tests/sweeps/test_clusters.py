@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SMOKE, outcomes, result_of, sweeping
 from slurm_node import NoSlurm, await_empty, slurm_node
+from sweeping import SMOKE, outcomes, result_of, sweeping
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
-from attnexp.sweeps.clusters import sbatch_script
-from attnexp.sweeps.executors import open_executor
+from attnexp.sweeps.clusters import open_executor, sbatch_script
 from attnexp.sweeps.plan import plan
 
 FOUR = [*SMOKE, "train.device=cpu", "position=none,sinusoidal", "seed=0,1"]

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SMOKE, outcomes, result_of, sweeping
+from sweeping import SMOKE, outcomes, result_of, sweeping
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import num_slots, open_executor, processes
+from attnexp.sweeps.executors import local, num_slots, processes
 from attnexp.sweeps.plan import Job, plan
 from attnexp.sweeps.schedule import run_sweep
 
@@ -47,7 +47,7 @@ def test_gpus_are_shared_and_dealt_to_slots(monkeypatch: pytest.MonkeyPatch) -> 
             return type("Busy", (), {"done": lambda self: False})()
 
     monkeypatch.setattr("attnexp.sweeps.executors.ProcessPoolExecutor", Pool)
-    open_executor(ExecutorConfig(gpu=0.5), many).submit(many[:4])
+    local(ExecutorConfig(gpu=0.5), many).submit(many[:4])
     assert given == ["3", "5", "3", "5"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMOKE, Pretend, finished
+from sweeping import SMOKE, Pretend, finished
 
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run

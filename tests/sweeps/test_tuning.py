@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from conftest import finished
+from sweeping import finished
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.runs.result import Run

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import Pretend, finished
+from sweeping import Pretend, finished
 
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
