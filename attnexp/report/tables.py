@@ -51,7 +51,8 @@ def margin(row: "pd.Series[Any]") -> str:
 
 def sides(row: "pd.Series[Any]") -> str:
     """`pe − none`; of an interaction `(a − b) − (c − d)`."""
-    return " − ".join(f"({s})" if " − " in s else s for s in row[["variant", "baseline"]])
+    names = row[["variant", "baseline"]].str.removesuffix(f" {row['within']}")
+    return " − ".join(f"({name})" if " − " in name else name for name in names)
 
 
 def name_of(row: "pd.Series[Any]") -> str:
@@ -217,7 +218,7 @@ def within(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """One factor at each level of another, and their interactions."""
     found = _found(contrasts.within, groups, metrics)
     title = "Differences within the levels of another factor, and their interactions"
-    return title, verdicts(found)[1]
+    return title, differences_table(found, ["mean", "other seeds", "verdict"])
 
 
 def across(groups: Sequence[Group], metrics: Sequence[Metric], point: str = "") -> Table:

@@ -67,10 +67,12 @@ def print_table(table: tables.Table, console: Console) -> None:
     places = [name for name in tables.PLACES if name in frame]
     if places and _width(frame) + len(frame.columns) - 1 > console.width:
         rows, first = [], frame.columns.drop(places)[0]
+        space = console.width - _width(frame.drop(columns=[*places, first])) - len(frame.columns)
         for about, own in frame.groupby(places, sort=False):
             heading = ", ".join(filter(None, about))
-            opening = f"{heading}, " if len(own) == 1 else "  "
-            rows += [pd.DataFrame({first: [heading]})] * (len(own) > 1)
+            is_short = len(own) == 1 and len(heading) + 2 + len(own[first].iloc[0]) <= space
+            opening = f"{heading}, " if is_short else "  "
+            rows += [pd.DataFrame({first: [heading]})] * (not is_short)
             rows += [own.drop(columns=places).assign(**{first: opening + own[first]})]
         frame = pd.concat(rows).fillna("")
     gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
