@@ -31,7 +31,10 @@ MODULES = {
 def imported(path: Path) -> set[str]:
     """Modules of this package that a file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for_types = [n for n in tree.body if isinstance(n, ast.If) and "TYPE" in ast.unparse(n.test)]
+    tree.body = [node for node in tree.body if node not in for_types]  # not imported when it runs
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnexp"):
             parent = (node.module or "").removeprefix("attnexp").lstrip(".")
             for alias in node.names:

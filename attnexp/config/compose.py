@@ -143,9 +143,10 @@ def _merged(*files: str) -> dict[str, Any]:
 
 def _offer(group: str, option: str) -> str:
     """Register a user's class or file with Hydra; returns the option's name there."""
-    if conf_dir() in file(group, option).parents:
+    is_class = CLASS.fullmatch(option)
+    if not is_class and conf_dir() in file(group, option).parents:
         return option
-    tree = {"kind": option} if CLASS.fullmatch(option) else copy.deepcopy(read(group, option))
+    tree = {"kind": option} if is_class else copy.deepcopy(read(group, option))
     defaults = tree.get("defaults", []) if isinstance(tree, dict) else None
     if not isinstance(defaults, list) or "hydra" in tree or "${" in str(defaults):
         raise UserError(f"{group}={option} must hold keys and, if any, a list of plain defaults.")

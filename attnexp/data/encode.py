@@ -53,7 +53,7 @@ def load(config: DataConfig, resample: int | None = None) -> Dataset:
     """
     corpus = load_corpus(config)
     ranks, words = whole, all_words = rank_corpus(corpus, config)
-    labels = corpus.rows.label.to_numpy()
+    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     if resample is not None:
         order = redraw(labels, corpus.parts, resample)
         labels, drawn = labels[order], Ragged.of(map([*whole].__getitem__, order))

@@ -56,6 +56,8 @@ class MultiHeadSelfAttention(KerasInit):
         super().__init__()
         self.num_heads, self.mask_mode = num_heads, mask_mode
         d_query, d_key, d_value = d_query or d_head, d_key or d_head, d_value or d_head
+        if rotary is not None and d_query != d_key:
+            raise ValueError(f"a rotation needs one width; got d_query={d_query}, d_key={d_key}.")
         self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
         self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
         self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
@@ -146,8 +148,7 @@ class Block(nn.Module):
         d_output = attention.d_output
         if residual and d_input != d_output:
             raise ValueError(
-                f"a residual sum needs one width; got {d_input} for the input of a layer and "
-                f"{d_output} for its output (heads x d_head, or d_model after output_projection)"
+                f"a residual sum needs one width; got {d_input} before and {d_output} after a layer"
             )
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None

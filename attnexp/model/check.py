@@ -59,8 +59,7 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
         for i, (_, own) in enumerate(by_text):
             if _differ(output if is_shared else output[i : i + 1], own):
                 raise UserError(
-                    f"{_name(piece)} mixes the texts of a batch: what it gives for a text depends "
-                    f"on the others. Dimension 0 of what it is given is the texts, not the tokens."
+                    f"{_name(piece)} mixes the texts of a batch: dimension 0 of its input is those."
                 )
 
 
@@ -121,7 +120,7 @@ def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.
 
 def _differ(one: Tensor, other: Tensor) -> bool:
     """Whether two outputs differ beyond rounding."""
-    largest = float(other.nan_to_num(0.0, 0.0, 0.0).abs().amax())
+    largest = float(other.detach().nan_to_num(0.0, 0.0, 0.0).abs().amax())
     return not torch.allclose(one, other, rtol=0.0, atol=TOLERANCE * largest, equal_nan=True)
 
 

@@ -164,7 +164,7 @@ def predict(
     for ids in progress.track(batches, total=len(batches), label=label):
         with torch.inference_mode(), autocast(examples.ids.device, precision):
             found.append(model(ids).float())
-    logits: Logits = torch.cat(found).cpu().numpy()
+    logits: Logits = torch.cat(found).detach().cpu().numpy()
     return logits
 
 

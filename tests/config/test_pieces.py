@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from attnexp.model import seams
-from attnexp.model.rotary import RotaryPosition as Base
+from attnexp.model.positions import RotaryPosition as Base
 from attnexp.model.seams import *
 
 Rate = Annotated[float, Gt(0), Le(10), Doc("Per token.")]
@@ -110,7 +110,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
-        ("position=NAME:Turn model.d_head=5", ["Turn", "d_head", "even", "5"]),
+        ("position=NAME:Turn model.d_head=5", ["Turn", "even", "5"]),
         ("model=NAME:Clash", ["'dropout'", "Rename"]),
         ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
         ("model.score=NAME:Pool", ["Score"]),
@@ -193,5 +193,5 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     words += ["data.tokenizer=own:words"]
     subprocess.run([PROGRAM, "sweep", *words, "--dry-run"], cwd=tmp_path, check=True)
     assert {path.stem for path in tmp_path.rglob("*.ran")} == {"own"}
-    done = pieces.load("attnexp.model.pooling:Mean")
+    done = pieces.load("attnexp.model.mixers:Mean")
     assert done.__name__ == "Mean"

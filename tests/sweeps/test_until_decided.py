@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from sweeping import Pretend, finished
 
@@ -42,13 +43,13 @@ def seeds(entries: list[Entry]) -> dict[str, int]:
 def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(tmp_path: Path) -> None:
     """With the statistics of today."""
     planned = sweep(tmp_path)
-    told = list[dict[str, str]]()
+    told = list[pd.DataFrame]()
     entries = run_sweep(planned, choose=chooser(planned, told.append))
     found = seeds(entries)
     assert found["slow"] == found["noisy"] == 12
     assert found["fast"] == 8
     assert len(told) == 5
-    assert "fast" in told[0]
+    assert "fast" in [*told[0]["variant"]]
     study = manifest.load(tmp_path / "mine")
     assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
@@ -66,13 +67,14 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(tmp_path: Path) -> 
 def decided_at_9(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics by which every variant is decided at nine seeds."""
 
-    def undecided(
+    def judge(
         runs: Sequence[Run], variants: Sequence[str], declaration: Declaration
-    ) -> tuple[list[str], dict[str, str]]:
+    ) -> pd.DataFrame:
         counts = Counter(run.label for run in runs)
-        return [label for label in variants[1:] if counts[label] < 9], {}
+        verdicts = ["undecided" if counts[label] < 9 else "helps" for label in variants[1:]]
+        return pd.DataFrame({"variant": variants[1:], "verdict": verdicts})
 
-    monkeypatch.setattr(sequential, "undecided", undecided)
+    monkeypatch.setattr(sequential, "judge", judge)
 
 
 @pytest.mark.usefixtures("decided_at_9", "done")

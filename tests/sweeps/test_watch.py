@@ -90,7 +90,7 @@ def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
     pretend(fails=lambda config: config.seed == 1)
     code, out, err = sweep(*words)
     assert code == 1
-    assert f"Again: attnexp report {tmp_path}/blog" in out
+    assert f"More: attnexp report {tmp_path}/blog" in out
     assert "2 of 6 runs failed.\nno_pe, seed 1: the loss is nan\n" in err
     pretend()
     code, out, _ = sweep(*words, "--json")
@@ -114,5 +114,5 @@ def test_seeds_are_added_by_the_command(tmp_path: Path) -> None:
     words = [f"study={study}", f"out={tmp_path}", "seed=range(20)", "--until", "decided"]
     code, _, err = sweep(*words)
     assert code == 0
-    assert "b: helps" in err
+    assert "b − a, final: helps" in err
     assert len([*tmp_path.glob("runs/*/result.json")]) == 14
