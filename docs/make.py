@@ -33,7 +33,7 @@ from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import tables
-from attnexp.statistics.verdict import HELPS, UNDECIDED
+from attnexp.statistics.verdict import HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -105,6 +105,7 @@ def answers() -> Iterator[str]:
         said = {
             HELPS: "PE helps",
             UNDECIDED: f"we cannot say yet; {100 * most:.1f} points at most",
+            ON_THESE_TEXTS: "no difference of 0.25 points on these texts; on others it may be more",
         }.get(row["verdict"], "no difference that matters (0.25 points or more)")
         size = f"{tables.number(row['mean'], True, '+')} {_bounds(row)}"
         yield f"| {words} | {row['n']} of each | {size} | {said} |"

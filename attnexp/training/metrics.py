@@ -54,22 +54,6 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     )
 
 
-def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """`precision`, `recall`, `f1` and number of texts `n` of each class, (C,); macro-F1 is the mean
-    of f1. A share of nothing is 0, as in scikit-learn. logits: (n,) or (n, C). labels: (n,)."""
-    num_classes = 2 if logits.ndim == 1 else logits.shape[1]
-    truth, found = labels.astype(int), most_probable(logits).astype(int)
-    n = np.bincount(truth, minlength=num_classes).astype(np.float64)
-    num_found = np.bincount(found, minlength=num_classes)
-    right = np.bincount(truth[truth == found], minlength=num_classes)
-    return {
-        "precision": right / np.maximum(num_found, 1),
-        "recall": right / np.maximum(n, 1),
-        "f1": 2 * right / np.maximum(n + num_found, 1),
-        "n": n,
-    }
-
-
 def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """Mean over examples of |accuracy - confidence| of their bin (Guo et al. 2017, equation 3)."""
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)

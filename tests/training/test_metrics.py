@@ -4,14 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import (
-    accuracy_score,
-    brier_score_loss,
-    log_loss,
-    precision_recall_fscore_support,
-)
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
-from attnexp.training.metrics import by_class, measure
+from attnexp.training.metrics import measure
 
 
 def test_every_figure_is_scikit_learns() -> None:
@@ -23,22 +18,6 @@ def test_every_figure_is_scikit_learns() -> None:
     assert found.loss == pytest.approx(log_loss(labels, probability))
     assert found.brier == pytest.approx(brier_score_loss(labels, probability))
     assert found.accuracy == accuracy_score(labels, probability > 0.5)
-
-
-@pytest.mark.parametrize("num_classes", [2, 5])
-def test_figures_by_class_are_scikit_learns(num_classes: int) -> None:
-    """Of five classes one is never predicted, and one has no text."""
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(500, num_classes)) - 1e3 * (np.arange(num_classes) == 3)
-    labels = rng.integers(0, min(num_classes, 4), 500).astype(np.float32)
-    logits = logits[:, 0] if num_classes == 2 else logits
-    predicted = logits > 0 if num_classes == 2 else logits.argmax(1)
-    expected = precision_recall_fscore_support(
-        labels, predicted, labels=range(num_classes), zero_division=0
-    )
-    found = by_class(logits, labels)
-    assert [*found] == ["precision", "recall", "f1", "n"]
-    np.testing.assert_allclose([*found.values()], expected, rtol=1e-12)
 
 
 def test_calibration_error_by_hand() -> None:
