@@ -183,7 +183,7 @@ def main() -> None:
     # are shared with other work. A short spin costs little on an idle machine. The variable is read
     # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    # Nothing in the current folder is imported but the user's pieces; see `pieces.add_folder_of`.
+    # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
     if sys.stderr is None:  # 2>&-

@@ -173,6 +173,9 @@ def runs(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", autocompletion=completion.studies)
     ] = Path("outputs"),
+    forget: Annotated[
+        str | None, typer.Option(metavar="ID", help="Take a run out of the study DIR; files stay.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
@@ -181,7 +184,10 @@ def runs(
     chosen epoch where held-out data chose it. Broken runs come with the command that repeats them.
     """
     from attnexp.report import formats, listing, terminal
+    from attnexp.runs import manifest
 
+    if forget:
+        manifest.forget(folder, forget)
     found = listing.list_runs(folder)
     if as_json:
         emit({"schema": listing.SCHEMA, "runs": formats.records(found)})
