@@ -39,6 +39,8 @@ def read_results(
     name = "results"
     if not isinstance(given, pd.DataFrame):
         name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
+        if missing := [str(file) for file in given if not Path(file).is_file()]:
+            raise UserError(f"There is no file {', '.join(missing)}. Give a csv, jsonl or parquet.")
         given = pd.concat([pd.DataFrame(read_rows(Path(file))) for file in given])
     cells = given.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
     _check([variant_column, seed_column], cells, "Name them with --variant-column, --seed-column.")
