@@ -93,6 +93,7 @@ def num_begun(folder: Path) -> int:
     return len([*folder.glob(f"runs/*.part/{store.METRICS}")])
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_its_own_run_alone_and_another_takes_its_place(
     tmp_path: Path,
 ) -> None:

@@ -132,6 +132,7 @@ def kill(folder: Path, number: signal.Signals, seconds: float | None) -> None:
     assert process.exitcode in (0, -number)
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path) -> None:
     """In every third run inside a save, else at random moments."""
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *LONG)))
