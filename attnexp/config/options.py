@@ -90,11 +90,11 @@ def describe() -> dict[str, dict[str, str]]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Name of each class that our options name: of its option with the fewest settings."""
+    """Name of each class of our options: that with the fewest settings, `window` of two alike."""
     ours = [(group, name) for group, names in _groups(conf_dir()).items() for name in names]
     trees = [(read(group, name), name) for group, name in ours]
-    named = [(len(tree), name, tree["kind"]) for tree, name in trees if tree and tree.get("kind")]
-    return {kind: name for _, name, kind in sorted(named, reverse=True)}
+    named = [(-len(tree), name, tree["kind"]) for tree, name in trees if tree and tree.get("kind")]
+    return {kind: name for _, name, kind in sorted(named)}
 
 
 def name_of(kind: str | None) -> str:

@@ -127,7 +127,7 @@ LABELS = {
     "position=rotary model.heads=4": "imdb attention rotary model.heads=4",
     "model=lstm data=trec": "trec lstm none",
     "model=cnn_attention": "imdb attention none model.before=cnn",
-    "mask=window mask.radius=3 train=holdout": "imdb attention none mask=restricted mask.radius=3 "
+    "mask=window mask.radius=3 train=holdout": "imdb attention none mask=window mask.radius=3 "
     "train=holdout",
     "model=tfidf data=contrast": "contrast tfidf",
 }
