@@ -100,6 +100,8 @@ bench: setup .venv-keras/installed  ## Timings beside Keras and others (DATA=PAT
 docs: setup  ## The parts of README.md and docs/ that commands make (PARTS="settings pieces")
 	$(BIN)/python docs/make.py $(PARTS)
 	$(BIN)/attnexp report outputs/published/blog --figure docs/blog.svg
+	$(BIN)/attnexp report outputs/published/blog_data outputs/published/blog \
+	  --figure docs/data.svg --show forest
 
 clean:  ## Remove .venv, caches and builds; outputs/ stays
 	rm -rf .venv .venv-keras build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
