@@ -96,11 +96,6 @@ class Reading:
         return shade(seen.mean.mean(axis=0), seen.num_keys)
 
 
-def has_attention(run: Run) -> bool:
-    """Whether the model may have an attention map."""
-    return "score" in run.result.config["model"]
-
-
 def reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
     """Function that reads a text with the run's model.
 

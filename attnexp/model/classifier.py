@@ -7,7 +7,6 @@ Only this file reads a config; every piece receives plain arguments.
 
 import copy
 import math
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -148,13 +147,6 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     classifier = Classifier(config, num_classes)
     init_weights(classifier, seed)
     return classifier
-
-
-def build_on_meta(config: RunConfig) -> None:
-    """Build a network without memory or weights; raises `UserError` for what a constructor refuses.
-    One that reads values cannot be built so, and is passed over."""
-    with suppress(RuntimeError), torch.random.fork_rng(devices=[]), torch.device("meta"):
-        Classifier(config)
 
 
 def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
@@ -39,12 +39,6 @@ class Identity:
         """The id, such as `3f2a9c01b7de-5c1e88a0`: settings and data, then the code."""
         return f"{self.settings}-{_digest(self.code)[:8]}"
 
-    def expect(self, planned: "Identity") -> None:
-        """Raise `RunFailed` where this is not the run that was planned."""
-        if self != planned:
-            names = ", ".join(changed(planned.code, self.code)) or "The data"
-            raise RunFailed(f"{names} changed since this run was planned. Give the command again.")
-
 
 def identify(config: RunConfig, fingerprint: str) -> Identity:
     """The identity of a run. fingerprint: of the content of all that it reads."""
@@ -68,11 +62,6 @@ def _code_of_attnexp() -> dict[str, str]:
         path for room in ("model", "training", "data") for path in (package / room).rglob("*.py")
     ]
     return pieces.syntax(package, found)
-
-
-def changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """Names of the files whose code differs."""
-    return sorted({name for name, _ in before.items() ^ after.items()})
 
 
 def _digest(tree: Any) -> str:

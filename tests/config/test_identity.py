@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
@@ -101,16 +100,6 @@ def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
     assert len({*same, first("data.path=/x")}) == 1
     words = ("seed=1", "seeds.init=1", "train.lr=1", "seeds.resample=0", "seeds.resample=3")
     assert len({same[0], first(fingerprint="other"), *map(first, words)}) == 7
-
-
-def test_a_run_that_is_not_the_planned_one_says_what_changed() -> None:
-    planned = identity.identify(compose(), "")
-    planned.expect(planned)
-    with pytest.raises(RunFailed, match="The data changed"):
-        identity.identify(compose(), "other").expect(planned)
-    code = planned.code | {"training/run.py": "", "mine.py": ""}
-    with pytest.raises(RunFailed, match=r"mine\.py, training/run\.py changed since"):
-        identity.Identity(settings=planned.settings, code=code).expect(planned)
 
 
 def test_other_texts_are_another_run_of_the_same_variant() -> None:

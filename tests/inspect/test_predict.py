@@ -159,7 +159,6 @@ def test_a_terminal_gets_colours() -> None:
 
 def test_a_model_without_attention_reads_too(tmp_path: Path) -> None:
     path, _ = train_run(compose([*SMALL, "model=mean", f"out={tmp_path}"]))
-    assert not insight.has_attention(run_of(path))
     (found,) = json.loads(command("predict", path, TEXT, "--json")[1])["texts"]
     assert found["attention"] is None
     assert found["label"] in ("negative", "positive")

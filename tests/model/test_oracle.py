@@ -50,11 +50,9 @@ WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"]
 def composed(words: str) -> RunConfig | None:
     """None where choices exclude each other, or one would do nothing."""
     try:
-        config = compose([*SMALL, *words.split()])
-        building.build_on_meta(config)
+        return compose([*SMALL, *words.split()])
     except UserError:
         return None
-    return config
 
 
 def covering() -> list[str]:
