@@ -42,16 +42,15 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=blog data.max_len=20,40 'seed=range(200,206)' out=outputs/lengths
 	$(BIN)/attnexp sweep study=blog data=trec,cr,irony train.epochs=20 'seed=range(200,206)' out=outputs/epochs
 
-# One thread a process: threads of several processes on the same cores wait for each other.
 test: setup  ## The tests, slow ones left out
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 .venv/executors: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[slurm,ray]'
 	@touch $@
 
 test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
+	$(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
 
 .venv/scrutiny: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[scrutiny]'

@@ -20,6 +20,9 @@ from attnexp.cli import app
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+# One thread a process: several processes share the cores, and a fork of threads would wait forever.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 pytest_plugins = ["sweeping", "within"]
 ROOT = Path(__file__).parent.parent
 IMDB = ROOT.parent / "shared" / "imdb"

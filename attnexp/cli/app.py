@@ -24,15 +24,13 @@ class Commands(TyperGroup):
     """Group of commands that turns an error into one message and an exit code."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with the option `--quiet`: `attnexp train -q` is `attnexp -q train`."""
+        """A command that also takes what every command takes, such as `attnexp train -q`."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
-            command.params += [
-                p
-                for p in self.params
-                if p.name == "quiet" or any(one.name == "overrides" for one in command.params)
-                if p.name in ("quiet", "config_dir") and p not in command.params
-            ]
+            takes_settings = any(one.name == "overrides" for one in command.params)
+            names = ("quiet", "config_dir") if takes_settings else ("quiet",)
+            shared = [one for one in self.params if one.name in names]
+            command.params += [one for one in shared if one not in command.params]
         return command
 
     def invoke(self, ctx: Any) -> Any:
@@ -41,7 +39,11 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            if hint := _as_setting(error, words):
+            from attnexp.config.words import habit
+
+            option = getattr(error, "option_name", None) or "no option"
+            hints = (habit(word) for word in words if word.startswith(option))
+            if hint := next(filter(None, hints), ""):
                 stop(hint, code=2)
             raise
         except UserError as error:
@@ -95,7 +97,7 @@ def _config_dir(folders: list[Path] | None) -> None:
 
 
 def _share(points: float) -> float:
-    """Convert percentage points of accuracy to a share."""
+    """Percentage points of accuracy as a share."""
     if not 0 < points < 100:
         raise UserError(
             f"--margin is in percentage points of accuracy, above 0 and below 100; got {points}."
@@ -103,34 +105,23 @@ def _share(points: float) -> float:
     return points / 100
 
 
+QUIET = "Print only results and errors."
+CONFIG_DIR = "Folder of options of your own, besides conf/ of the current folder."
+
+
 @app.callback()
 def _options_of_all(
     quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            "-q",
-            callback=_quiet,
-            expose_value=False,
-            help="Print only results and errors.",
-        ),
+        bool, typer.Option("--quiet", "-q", callback=_quiet, expose_value=False, help=QUIET)
     ] = False,
     config_dir: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="DIR",
-            exists=True,
-            file_okay=False,
-            callback=_config_dir,
-            expose_value=False,
-            help="A folder of options of your own, as conf/ of the current folder.",
+            exists=True, file_okay=False, callback=_config_dir, expose_value=False, help=CONFIG_DIR
         ),
     ] = None,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and exit."
-        ),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
@@ -139,41 +130,23 @@ def _options_of_all(
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="OVERRIDES",
-        help="Settings as key=value.",
-        show_default=False,
-        autocompletion=completion.settings,
+        metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
     ),
 ]
-RunDir = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN_DIR", help="Folder of a finished run.", autocompletion=completion.runs
-    ),
-]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)]
 Folders = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DIR",
-        help="Studies, or other folders that contain runs.",
-        autocompletion=completion.studies,
+        metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
     ),
 ]
 Margin = Annotated[
-    float,
-    typer.Option(
-        metavar="POINTS", help="Smallest difference in accuracy that matters.", callback=_share
-    ),
+    float, typer.Option(metavar="POINTS", help="Smallest gain that matters.", callback=_share)
 ]
 TrustCode = Annotated[
-    bool,
-    typer.Option(
-        "--trust-code", help="Run the code of others that a stored run names as its model."
-    ),
+    bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
-Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page with figures.")
-]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -186,40 +159,22 @@ def main() -> None:
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
-    if sys.stderr is None:  # 2>&-
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if sys.stdin is None:  # <&-
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
-    if sys.stdout is None:  # >&-
-        stop("The standard output is closed. Redirect it: > FILE, or > /dev/null.", code=2)
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        stop("The current folder was deleted. Change to another one with cd.", code=2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
     if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
         completion.join_words_of_bash(os.environ)
     try:
-        app(prog_name="attnexp")
+        try:
+            app(prog_name="attnexp")
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:  # while a command is looked up
         stop("Nothing was begun.", code=130)
-    except SystemExit as ending:  # rich and Typer exit with 1 after a closed pipe
-        if isinstance(ending.__context__, BrokenPipeError):
-            raise SystemExit(0) from None
-        raise
-    finally:
-        _flush()
-
-
-def _flush() -> None:
-    """Flush the output here, where an error can still be reported."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            stop(f"{error.strerror}: the standard output. Send it elsewhere.", code=2)
+    except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
+        if not isinstance(ending.__context__ or ending, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
+        raise SystemExit(0) from None
 
 
 def stop(message: str, code: int) -> NoReturn:
@@ -234,36 +189,10 @@ def stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-def _as_setting(error: TyperException, words: list[str]) -> str:
-    """A hint for `--seed 3`, which is a setting and no option, and for options of Hydra; empty for
-    other errors."""
-    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
-    params = context.command.params if context else []
-    if not option or all(param.name != "overrides" for param in params):
-        return ""
-    from attnexp.config.compose import compose
-    from attnexp.config.options import groups
-    from attnexp.config.schema import walk
-    from attnexp.config.words import habit
-
-    given = next((word for word in words if word.startswith(option)), option)
-    if hint := habit(given.partition("=")[0]):
-        return hint
-    key = option.lstrip("-")
-    if key not in {*groups(), *(name for name, _, _ in walk(compose([])))}:
-        return ""
-    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == option)
-    _, equals, value = words[place].partition("=")
-    if not equals:
-        value = next(iter(words[place + 1 :]), "VALUE")
-    return f"{option} is not an option. Settings are written without dashes: {key}={value}"
-
-
 def console() -> "Console":
-    """Console for tables on stdout."""
+    """Console for tables on stdout; 80 columns wide where it is no terminal."""
     from rich.console import Console
 
-    # Piped output is 80 columns wide, whatever $COLUMNS says.
     width = None if sys.stdout.isatty() else 80
     return Console(highlight=False, markup=False, emoji=False, width=width)
 

@@ -17,8 +17,7 @@ def settings(ctx: Context, incomplete: str) -> list[Offer]:
     words = [*(ctx.params.get("overrides") or [])]
     before = words.pop() if words and words[-1].endswith("=") else ""  # see `join_words_of_bash`
     key, equals, value = (before + incomplete).partition("=")
-    of_sweeps = ("study", "executor") if ctx.info_name != "sweep" else ()
-    known = {group: about for group, about in describe().items() if group not in of_sweeps}
+    known = describe()
     if not equals:
         near = [group for group in known if group.startswith(key)]
         if len(near) > 1:
@@ -31,16 +30,21 @@ def settings(ctx: Context, incomplete: str) -> list[Offer]:
 
 def runs(incomplete: str) -> list[str]:
     """Folders of finished runs, under `outputs/` or under the path typed so far."""
-    return _beside("result.json", "outputs/runs/*", f"{glob.escape(incomplete)}*")
+    return _holding("result.json", "outputs/runs/*", incomplete)
 
 
 def studies(incomplete: str) -> list[str]:
     """Folders of studies, under the same paths, and folders that contain runs."""
-    all_runs = {str(Path(run).parent) for run in runs("")}
-    return [
-        *_beside("study.json", "outputs/*", f"{glob.escape(incomplete)}*"),
-        *sorted(all_runs),
-    ]
+    folders = {str(Path(run).parent) for run in runs("")}
+    return [*_holding("study.json", "outputs/*", incomplete), *sorted(folders)]
+
+
+def _holding(file: str, pattern: str, incomplete: str) -> list[str]:
+    """Folders that contain a file of this name."""
+    patterns = (pattern, f"{glob.escape(incomplete)}*")
+    return sorted(
+        {str(Path(path).parent) for one in patterns for path in glob.glob(f"{one}/{file}")}
+    )
 
 
 def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
@@ -58,9 +62,3 @@ def join_words_of_bash(environment: MutableMapping[str, str]) -> None:
         current = ""
     environment["COMP_WORDS"] = "\n".join([*words, current])
     environment["COMP_CWORD"] = str(len(words))
-
-
-def _beside(file: str, *patterns: str) -> list[str]:
-    """Folders that contain a file of this name."""
-    found = (glob.glob(f"{pattern}/{file}") for pattern in patterns)
-    return sorted({str(Path(path).parent) for paths in found for path in paths})

@@ -1,14 +1,14 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
-from attnexp.cli.report import Format
 
-Port = Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")]
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
 
 
 @app.command()
@@ -43,7 +43,6 @@ def probe(
     folders: Folders,
     do: Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3 (default: all).")] = "",
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: all.")] = None,
-    format: Format = "table",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,35 +58,28 @@ def probe(
 
     rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code)
     found = effects(rows)
-    if as_json or format == "json":
+    if as_json:
         emit({"schema": formats.SCHEMA, "effects": formats.records(found), "notes": notes})
-    elif format == "csv":
-        emit(found.to_csv(index=False).rstrip("\n"))
-    else:
-        for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
-            table = f"{variant}, {n:,} texts of {data}: points, 95 % intervals", _readable(own)
-            if format == "table":
-                terminal.print_table(table, console())
-            elif format == "latex":
-                emit(formats.latex(table, "probe"))
-            else:
-                emit(formats.markdown(table))
-        emit("\n".join(notes))
+        return
+    for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
+        title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
+        terminal.print_table((title, _readable(own)), console())
+    emit("\n".join(notes))
 
 
-def _readable(effects: Any) -> Any:
-    """Effects of a variant as texts: changes of accuracy in points, measures of attention."""
+def _readable(effects: "DataFrame") -> "DataFrame":
+    """Effects as texts: changes of accuracy in points, measures of attention as they are."""
     from attnexp.report.tables import interval, number
 
-    def cells(row: Any) -> dict[str, str]:
+    def cells(row: "Series[Any]") -> dict[str, str]:
         is_share = row.metric == "accuracy"
         return {
             "intervention": row.intervention if is_share else row.metric,
             "n": str(row.n),
-            "mean": number(row["mean"], is_share=is_share, sign="+" if is_share else ""),
-            "other seeds": interval(row.low, row.high, is_share=is_share),
-            "other texts too": interval(row.texts_low, row.texts_high, is_share=is_share),
-            "flips, %": number(row.flips, is_share=True),
+            "mean": number(row["mean"], is_share, "+" if is_share else ""),
+            "other seeds": interval(row.low, row.high, is_share),
+            "other texts too": interval(row.texts_low, row.texts_high, is_share),
+            "flips, %": number(row.flips, True),
         }
 
     return effects.apply(cells, axis=1, result_type="expand")
@@ -123,7 +115,11 @@ def predict(
 
 
 @app.command()
-def explore(run_dirs: Folders, port: Port = 8080, trust_code: TrustCode = False) -> None:
+def explore(
+    run_dirs: Folders,
+    port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
+    trust_code: TrustCode = False,
+) -> None:
     """Serve a page, on this machine only, to type a text and see every head of one or more models.
 
     Example: attnexp explore outputs/runs/RUN_WITHOUT outputs/runs/RUN_WITH

@@ -1,4 +1,4 @@
-"""Commands about settings, data, claims and this machine."""
+"""Commands about settings, data and claims."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,15 +17,8 @@ if TYPE_CHECKING:
 @app.command()
 def config(
     overrides: Overrides = None,
-    groups: Annotated[
-        bool, typer.Option("--groups", help="List the options of every group.")
-    ] = False,
-    cost: Annotated[
-        bool,
-        typer.Option(
-            "--cost", help="Print the parameters and FLOPs of the model, for two classes."
-        ),
-    ] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="List all there is to choose.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Count parameters and FLOPs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the settings of a run, the available options, or the cost of a model.
@@ -40,22 +33,23 @@ def config(
 
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
+    shown: dict[str, Any]
     if groups:
-        shown: dict[str, Any] = options.describe()
-        text = "\n".join(
+        shown = options.describe()
+        lines = [
             "\n".join([group, *(f"  {one:20}{about}" for one, about in listed.items())])
             for group, listed in shown.items()
-        )
+        ]
     elif cost:
         from attnexp.model.classifier import cost_of
 
         shown = cost_of(compose(overrides or []))
-        text = "\n".join(f"{name:20s}{value:,}" for name, value in shown.items())
+        lines = [f"{name:20s}{value:,}" for name, value in shown.items()]
     else:
         config = compose(overrides or [])
         shown = to_dict(config)
-        text = "\n".join(_with_meanings(shown, meanings(config)))
-    emit(shown if as_json else text)
+        lines = [*_with_meanings(shown, meanings(config))]
+    emit(shown if as_json else "\n".join(lines))
 
 
 def _with_meanings(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
@@ -72,14 +66,12 @@ def _with_meanings(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[s
 
 @app.command()
 def data(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="prepare OVERRIDES", show_default=False)
-    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="prepare OVERRIDES")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print where each data set would be read from; `prepare` reads those of OVERRIDES.
 
-    `prepare` prints classes, problems, lengths and three texts of what it read.
+    `prepare` prints classes, problems, and the first text as the model reads it.
 
     Example: attnexp data
 
@@ -87,6 +79,8 @@ def data(
 
     Example: attnexp data prepare data=trec,subj
     """
+    import yaml
+
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
@@ -98,72 +92,46 @@ def data(
     axes = [[word for _, word in axis] for axis in expand(words[prepare:] or named)]
     settings = [compose(one).data for one in itertools.product(*axes)]
     if prepare:
-        described = [_describe(one) for one in settings]
-        emit({"sets": described} if as_json else "\n".join(map(_format_description, described)))
-        return
-    places = {one.title: locate(one) for one in settings}
-    found = {
-        name: f"{of}: {place}" if place else f"hub: {of}" for name, (place, of) in places.items()
-    }
-    emit(found if as_json else "\n".join(f"{name:16s}{place}" for name, place in found.items()))
+        shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
+        text = yaml.safe_dump(
+            shown["sets"], sort_keys=False, default_flow_style=None, allow_unicode=True, width=79
+        )
+    else:
+        places = {one.title: locate(one) for one in settings}
+        shown = {name: f"{of}: {at}" if at else f"hub: {of}" for name, (at, of) in places.items()}
+        text = "\n".join(f"{name:16s}{place}" for name, place in shown.items())
+    emit(shown if as_json else text.rstrip("\n"))
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
-    import numpy as np
+    from attnexp.data import encode, text
 
-    from attnexp.data import encode
-    from attnexp.data.corpus import find_problems, some
-    from attnexp.data.load import load_corpus
-
-    corpus = load_corpus(config)
-    ranks, words = encode.rank_corpus(corpus, config)
-    lengths = np.diff(ranks.offsets) + 1  # with the start token
-    rows = corpus.rows.assign(name=[corpus.classes[label] for label in corpus.rows.label])
-    middle = rows.iloc[[len(rows) * sixth // 6 for sixth in (1, 3, 5)]]
+    found = encode.load(config)
+    parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
+    first, shift = found.train.ids[0], text.INDEX_FROM + 1
     return {
         "name": config.title,
-        "source": corpus.source,
-        "fingerprint": encode.fingerprint(corpus, ranks, words),
-        "texts": rows.split.value_counts(sort=False).to_dict(),
+        "source": found.source,
+        "fingerprint": found.fingerprint,
         "classes": {
-            name: rows.split[rows.name == name].value_counts(sort=False).to_dict()
-            for name in corpus.classes
+            name: {split: int((of.labels == label).sum()) for split, of in parts.items()}
+            for label, name in enumerate(found.classes)
         },
-        "quality": find_problems(corpus, ranks) if words else {},
-        "tokens": {str(share): int(np.quantile(lengths, share)) for share in (0.5, 0.95, 1)},
-        "max_len": config.max_len,
-        "share_cut": float(np.mean(lengths > config.max_len)),
-        "samples": [f"{row.name}: {some([row.text])}" for row in middle.itertuples() if words],
+        "problems": [f"{count:,} {what}" for what, count in found.quality.items()],
+        "words": len(found.words),
+        "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
+        "first": " ".join(
+            found.words[i - shift] for i in first if 0 <= i - shift < len(found.words)
+        ),
     }
-
-
-def _format_description(described: dict[str, Any]) -> str:
-    from attnexp.data.corpus import format_quality
-
-    def sizes(of: dict[str, int]) -> str:
-        return " + ".join(f"{number:,} {split}" for split, number in of.items())
-
-    classes = "; ".join(f"{name} {sizes(of)}" for name, of in described["classes"].items())
-    median, most, longest = described["tokens"].values()
-    return "\n  ".join([
-        f"{described['name']}: {described['source']}, fingerprint {described['fingerprint']}",
-        f"{sizes(described['texts'])} texts, {len(described['classes'])} classes: {classes:.400s}",
-        f"{median} tokens in the median, 95 % up to {most}, at most {longest}; "
-        f"data.max_len={described['max_len']} cuts {described['share_cut']:.1%} of the texts",
-        *filter(None, [format_quality(described["quality"])]),
-        *(sample[:76] for sample in described["samples"]),
-    ])  # fmt: skip
 
 
 @app.command()
 def claims(
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ID", help="Claim, such as C04.", show_default=False),
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As C04.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Check also the claims that read studies.")
+        bool, typer.Option("--all", help="Also those that read studies.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
     as_json: AsJson = False,

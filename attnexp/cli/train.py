@@ -54,18 +54,14 @@ def _next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> 
     from attnexp.config.options import name_of
     from attnexp.inspect.insight import SENTENCE
 
-    key = "position" if config.is_network else "model"
-    own = name_of(getattr(config, key).kind)
-    both = (
-        f"none,{'sinusoidal' if own == 'none' else own}"
-        if config.is_network
-        else f"{own},attention"
-    )
+    own = name_of(config.position.kind)
+    key, both = "position", f"none,{'sinusoidal' if own == 'none' else own}"
+    if not config.is_network:
+        key, both = "model", "tfidf,attention"
     others = [word for word in words if not word.startswith((f"{key}=", "seed="))]
-    commands = [["sweep", *others, f"{key}={both}", "seed=range(6)"]]
-    if config.is_network:
-        commands.insert(0, ["predict", str(run_dir), SENTENCE])
-    for command in [*commands, ["report", str(run_dir), "--html", "page.html"]]:
+    predict = [["predict", str(run_dir), SENTENCE]] if config.is_network else []
+    sweep = ["sweep", *others, f"{key}={both}", "seed=range(6)"]
+    for command in [*predict, sweep, ["report", str(run_dir), "--html", "page.html"]]:
         yield f"  {shlex.join(['attnexp', *command])}"
 
 

@@ -118,23 +118,26 @@ def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
     in_train = {*known.text[known.split == "train"]}
     few = ((num_words < 3) & (rows.text.str.len() > 10 * num_words.clip(1))).sum()
     counts = {
-        "test texts that are in train too": known.text[known.split == "test"].isin(in_train).sum(),
-        "texts with both labels": (known.groupby("text").label.nunique() > 1).sum(),
-        "texts without a word": len(rows) - len(known),
-        "long texts of one or two tokens (is data.tokenizer right?)": few * (10 * few > len(rows)),
+        "test texts also occur in train": known.text[known.split == "test"].isin(in_train).sum(),
+        "texts have both labels": (known.groupby("text").label.nunique() > 1).sum(),
+        "texts hold no word": len(rows) - len(known),
+        "long texts have one or two tokens (is data.tokenizer right?)": few
+        * (10 * few > len(rows)),
     }
     alike = defaultdict[str, list[str]](list)
     for name in corpus.classes:
         alike["".join(name.split()).casefold()].append(repr(name))
     for names in alike.values():
-        counts[f"classes that differ in space or case alone ({', '.join(names)})"] = len(names) - 1
+        counts[f"names of classes differ in space or case alone ({', '.join(names)})"] = len(
+            names
+        ) * (len(names) > 1)
     return {what: int(count) for what, count in counts.items() if count}
 
 
 def format_quality(quality: Mapping[str, int]) -> str:
     """Problems in one line; empty where there are none."""
-    line = "; ".join(f"{what}: {count:,}" for what, count in quality.items())
-    return f"Questions about the data: {line}." if line else ""
+    line = "; ".join(f"{count:,} {what}" for what, count in quality.items())
+    return f"Warning: {line}." if line else ""
 
 
 def some(names: Iterable[object]) -> str:

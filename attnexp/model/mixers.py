@@ -15,7 +15,7 @@ from typing_extensions import Doc
 from attnexp.model.init import KerasInit, Stream, init_table
 from attnexp.model.seams import Embedding, Mixer, Pooling
 
-Kernel = Annotated[int, Ge(1), Doc("Tokens from which one is computed.")]
+Kernel = Annotated[int, Ge(1), Doc("Kernel size.")]
 
 
 class WordEmbedding(nn.Embedding, Embedding):

@@ -1,7 +1,7 @@
 """Identity of runs: the id, the settings of a variant, its label, its seed.
 
-An id counts the settings that act, the seeds, the data's fingerprint, and the syntax of every file
-of model/, training/ and data/ and of the file or package of each piece and tokenizer of the user.
+An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax
+of every file of model/, training/ and data/ and of the file or package of each own piece.
 """
 
 import functools

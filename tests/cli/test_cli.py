@@ -91,8 +91,7 @@ def test_claims_are_chosen_by_id_and_judged(here_json: Json) -> None:
 WRONG = {
     "train modle.heads=4": "Did you mean 'model.heads'?",
     "train --jsno": "--json",
-    "train --seed 3": "without dashes: seed=3",
-    "train data=contrast --model.heads=4": "without dashes: model.heads=4",
+    "train -m seed=1,2": "attnexp sweep",
     "train data=contrast out=EMPTY": "out=DIR",
     "train data=contrast data.limit_train=9999": "data.limit_train=9999",
     "config experiment=null": "experiment=null",

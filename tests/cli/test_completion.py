@@ -35,7 +35,6 @@ OFFERED = {
     "train position = ro": "rotary",
     "sweep position = none,s": "none,shuffled none,sinusoidal",
     "train model.he": "",
-    "train study": "",
     "sweep study = blog_s": "blog_scaled",
     "sweep exec": "executor=local executor=ray executor=slurm",
 }

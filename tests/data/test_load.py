@@ -1,6 +1,7 @@
 """Places of data: files, folders, archives and the hub's cache, in the order that is promised."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,12 @@ def test_files_that_are_no_splits_are_reported(
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [(f"a \x1b[31m text {i}", ("no", "no ", "yes")[i % 3]) for i in range(30)]
     write_csv(tmp_path / "mine.csv", rows)
-    app(["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"], standalone_mode=False)
+    words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
+    app(words, standalone_mode=False)
     shown = capsys.readouterr().out
-    assert "3 classes: no 8 train + 2 test; no  8 train + 2 test; yes" in shown
-    assert "classes that differ in space or case alone ('no', 'no '): 1." in shown
-    assert r"a \x1b[31m text" in shown
+    assert "'no ': {train: 8, test: 2}" in shown
+    assert "31m text" in shown
     assert "\x1b[31m" not in shown
+    app([*words, "--json"], standalone_mode=False)
+    (found,) = json.loads(capsys.readouterr().out)["sets"]
+    assert found["problems"] == ["2 names of classes differ in space or case alone ('no', 'no ')"]
