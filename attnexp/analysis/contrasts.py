@@ -23,19 +23,23 @@ ACCURACY = Metric()
 
 
 def contrast(
-    group: Group, weights: Mapping[str, float], point: str, metric: Metric = ACCURACY, *, m: int = 1
+    group: Group,
+    weights: Mapping[str, float],
+    point: str,
+    metric: Metric = ACCURACY,
+    *,
+    m: int = 1,
+    within: str = "",
 ) -> dict[str, Any]:
     """A weighted sum of variants, one number for each seed that they share; empty where none is.
 
-    weights: by variant; the first is weighed against the last. m: comparisons judged together.
+    weights: by variant, of two or, in an interaction, four; the first half is weighed against the
+    second. m: comparisons judged together. within: level of another factor, which the row names.
     `low` and `high` are the interval for other seeds, anytime-valid where seeds were added because
     of results; `texts_low` and `texts_high` that for other seeds and texts, never narrower.
     """
-    wide, names = group.values(point, metric.name), [*weights]
-    if not weights.keys() <= {*wide.columns}:
-        return {}
-    w = np.array([*weights.values()])
-    d = (wide[names] @ w).dropna().round(12)  # so that equal differences are equal
+    wide, names, w = group.values(point, metric.name), [*weights], np.array([*weights.values()])
+    d = wide.reindex(columns=names).dropna().dot(w).round(12)  # so that equal differences are equal
     if d.empty:
         return {}
     step, anytime = group.step(point, metric.name), not group.sequential.isdisjoint(names)
@@ -46,14 +50,15 @@ def contrast(
         texts = crossed(w @ right, m=m)
     wider = (min(texts.low, found.low), max(texts.high, found.high)) if texts else None
     reason = _why_no_verdict(group, wide, names, point, metric, found.n)
-    spread = max(found.sd, step / 2)
-    where = {"data": group.data, "protocol": group.protocol, "point": point, "metric": metric.name}
-    asked = {"margin": metric.margin, "is_share": metric.is_share, "m": m, "anytime": anytime}
+    spread, half = max(found.sd, step / 2), len(names) // 2
     return {
-        **where,
-        "variant": names[0],
-        "baseline": names[-1],
-        "within": "",
+        "data": group.data,
+        "protocol": group.protocol,
+        "point": point,
+        "metric": metric.name,
+        "variant": " − ".join(names[:half]),
+        "baseline": " − ".join(names[half:]),
+        "within": within,
         **found._asdict(),
         "texts_low": wider[0] if wider else math.nan,
         "texts_high": wider[1] if wider else math.nan,
@@ -62,7 +67,10 @@ def contrast(
         "reason": reason,
         "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),
         "se": texts.se if texts else spread / math.sqrt(found.n),
-        **asked,
+        "margin": metric.margin,
+        "is_share": metric.is_share,
+        "m": m,
+        "anytime": anytime,
         "by_seed": d.to_dict(),
     }
 
@@ -70,7 +78,7 @@ def contrast(
 def differences(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
     """Every variant minus the baseline, at every endpoint; a row each."""
     base, *others = group.variants
-    return _judged(group, metrics, [({name: 1.0, base: -1.0}, {}) for name in others])
+    return _judged(group, metrics, [({name: 1, base: -1}, "") for name in others])
 
 
 def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
@@ -82,11 +90,10 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
     for (one, other), name in labels.items():
         second, third = labels.get((base, other)), labels.get((one, other_base))
         if one != base and second:
-            pairs.append(({name: 1.0, second: -1.0}, {"within": other}))
+            pairs.append(({name: 1, second: -1}, other))
             if other != other_base and third:
                 fourth = labels[base, other_base]
-                about = {"variant": f"{name} − {second}", "baseline": f"{third} − {fourth}"}
-                corners.append(({name: 1.0, second: -1.0, third: -1.0, fourth: 1.0}, about))
+                corners.append(({name: 1, second: -1, third: -1, fourth: 1}, ""))
     both = (_judged(group, metrics, of) for of in (pairs, corners))
     return pd.concat(both, ignore_index=True)
 
@@ -106,29 +113,21 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
             mean = random_effects(own["mean"], own["se"])._asdict()
             found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
     if not found:
-        raise UserError(
-            "A mean over data sets needs two data sets or more that have variants of the same "
-            "names, and two seeds or more of each."
-        )
+        raise UserError("A mean needs two data sets with the same variants, two seeds of each.")
     return pd.DataFrame(found)
 
 
 def _judged(
-    group: Group,
-    metrics: Sequence[Metric],
-    pairs: Sequence[tuple[dict[str, float], dict[str, str]]],
+    group: Group, metrics: Sequence[Metric], pairs: Sequence[tuple[dict[str, int], str]]
 ) -> pd.DataFrame:
-    """Contrasts that are judged together at each endpoint, one metric at a time.
-
-    pairs: the weights of each, by variant, and what its row says besides.
-    """
+    """Contrasts that are judged together at each endpoint, one metric at a time. pairs: the weights
+    of each, by variant, and within which level."""
     found = []
     for point, metric in product(group.points, metrics):
         there = {*group.values(point, metric.name)}
         own = [pair for pair in pairs if pair[0].keys() <= there]
-        rows = [(contrast(group, w, point, metric, m=len(own)), about) for w, about in own]
-        found += [row | about for row, about in rows if row]
-    return pd.DataFrame(found)
+        found += [contrast(group, w, point, metric, m=len(own), within=at) for w, at in own]
+    return pd.DataFrame([*filter(None, found)])
 
 
 def _why_no_verdict(

@@ -31,31 +31,20 @@ class Group:
     """Variants that may be compared: one data set and one protocol. The first is the baseline."""
 
     data: str
-    protocol: str
-    """`blog`, `holdout`, or empty for results of other trainers; so is then what has a default."""
+    protocol: str  # blog, holdout; empty for other trainers, and what has a default is then empty
     variants: list[str]
-    points: list[str]
-    """Endpoints; the one that decides comes first."""
-    endpoints: pd.DataFrame
-    """Columns data, protocol, variant, seed, point, epoch, metric, value (accuracies: 0 to 1)."""
-    epochs: pd.DataFrame
-    """Columns data, protocol, variant, seed, epoch, metric, value."""
-    published: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """K's run: columns variant, position, epoch and metrics; for variants of its kind."""
-    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Settings of each variant."""
-    levels: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Levels of two crossed factors, by variant."""
+    points: list[str]  # endpoints; the one that decides comes first
+    endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
+    epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
+    published: pd.DataFrame = field(default_factory=pd.DataFrame)  # K's: variant, epoch, metrics
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings, by variant
+    levels: dict[str, dict[str, str]] = field(default_factory=dict)  # of two factors, by variant
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
     """Which texts of one test set are right, by variant, seed and point."""
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """Columns variant, seed, run_id, folder."""
-    num_texts: dict[str, int] = field(default_factory=dict)
-    """Number of texts that accuracy is measured on, by endpoint."""
-    chance: float | None = None
-    """Accuracy of always guessing the largest class."""
-    sequential: frozenset[str] = frozenset()
-    """Variants whose seeds were added because of results."""
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
+    num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by point
+    chance: float | None = None  # accuracy of always guessing the largest class
+    sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
     planned: dict[str, list[str]] = field(default_factory=dict)
     """Seeds that studies planned, by variant, also of variants without any finished run."""
     notes: list[str] = field(default_factory=list)
@@ -82,12 +71,12 @@ class Group:
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        there = self.endpoints.groupby("variant")["seed"].agg(set)
-        return {
-            name: lacking
+        there = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
+        lacking = {
+            name: [seed for seed in seeds if (name, seed) not in there]
             for name, seeds in self.planned.items()
-            if (lacking := [seed for seed in seeds if seed not in there.get(name, ())])
         }
+        return {name: seeds for name, seeds in lacking.items() if seeds}
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:

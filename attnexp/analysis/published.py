@@ -1,11 +1,9 @@
 """The run that K published, and whether it could be one more of our seeds (C20).
 
 Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 2018: one seed of each
-variant, with the test set used for validation. `kexue.csv` has the table.
-
-Two settings follow from the date. K's code divides scores by sqrt(d_head) only since March 2018,
-and Adam's epsilon in Keras is 1e-7 only since 2.1.3 of January 2018 (pull request 8710); before, it
-was 1e-8. Runs with the later ones are compared with the table as well, and say so.
+variant, with the test set used for validation. `kexue.csv` has the table. K's code of then did not
+divide scores by sqrt(d_head), and Adam's epsilon in Keras was 1e-8 (pull request 8710). Runs with
+the later settings are compared with the table as well, and say so.
 """
 
 from importlib.resources import files
@@ -50,12 +48,9 @@ def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def k_counts(group: "Group") -> list[dict[str, Any]]:
-    """How many of K's values lie in the 95 % prediction interval of one more of our seeds: a record
-    for the variants that make up K's comparison, by the settings in which they differ from K's.
-
-    Keys: variants; n, the number of seeds; inside and values, the count and its maximum; own, the
-    same counts of our own seeds, each by the others (none below four seeds); unlike, the settings.
-    """
+    """How many of K's `values` lie `inside` the 95 % prediction interval of one more of our `n`
+    seeds: a record for the `variants` that are `unlike` K's in the same settings. own: the same
+    counts of our own seeds, each by the others; none below four seeds."""
     if group.published.empty:
         return []
     unlike, found = group.published["variant"].map(lambda v: unlike_k(group.configs[v])), []
