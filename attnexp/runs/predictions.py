@@ -75,6 +75,14 @@ def unpack(packed: NDArray[np.uint8], n: int) -> NDArray[np.bool_]:
     return np.unpackbits(whole, count=n).astype(bool)
 
 
+def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`. At `best`,
+    whose epoch all seeds of a variant share, no logits are stored. Raises `UserError` if the
+    predictions cannot be read."""
+    stored, is_test = load(run), point == "chosen"
+    return stored[TEST if is_test else FINAL], stored[TEST_LABELS if is_test else VAL_LABELS]
+
+
 def right_by_epoch(run: Run) -> dict[int, bytes]:
     """Which texts of the test set a run had right, as bits (`numpy.packbits`), by epoch; of a
     holdout run after the chosen epoch alone. Empty where a run has no predictions."""

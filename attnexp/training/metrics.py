@@ -54,6 +54,23 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     )
 
 
+def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,).
+
+    logits: (n,) or (n, C). labels: (n,), 0 to C - 1. A class that is never predicted has precision
+    0, one without texts recall 0; F1 is 0 where both are. Macro-F1 is the mean of F1.
+    """
+    num_classes = 2 if logits.ndim == 1 else logits.shape[1]
+    predicted, truth = most_probable(logits).astype(np.intp), labels.astype(np.intp)
+    num_right = np.bincount(truth[predicted == truth], minlength=num_classes)
+    num_predicted = np.bincount(predicted, minlength=num_classes)
+    n = np.bincount(truth, minlength=num_classes)
+    precision = num_right / np.maximum(num_predicted, 1)
+    recall = num_right / np.maximum(n, 1)
+    f1 = 2 * num_right / np.maximum(num_predicted + n, 1)
+    return precision, recall, f1, n
+
+
 def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """Mean over examples of |accuracy - confidence| of their bin (Guo et al. 2017, equation 3)."""
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)

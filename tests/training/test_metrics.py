@@ -4,9 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    log_loss,
+    precision_recall_fscore_support,
+)
 
-from attnexp.training.metrics import measure
+from attnexp.training.metrics import by_class, measure
 
 
 def test_every_figure_is_scikit_learns() -> None:
@@ -48,3 +53,17 @@ def test_large_logits_do_not_overflow_and_none_is_no_number() -> None:
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
     for broken in (math.nan, math.inf):
         assert math.isnan(measure(np.array([1.0, broken]), np.array([1, 1])).loss)
+
+
+def test_figures_by_class_are_scikit_learns() -> None:
+    """Also of a class that is never predicted, and of one that has no text."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(500, 4)), rng.integers(0, 3, 500)
+    logits[:, 1] -= 9
+    for x, y, predicted in (
+        (logits, labels, logits.argmax(1)),
+        (logits[:, 0], labels > 0, logits[:, 0] > 0),
+    ):
+        every = range(4 if x.ndim == 2 else 2)
+        expected = precision_recall_fscore_support(y, predicted, labels=every, zero_division=0)
+        np.testing.assert_allclose(by_class(x, y), expected)

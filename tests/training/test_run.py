@@ -55,6 +55,7 @@ def test_the_folder_holds_what_the_contract_says(
     assert [EpochRow(**line) for line in lines] == result.epochs
     assert result.config == to_dict(config)
     assert predictions.TEST not in predictions_that_give_the_rows(path, result)
+    assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
@@ -82,8 +83,8 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     assert [result.data[name] for name in ("n_train", "n_val", "n_test")] == [58, 6, 48]
     assert (seen[-1], seen.count(48)) == (48, 1)
     assert result.best.val_accuracy == max(row.val_accuracy for row in result.epochs)
-    stored = predictions_that_give_the_rows(path, result)
-    assert measure(stored[predictions.TEST], stored[predictions.TEST_LABELS]) == result.test
+    predictions_that_give_the_rows(path, result)
+    assert measure(*predictions.at_endpoint(Run(path=path, result=result), "chosen")) == result.test
     assert evaluate_run(path) == (result.test, result.test)
 
 
