@@ -1,6 +1,6 @@
-"""Result of a run: everything in `result.json`."""
+"""Result of a run: everything in `result.json`; and the endpoints at which results are compared."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,21 @@ from attnexp.base.errors import UserError
 SCHEMA = 4
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
-SENSIBLE_LOSS = 10.0
-"""Loss of an epoch, in nats, above which it has diverged. Always predicting 50 % gives 0.69, and
-K's most over-fitted epoch 0.93; above this the right label has a probability below 1 in 22,000."""
+METRICS = ("accuracy", "loss", "brier", "ece", "gap")
+"""Metrics at an endpoint. loss is the negative log-likelihood; gap is accuracy on train, measured
+after the epoch, minus accuracy: over-fitting in K's sense (C22)."""
+
+POINTS = {
+    "blog": {
+        "final": "the last epoch, on the test set",
+        "best": "one epoch for all seeds of a variant, the best on average on the test set",
+    },
+    "holdout": {
+        "chosen": "the epoch chosen on held-out train data; the test set was touched once",
+        "final": "the last epoch, on held-out train data",
+    },
+}
+"""Description of each endpoint, by protocol and name; the one that decides comes first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,26 +88,15 @@ class RunResult:
         names: list[str] = self.data["classes"]
         return names
 
-    @property
-    def diverged(self) -> str:
-        """Description of divergence, as `a loss of 3e+21 in epoch 1`; empty if there is none."""
-        loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
-        return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "RunResult":
-        """The inverse of `to_json`. Raises `KeyError` or `TypeError` where something is missing,
-        and `ValueError` for another schema."""
+        """The inverse of `asdict`. Raises `KeyError` or `TypeError` where something is missing, and
+        `ValueError` for another schema."""
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
+        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
         epochs = [EpochRow(**row) for row in tree["epochs"]]
-        rows = {name: epochs[tree[name]["epoch"] - 1] for name in ("best", "final")}
-        made = {**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])}
-        return cls(**{field.name: made[field.name] for field in fields(cls)})
+        return cls(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,6 @@ Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,)
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -20,14 +19,10 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
-from attnexp.model.check import first_not_finite
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure, most_probable
 from attnexp.training.optimizer import make_optimizer, make_scheduler
 from attnexp.training.state import State
-
-Logits = NDArray[float32]
-"""(n,) or (n, C): a prediction for each text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +81,9 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         num_right += (most_probable(logits) == batch.labels).sum()
         is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
         if is_check and not math.isfinite(float(loss_sum)):
-            first = first_not_finite(model, batch.ids)
             raise RunFailed(
-                f"The loss is not finite in epoch {epoch}, by step {step}. "
-                f"{f'The first output that is not finite is that of {first}. ' if first else ''}"
-                f"A smaller train.lr (now {config.lr:g}) usually helps."
+                f"The loss is not finite in epoch {epoch}, by step {step}. A smaller train.lr (now "
+                f"{config.lr:g}) usually helps."
             )
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -108,7 +101,7 @@ def measure_epoch(
     config: TrainConfig,
     epoch: int,
     running: tuple[float, float, float],
-) -> tuple[EpochRow, Logits]:
+) -> tuple[EpochRow, NDArray[float32]]:
     """Row of an epoch and logits of `val`. running: as in `State`.
 
     Raises `RunFailed` when the validation loss is no number.
@@ -121,8 +114,7 @@ def measure_epoch(
         raise RunFailed(f"The validation loss is {found.loss} after epoch {epoch}.")
     after = None
     if config.measure_train:
-        again = predict(model, train, config.precision, label="measuring on train")
-        after = measure(again, train.truth)
+        after = measure(predict(model, train, config.precision), train.truth)
     row = EpochRow(
         epoch=epoch,
         train_loss=loss,
@@ -139,15 +131,6 @@ def measure_epoch(
     return row, logits
 
 
-def fit(
-    state: State, train: Examples, val: Examples, config: TrainConfig
-) -> Iterator[tuple[EpochRow, Logits]]:
-    """Train on from `state`, without a folder; yield the row of each epoch and logits of `val`."""
-    while state.epoch < config.epochs:
-        train_epoch(state, train, config)
-        yield measure_epoch(state.model, train, val, config, state.epoch, state.running)
-
-
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy in nats, of the sigmoid of logits (B,) or the softmax of (B, C)."""
     if logits.ndim == 1:
@@ -155,16 +138,14 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels.long())
 
 
-def predict(
-    model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
-) -> Logits:
-    """Logits of every example, dropout off. label: what the progress bar says."""
+def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArray[float32]:
+    """Logits of every example, (n,) or (n, C), dropout off."""
     model.eval()
     batches, found = examples.ids.split(batch_size_of(model, examples)), list[Tensor]()
-    for ids in progress.track(batches, total=len(batches), label=label):
+    for ids in progress.track(batches, total=len(batches), label="evaluating"):
         with torch.inference_mode(), autocast(examples.ids.device, precision):
             found.append(model(ids).float())
-    logits: Logits = torch.cat(found).detach().cpu().numpy()
+    logits: NDArray[float32] = torch.cat(found).detach().cpu().numpy()
     return logits
 
 

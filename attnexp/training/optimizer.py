@@ -30,12 +30,7 @@ class KerasAdam(torch.optim.Adam):
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates; every step updates every row of the embedding."""
-    common: dict[str, Any] = {
-        "lr": config.lr,
-        "betas": (0.9, 0.999),
-        "eps": config.eps,
-        "fused": True,
-    }
+    common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
     return KerasAdam(model.parameters(), **common)

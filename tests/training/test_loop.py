@@ -1,7 +1,7 @@
 """The loop: what is shown is what happened, and it happens the same way every time."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from small import WORDS, examples, shuffle
+from small import WORDS, examples, fit, shuffle
 from torch import Tensor, nn
 
 from attnexp.base.errors import RunFailed
@@ -17,17 +17,10 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import Optimizer, Precision, Schedule, TrainConfig
 from attnexp.model.classifier import build_model
 from attnexp.runs.result import EpochRow
-from attnexp.training import loop
-from attnexp.training.loop import Examples, batch_size_of, predict, start
+from attnexp.training.loop import Examples, batch_size_of, predict
 from attnexp.training.optimizer import make_optimizer, make_scheduler
 
 Float = NDArray[np.float64]
-
-
-def fit(model: nn.Module, data: Examples, config: TrainConfig) -> Iterator[EpochRow]:
-    """From the first step on; the same texts validate."""
-    rows = loop.fit(start(model, data, config, shuffle()), data, data, config)
-    return (row for row, _ in rows)
 
 
 def numbered(n: int) -> Examples:

@@ -66,8 +66,8 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
     for epoch in (1, 2, 3):
         stopped(epoch, while_measuring=False)
         stopped(epoch, while_measuring=True)
-    (part,) = (tmp_path / "stopped" / store.RUNS).glob("*.part")
-    (part / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
+    (folder,) = (tmp_path / "stopped" / store.RUNS).glob("[!.]*")
+    (folder / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
     path, result = train_run(config)
     assert outcome(path, result) == undisturbed
     assert trained == [1, 2, 3]
@@ -114,7 +114,7 @@ def work(folder: Path) -> None:
 
 def state(folder: Path, name: str) -> list[int]:
     """Sizes of the files of this name in the folder of the attempt."""
-    return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*.part/{name}"))]
+    return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*/{name}"))]
 
 
 def kill(folder: Path, number: signal.Signals, seconds: float | None) -> None:
