@@ -25,7 +25,9 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import device
-from attnexp.training.loop import Examples, measure_epoch, start, train_epoch
+from attnexp.training.loop import Examples, measure_epoch, train_epoch
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 Batches = DataLoader[tuple[Tensor, ...]]
 
@@ -70,7 +72,8 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     if config.train.fast and kind != "fused":
         take_fast_path(model)
     shuffle = torch.Generator().manual_seed(config.seed)
-    state = start(model, train, config.train, shuffle)
+    optimizer = make_optimizer(model, config.train)
+    state = State(model=model, optimizer=optimizer, shuffle=shuffle)
 
     def next_row() -> EpochRow:
         train_epoch(state, train, config.train)

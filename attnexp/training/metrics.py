@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from attnexp.runs.result import Evaluation
 
-BINS = 15
-"""Number of bins of the calibration error (Guo et al. 2017, section 2)."""
+BINS = 15  # of the calibration error (Guo et al. 2017, section 2)
 
 
 def most_probable(logits: Any) -> Any:
@@ -22,17 +21,14 @@ def most_probable(logits: Any) -> Any:
 
 
 def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
-    """Metrics of a set of predictions. logits: (n,) or (n, C). labels: (n,), 0 to C - 1.
+    """Metrics of a set of predictions. logits: (n,) or (n, C), finite. labels: (n,), 0 to C - 1.
 
     loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
     label; of more than two classes the sum over them, as in Brier 1950, which for two would be
     twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
-    width (Guo et al. 2017). A logit that is no number makes all of them NaN.
+    width (Guo et al. 2017).
     """
     x, y = np.asarray(logits, np.float64), np.asarray(labels)
-    if not np.isfinite(x).all():
-        nan = float("nan")
-        return Evaluation(loss=nan, accuracy=nan, brier=nan, ece=nan, n=len(x))
     right = most_probable(x) == y
     if x.ndim == 1:
         loss = np.logaddexp(0, np.where(y > 0, -x, x))  # -log p(label), without overflow

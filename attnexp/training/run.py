@@ -39,7 +39,8 @@ from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
-from attnexp.training.state import Record, best_epoch
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import Record, State, best_epoch
 
 
 class Inputs(NamedTuple):
@@ -198,7 +199,7 @@ def _train_network(
     record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    state = loop.start(model, train, settings, shuffle)
+    state = State(model=model, optimizer=make_optimizer(model, settings), shuffle=shuffle)
     record.resume(state)
     patience = settings.patience or settings.epochs
     try:

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from attnexp.base import progress
 from attnexp.base.files import atomic_write
@@ -26,7 +25,6 @@ class State:
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    scheduler: LambdaLR
     shuffle: torch.Generator
     """Generator of the order of examples, which draws once an epoch."""
     epoch: int = 0
@@ -89,7 +87,6 @@ class Record:
         saved = {
             "model": state.model.state_dict(),
             "optimizer": state.optimizer.state_dict(),
-            "num_steps": state.scheduler.last_epoch,
             "streams": streams,
             "epoch": state.epoch,
             "running": state.running,
@@ -117,7 +114,6 @@ class Record:
             return self.note(f"{file} cannot be read. Starts over.")
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
-        state.scheduler.last_epoch = saved["num_steps"]
         stream, shuffle, *on_device = saved["streams"]
         torch.set_rng_state(stream)
         state.shuffle.set_state(shuffle)

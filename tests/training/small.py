@@ -14,6 +14,8 @@ from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
 from attnexp.training.loop import Examples
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 WORDS = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
 model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu""".split()
@@ -41,7 +43,7 @@ def shuffle(seed: int = 0) -> torch.Generator:
 
 def fit(model: nn.Module, data: Examples, config: TrainConfig) -> Iterator[EpochRow]:
     """Train from the first step on, without a folder; the same texts validate."""
-    state = loop.start(model, data, config, shuffle())
+    state = State(model=model, optimizer=make_optimizer(model, config), shuffle=shuffle())
     while state.epoch < config.epochs:
         loop.train_epoch(state, data, config)
         yield loop.measure_epoch(model, data, data, config, state.epoch, state.running)[0]

@@ -8,9 +8,6 @@ import torch
 from torch import Tensor
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, encode
-from attnexp.training.metrics import measure
 from attnexp.training.tfidf import TfidfModel, word_counts
 
 pytest.importorskip("sklearn", reason="scikit-learn is an extra")
@@ -62,24 +59,6 @@ def test_words_count_and_padding_and_start_do_not() -> None:
     assert word_counts(ids, vocab_size=6).toarray().tolist() == expected
     model = fitted(*texts())
     assert model(torch.tensor([[0, 0], [0, 1]])).tolist() == [model.intercept.item()] * 2
-
-
-def test_order_padding_and_company_do_not_matter() -> None:
-    ids, labels = texts()
-    model = fitted(ids, labels)
-    assert torch.equal(model(ids[:, torch.randperm(ids.shape[1])]), model(ids))
-    alone = torch.cat([model(row[None]) for row in ids])
-    for same in (model(torch.nn.functional.pad(ids, (0, 5))), alone):
-        assert torch.allclose(same, model(ids), rtol=0, atol=1e-12)
-
-
-def test_on_the_contrast_corpus_it_reaches_the_ceiling_of_order_blind_models() -> None:
-    config = DataConfig(name=DataName.contrast, order_fraction=1.0, max_len=24, vocab_size=1000)
-    data = encode.load(config)
-    ids, labels = torch.from_numpy(data.train.ids), torch.from_numpy(data.train.labels)
-    logits = fitted(ids, labels, vocab_size=config.vocab_size)(torch.from_numpy(data.test.ids))
-    # A text and its mirror get one logit, so where order decides exactly one of two is right.
-    assert measure(logits, data.test.labels).accuracy == contrast.order_blind_ceiling(1.0)
 
 
 def test_a_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

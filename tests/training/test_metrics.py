@@ -1,7 +1,5 @@
 """Metrics of logits: those of scikit-learn, and calibration by hand."""
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.metrics import (
@@ -47,12 +45,10 @@ def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
     assert ece(first, second) == pytest.approx(abs((1 - first) - second) / 2)
 
 
-def test_large_logits_do_not_overflow_and_none_is_no_number() -> None:
+def test_large_logits_do_not_overflow() -> None:
     found = measure(np.array([1e4, -1e4, 1e4]), np.array([1, 0, 0]))
     assert (found.loss, found.accuracy) == pytest.approx((1e4 / 3, 2 / 3))
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
-    for broken in (math.nan, math.inf):
-        assert math.isnan(measure(np.array([1.0, broken]), np.array([1, 1])).loss)
 
 
 def test_figures_by_class_are_scikit_learns() -> None:
