@@ -58,10 +58,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    found = [
-        path for room in ("model", "training", "data") for path in (package / room).rglob("*.py")
-    ]
-    return pieces.syntax(package, found)
+    rooms = [package / room for room in ("model", "training", "data")]
+    return pieces.syntax(package, [path for room in rooms for path in room.rglob("*.py")])
 
 
 def _digest(tree: Any) -> str:

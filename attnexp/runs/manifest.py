@@ -85,19 +85,15 @@ def load(folder: Path) -> Manifest | None:
 def record(folder: Path, planned: Manifest) -> None:
     """Add the runs that a command plans, the only one of `planned`, to the study of a folder.
 
-    Where the two differ in a variant, the new plan counts. Of what other commands planned, finished
-    runs stay. Raises `UserError` if the study cannot be read or written.
+    Where both have a variant, the new plan counts. Of what other commands planned, finished runs
+    stay. Raises `UserError` if the study cannot be read or written.
     """
     with _editing(folder):
         old, out = load(folder) or planned, folder.absolute().parent
+        done = [one for one in old.runs if store.has_finished(store.run_dir(out, one.run_id))]
         is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
         places = {entry.place for entry in planned.runs}
-        kept = [
-            one
-            for one in old.runs
-            if one.place not in places
-            if is_same or store.has_finished(store.run_dir(out, one.run_id))
-        ]
+        kept = [one for one in (old.runs if is_same else done) if one.place not in places]
         order = list(variants := {**planned.variants, **old.variants, **planned.variants})
         study = Manifest(
             variants=variants,
@@ -120,10 +116,8 @@ def forget(folder: Path, run_id: str) -> None:
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
-    a study beside them, if any.
-
-    left_out: called with a message for each run that cannot be read. Raises `UserError` for a
-    folder without any run that can, and for a study that cannot be read.
+    a study beside them, if any. left_out: called with a message for each run that cannot be read.
+    Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
     """
     folder, found = check_folder(folder), list[Run]()
     if study := load(folder):

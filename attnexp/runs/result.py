@@ -31,10 +31,9 @@ class EpochRow:
     """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 
     epoch: int
-    train_loss: float
-    """Running mean over the epoch, dropout on, as Keras and K show it; of `train.loss` if given."""
+    train_loss: float  # of `train.loss` if given
     train_accuracy: float
-    """Running mean over the epoch, like `train_loss` (C29)."""
+    """Running means over the epoch, dropout on, as Keras and K show them (C29)."""
     train_loss_after: float | None = None
     """Measured on the same texts after the epoch, dropout off; None unless asked for."""
     train_accuracy_after: float | None = None
@@ -44,8 +43,7 @@ class EpochRow:
     val_ece: float
     seconds: float
     """Duration of training and validation, without measuring train again."""
-    examples_per_second: float
-    """Speed of training, in texts."""
+    examples_per_second: float  # of training
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,16 +85,6 @@ class RunResult:
         """Names in the order of labels."""
         names: list[str] = self.data["classes"]
         return names
-
-    @classmethod
-    def from_json(cls, tree: dict[str, Any]) -> "RunResult":
-        """The inverse of `asdict`. Raises `KeyError` or `TypeError` where something is missing, and
-        `ValueError` for another schema."""
-        if tree["schema"] != SCHEMA:
-            raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
-        epochs = [EpochRow(**row) for row in tree["epochs"]]
-        return cls(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

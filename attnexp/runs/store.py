@@ -19,12 +19,11 @@ from attnexp.base.files import atomic_write, writing
 from attnexp.config.pieces import renamed
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
-from attnexp.runs.result import Run, RunResult
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
 CONFIG, VOCABULARY, CHECKPOINT = "config.yaml", "vocabulary.txt", "checkpoint.pt"
-RUNS = "runs"
-"""The folder of all runs, under `out`."""
+RUNS = "runs"  # the folder of all runs, under `out`
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
 """Exceptions that reading a half-written document raises."""
 
@@ -41,23 +40,19 @@ def has_finished(path: Path) -> bool:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Lock a run against other processes. Raises `Busy` if one holds the lock, and `UserError`
-    where the disk refuses what is written within.
-
-    The lock is the operating system's and ends with the process, however that ends.
-    """
+    """Lock a run against other processes; the lock ends with the process, however that ends. Raises
+    `Busy` if another holds it, and `UserError` where the disk refuses what is written within."""
     file = path.parent / ".locks" / f"{path.name}.lock"
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            held = FileLock(file, blocking=False).acquire()
+            with FileLock(file, blocking=False):
+                yield
         except Timeout:
             raise Busy(
                 f"Another process is at this run ({file} is locked). Wait for it, or give another "
                 f"place with out=DIR."
             ) from None
-        with held:
-            yield
 
 
 def is_locked(path: Path) -> bool:
@@ -95,8 +90,12 @@ def load(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
-        tree = json.loads(file.read_bytes())
-        return RunResult.from_json(renamed(tree))
+        tree = renamed(json.loads(file.read_bytes()))
+        if tree["schema"] != SCHEMA:
+            raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
+        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
+        epochs = [EpochRow(**row) for row in tree["epochs"]]
+        return RunResult(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
     except FileNotFoundError:
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:

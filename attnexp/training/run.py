@@ -5,7 +5,6 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import functools
-import gc
 import time
 import traceback
 from contextlib import suppress
@@ -81,8 +80,8 @@ def on_device(encoded: encode.Encoded, where: torch.device) -> Examples:
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result.
 
-    A run that has finished before is not repeated, unless `again`; then the old one stays until the
-    new one is whole. One that was stopped goes on from its last epoch.
+    A run that has finished before is not repeated, unless `again`; then its result stays until the
+    new one is there. One that was stopped goes on from its last epoch.
 
     Raises `UserError` for what the user can mend, `Busy` when another process is at this run, and
     `RunFailed` when the loss is no longer a number.
@@ -113,7 +112,6 @@ def _train(
     config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    gc.collect()  # a scheduler and its optimizer hold each other, and the weights of the last run
     dataset, vectors, _ = inputs
     test = on_device(dataset.test, where)
     own_val = None if dataset.val is None else on_device(dataset.val, where)
