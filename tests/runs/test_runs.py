@@ -2,32 +2,23 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from samples import but, result
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity
-from attnexp.runs.manifest import Declaration, Entry, Manifest
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.runs.manifest import Entry, Manifest
+from attnexp.runs.result import SCHEMA
 
 
-def write(path: Path, *, code: str = "x") -> RunResult:
+def write(path: Path, *, code: str = "x") -> None:
     """A finished run of one epoch in this folder."""
-    row = EpochRow(epoch=1, train_loss=0.4, train_accuracy=0.8, val_loss=0.3, val_accuracy=0.9,
-                   val_brier=0.1, val_ece=0.0, seconds=1.0, examples_per_second=1.0)  # fmt: skip
-    test = Evaluation(loss=0.3, accuracy=0.9, brier=0.1, ece=0.0, n=10)
-    made = RunResult(
-        schema=SCHEMA, run_id=path.name, code={"model/a.py": code}, seed=0, config={}, data={},
-        parameters=1, flops_per_example=1, epochs=[row], best=row, final=row, test=test,
-        wall_seconds=1.0, provenance={},
-    )  # fmt: skip
-    store.create(path, compose([]))
+    made = but(result("a", 0, [0.9]), run_id=path.name, code={"model/a.py": code}).result
+    path.mkdir(parents=True)
     store.save(path, made)
-    return made
 
 
 def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
@@ -67,10 +58,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "file" / "run"
     with pytest.raises(UserError, match="out=DIR"), store.lock(path):
         pass
-    store.create(tmp_path / "run", compose([]))
-    (tmp_path / "run" / store.RESULT).mkdir()
-    with pytest.raises(UserError, match="out=DIR"), store.lock(tmp_path / "run"):
-        write(tmp_path / "run")
     with pytest.raises(UserError, match="out=DIR"):
         manifest.record(tmp_path / "file" / "study", planned())
 
@@ -147,10 +134,3 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
-
-
-def test_what_was_declared_stays(tmp_path: Path) -> None:
-    first = planned(("a", 0, "1-x"))
-    manifest.record(tmp_path, replace(first, declaration=Declaration(metric="final")))
-    manifest.record(tmp_path, planned(("a", 1, "2-x")))
-    assert found(tmp_path).declaration == Declaration(metric="final")

@@ -1,14 +1,11 @@
 """TF-IDF and logistic regression: scikit-learn's own, on the ids the models see."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from attnexp.base.errors import UserError
-from attnexp.training.tfidf import TfidfModel, word_counts
+from attnexp.training.tfidf import TfidfModel
 
 pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 
@@ -51,18 +48,3 @@ def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     for some in (ids, test_ids):
         expected = pipeline.decision_function(as_text(some))
         np.testing.assert_allclose(model(some), expected, atol=1e-5, rtol=0)
-
-
-def test_words_count_and_padding_and_start_do_not() -> None:
-    ids = np.array([[0, 0, 1, 2, 5, 5], [1, 3, 3, 3, 3, 2], [0, 0, 0, 0, 0, 0]], np.int32)
-    expected = [[0, 0, 1, 0, 0, 2], [0, 0, 1, 4, 0, 0], [0] * 6]
-    assert word_counts(ids, vocab_size=6).toarray().tolist() == expected
-    model = fitted(*texts())
-    assert model(torch.tensor([[0, 0], [0, 1]])).tolist() == [model.intercept.item()] * 2
-
-
-def test_a_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"pip install 'attnexp\[baseline\]'"):
-        fitted(*texts())
