@@ -23,8 +23,11 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.runs.result import EpochRow
 from attnexp.training import device
-from attnexp.training.loop import Examples, fit, start
+from attnexp.training.loop import Examples, measure_epoch, train_epoch
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 Batches = DataLoader[tuple[Tensor, ...]]
 
@@ -69,18 +72,24 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     if config.train.fast and kind != "fused":
         take_fast_path(model)
     shuffle = torch.Generator().manual_seed(config.seed)
-    rows = fit(start(model, train, config.train, shuffle), train, val, config.train)
+    optimizer = make_optimizer(model, config.train)
+    state = State(model=model, optimizer=optimizer, shuffle=shuffle)
+
+    def next_row() -> EpochRow:
+        train_epoch(state, train, config.train)
+        return measure_epoch(model, train, val, config.train, state.epoch, state.running)[0]
+
     before = peak_mib()
     while True:
         wait()
         if kind == "profile":
             with profile(activities=[ProfilerActivity.CPU]) as seen:
-                next(rows)
+                next_row()
             took = {each.key: each.self_cpu_time_total / 1e6 for each in seen.key_averages()}
             report({name: seconds for name, seconds in took.items() if seconds})
             continue
         started = time.perf_counter()
-        row, _ = next(rows)
+        row = next_row()
         epoch = time.perf_counter() - started
         train_seconds = len(train) / row.examples_per_second
         seconds = {"train": train_seconds, "evaluate": row.seconds - train_seconds, "epoch": epoch}

@@ -122,14 +122,12 @@ def make_up(sweep: Sweep) -> None:
     rng = np.random.default_rng(0)
     entries = scan(sweep)
     for entry in entries:
-        part = store.part_of(entry.path)
-        part.mkdir(parents=True)
+        entry.path.mkdir(parents=True)
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
-        predictions.save(part / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
-        store.save(part, result(entry, rng))
-        store.finalize(part)
+        predictions.save(entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
+        store.save(entry.path, result(entry, rng))
     runs = [
         manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
         for e in entries

@@ -20,8 +20,7 @@ from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Outcome
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import Entry
-from attnexp.training.inputs import read_inputs
-from attnexp.training.run import train_run
+from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
 PROGRAM = str(Path(sys.executable).parent / "attnexp")

@@ -20,7 +20,7 @@ from attnexp.analysis.published import k_epochs
 from attnexp.analysis.stored import Row, read
 from attnexp.runs.identity import as_word, default_label, departures, settings
 from attnexp.runs.manifest import Manifest
-from attnexp.runs.points import METRICS, POINTS
+from attnexp.runs.result import METRICS, POINTS
 from attnexp.statistics.intervals import smallest_step
 
 Bits = NDArray[np.bool_]

@@ -40,7 +40,7 @@ def read(paths: Sequence[Path], left_out: list[str]) -> tuple[list[Row], dict[st
         if file.is_file():
             more, study = _published(file, str(path))
         else:
-            runs, study = manifest.load_runs([path], left_out.append), manifest.load(path)
+            runs, study = manifest.load_runs(path, left_out.append), manifest.load(path)
             more = [row for run in runs for row in rows_of(run, str(path))]
         rows += more
         studies |= {str(path): study} if study else {}

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -40,9 +41,9 @@ def train(
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
 
-    run_dir, result = train_run(config, overrides=words, again=again)
+    run_dir, result = train_run(config, again=again)
     if as_json:
-        emit({**result.to_json(), "folder": str(run_dir)})
+        emit({**asdict(result), "folder": str(run_dir)})
     else:
         groups = groups_of([*rows_of(Run(path=run_dir, result=result))], {})
         terminal.print_table(tables.epochs(groups, []), console())

@@ -24,8 +24,8 @@ from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import attentions
 from attnexp.model.classifier import build_model
 from attnexp.runs import store
-from attnexp.runs.predictions import load_weights
 from attnexp.runs.result import Run
+from attnexp.training.evaluate import load_weights
 
 SENTENCE = "the cast was superb but the plot was dreadful"
 """Default text: its words are in the embedded corpus and in most film reviews."""

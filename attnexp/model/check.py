@@ -92,13 +92,6 @@ def explain(error: BaseException, model: nn.Module) -> UserError | None:
     return None
 
 
-def first_not_finite(model: nn.Module, ids: Tensor) -> str | None:
-    """Name of the first piece that gives a NaN or +inf (a score may be -inf) for some texts, ids
-    (B, T), without dropout; None where there is none."""
-    found = (piece for piece, output in _outputs(model, ids) if not (output < torch.inf).all())
-    return next(map(_name, found), None)
-
-
 def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.Module, Tensor]]:
     """Every piece and layer with what it gives, in a forward pass without dropout or gradients."""
     found = []

@@ -1,7 +1,6 @@
 """The runs of a folder, finished or not, as a frame."""
 
 import shlex
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def list_runs(root: Path) -> pd.DataFrame:
         }
     else:
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
-        folders = {one for path in paths for one in (path, store.part_of(path)) if one.is_dir()}
+        folders = {path for path in paths if path.is_dir()}
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     found = pd.DataFrame([*map(_describe, folders)]).reindex(columns=COLUMNS).astype(object)
@@ -41,8 +40,8 @@ def _describe(folder: Path) -> dict[str, Any]:
     when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
     found: dict[str, Any] = {"folder": str(folder), "changed": when}
     try:
-        if folder.suffix == ".part":
-            state = "running" if store.is_locked(folder.with_suffix("")) else "stopped"
+        if not store.has_finished(folder):
+            state = "running" if store.is_locked(folder) else "stopped"
             rows = (folder / store.METRICS).read_text() if (folder / store.METRICS).exists() else ""
             config = yaml.safe_load((folder / store.CONFIG).read_text())
             found |= {"state": state, "epochs": rows.count("\n")}
@@ -57,10 +56,8 @@ def _describe(folder: Path) -> dict[str, Any]:
         return found | about
     except (UserError, OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
         found |= {"state": "broken", "reason": str(error)}
-        with suppress(OSError, yaml.YAMLError, TypeError):
-            words = yaml.safe_load((folder / store.OVERRIDES).read_text())
-            found["again"] = shlex.join(["attnexp", "train", *map(str, words), "--again"])
-        return found
+        config = f"experiment={folder / store.CONFIG}"
+        return found | {"again": shlex.join(["attnexp", "train", config, "--again"])}
 
 
 def as_table(found: pd.DataFrame) -> tuple[str, pd.DataFrame]:

@@ -19,8 +19,7 @@ from attnexp.base.files import atomic_write
 from attnexp.report import figures, tables, terminal
 from attnexp.runs import store
 from attnexp.runs.identity import as_word, default_label, replicate, settings
-from attnexp.runs.points import POINTS
-from attnexp.runs.result import Run
+from attnexp.runs.result import POINTS, Run
 from attnexp.statistics.verdict import Metric
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ of every file of model/, training/ and data/ and of the file or package of each 
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
-from attnexp.config.schema import PLACES, DataConfig, DataName, RunConfig, flatten, to_dict
+from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict
 from attnexp.config.words import quoted
 from attnexp.runs.result import SCHEMA
 
@@ -58,10 +58,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    found = [
-        path for room in ("model", "training", "data") for path in (package / room).rglob("*.py")
-    ]
-    return pieces.syntax(package, found)
+    rooms = [package / room for room in ("model", "training", "data")]
+    return pieces.syntax(package, [path for room in rooms for path in room.rglob("*.py")])
 
 
 def _digest(tree: Any) -> str:
@@ -106,9 +104,6 @@ def departures(config: dict[str, Any]) -> list[str]:
             chosen.append(key)
             words += [as_word(key, own[key])] if own[key] not in foreign else []
             default = default_settings(*words)
-    for place in [place for place in PLACES if own.get(f"{place}.kind") in foreign]:
-        shared = (f for frame in PLACES[place].values() for f in fields(frame))
-        default |= {f"{place}.{f.name}": f.default for f in shared}
     return [key for key in own if key in chosen or default.get(key, ...) != own[key]]
 
 

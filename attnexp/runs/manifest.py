@@ -5,7 +5,7 @@ The runs themselves are in `OUT/runs/`, where several studies may share them.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, check_name
+from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -29,8 +29,6 @@ class Entry:
     seed: str
     """Name of the seed, as `identity.replicate` gives it."""
     run_id: str
-    is_wanted: bool = True
-    """Whether the last command planned it; nobody misses a run that only earlier ones planned."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -65,91 +63,87 @@ class Manifest:
 
 
 def load(folder: Path) -> Manifest | None:
-    """Study of a folder: the runs that its last command planned, and finished ones of earlier
-    commands. None without a study. Raises `UserError` if it cannot be read."""
-    if (study := _read(folder)) is None:
+    """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
+    file = folder / FILE
+    try:
+        tree = json.loads(file.read_bytes())
+        declared = tree["declaration"]
+        return Manifest(
+            variants=tree["variants"],
+            commands=tree["commands"],
+            runs=[Entry(**{k: one[k] for k in Entry.__slots__}) for one in tree["runs"]],
+            declaration=declared and Declaration(**declared),
+        )
+    except FileNotFoundError:
         return None
-    out = folder.absolute().parent
-    paths = [store.run_dir(out, one.run_id) for one in study.runs]
-    pairs = zip(study.runs, paths, strict=True)
-    return replace(study, runs=[e for e, path in pairs if e.is_wanted or store.has_finished(path)])
+    except (OSError, *store.NOT_A_RESULT) as error:
+        raise UserError(
+            f"{file} cannot be read ({error}). Delete it and sweep again: finished runs are kept."
+        ) from error
 
 
 def record(folder: Path, planned: Manifest) -> None:
     """Add the runs that a command plans, the only one of `planned`, to the study of a folder.
 
-    Where the two differ in a variant, the new plan counts; what was declared stays. Raises
-    `UserError` if it cannot be written, and where something else was declared before.
+    Where both have a variant, the new plan counts. Of what other commands planned, finished runs
+    stay. Raises `UserError` if the study cannot be read or written.
     """
     with _editing(folder):
-        old = _read(folder) or planned
-        _check_declared(old, planned)
+        old, out = load(folder) or planned, folder.absolute().parent
+        done = [one for one in old.runs if store.has_finished(store.run_dir(out, one.run_id))]
         is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
         places = {entry.place for entry in planned.runs}
-        kept = [
-            replace(one, is_wanted=one.is_wanted and is_same)
-            for one in old.runs
-            if one.place not in places
-        ]
-        commands = [one for one in old.commands if one not in planned.commands] + planned.commands
+        kept = [one for one in (old.runs if is_same else done) if one.place not in places]
         order = list(variants := {**planned.variants, **old.variants, **planned.variants})
-        runs = sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant))
-        both = Manifest(variants=variants, commands=commands, runs=runs)
-        _write(folder, replace(both, declaration=old.declaration or planned.declaration))
+        study = Manifest(
+            variants=variants,
+            commands=[c for c in old.commands if c not in planned.commands] + planned.commands,
+            runs=sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant)),
+            declaration=planned.declaration or old.declaration,
+        )
+        _write(folder, study)
 
 
 def forget(folder: Path, run_id: str) -> None:
     """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
     with _editing(check_folder(folder)):
-        study = _read(folder)
+        study = load(folder)
         kept = [one for one in study.runs if one.run_id != run_id] if study else []
         if study is None or len(kept) == len(study.runs):
             raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
         _write(folder, replace(study, runs=kept))
 
 
-def load_runs(
-    folders: Sequence[Path], left_out: Callable[[str], object] = progress.note
-) -> list[Run]:
-    """The finished runs of studies, under their variants' names, and of other folders, under those
-    of a study beside them, if any.
-
-    left_out: called with a message for each run that cannot be read. Raises `UserError` for a
-    folder without any finished run, and for a study that cannot be read.
+def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
+    """The finished runs of a study, under its variants' names, or of another folder, under those of
+    a study beside them, if any. left_out: called with a message for each run that cannot be read.
+    Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
     """
-    found: list[Run] = []
-    for folder in map(check_folder, folders):
-        if (study := load(folder)) is None:
-            labels = _labels_beside(folder)
-            order = {run_id: place for place, run_id in enumerate(labels)}
-            files = sorted(folder.rglob(store.RESULT))
-            files.sort(key=lambda file: order.get(file.parent.name, len(order)))
-            paths = [(file.parent, labels.get(file.parent.name, "")) for file in files]
-        else:
-            paths = [(store.run_dir(folder.parent, e.run_id), e.variant) for e in study.runs]
-        done = [(path, label) for path, label in paths if store.has_finished(path)]
-        if not done:
-            raise UserError(f"There is no finished run in {folder}.")
-        if study and len(done) < len(paths):
-            progress.note(
-                f"{folder}: {len(paths) - len(done)} of {len(paths)} runs are missing. This makes "
-                f"them: {study.commands[-1]}"
-            )
-        for path, label in done:
+    folder, found = check_folder(folder), list[Run]()
+    if study := load(folder):
+        paths = [(store.run_dir(folder.parent, e.run_id), e.variant) for e in study.runs]
+    else:
+        paths = _named(folder)
+    for path, label in paths:
+        if store.has_finished(path):
             try:
                 found.append(Run(path=path, result=store.load(path), label=label))
             except UserError as error:
                 left_out(str(error))
     if not found:
-        raise UserError(f"No run in {', '.join(map(str, folders))} can be read.")
+        raise UserError(f"There is no finished run in {folder} that can be read.")
     return found
 
 
-def _labels_beside(folder: Path) -> dict[str, str]:
-    """Names of variants by run id, from the studies in the folders around runs."""
-    outs = [folder, folder.absolute().parent, folder.absolute().parent.parent]
-    studies = [_read(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
-    return {entry.run_id: entry.variant for study in studies if study for entry in study.runs}
+def _named(folder: Path) -> list[tuple[Path, str]]:
+    """Runs in a folder with the names of their variants, from the studies in and around it."""
+    outs = [folder, *folder.absolute().parents[:2]]
+    studies = [load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
+    labels = {entry.run_id: entry.variant for study in studies if study for entry in study.runs}
+    places = {run_id: place for place, run_id in enumerate(labels)}
+    paths = sorted(file.parent for file in folder.rglob(store.RESULT))
+    paths.sort(key=lambda path: places.get(path.name, len(places)))
+    return [(path, labels.get(path.name, "")) for path in paths]
 
 
 def check_folder(folder: Path) -> Path:
@@ -172,40 +166,3 @@ def _editing(folder: Path) -> Iterator[None]:
 def _write(folder: Path, study: Manifest) -> None:
     with atomic_write(folder / FILE) as file:
         file.write(json.dumps({"schema": 1, **asdict(study)}, indent=1).encode())
-
-
-def _read(folder: Path) -> Manifest | None:
-    file = folder / FILE
-    try:
-        tree = json.loads(file.read_bytes())
-        declared = tree["declaration"]
-        for label in tree["variants"]:
-            check_name(label, "a variant")
-        return Manifest(
-            variants=tree["variants"],
-            commands=tree["commands"],
-            runs=[Entry(**entry) for entry in tree["runs"]],
-            declaration=declared and Declaration(**declared),
-        )
-    except FileNotFoundError:
-        return None
-    except (OSError, *store.NOT_A_RESULT) as error:
-        raise UserError(
-            f"{file} cannot be read ({error}). Delete it and sweep again: finished runs are kept."
-        ) from error
-
-
-def _check_declared(old: Manifest, new: Manifest) -> None:
-    """Raise `UserError` where something else was declared: an endpoint chosen after the runs would
-    not hold its error rate."""
-    if not (old.declaration and new.declaration):
-        return
-    places = {(entry.variant, entry.seed): entry.place for entry in old.runs}
-    alike = all(places.get((e.variant, e.seed), e.place) == e.place for e in new.runs)
-    if old.declaration != new.declaration or [*old.variants] != [*new.variants] or not alike:
-        raise UserError(
-            f"This study was declared with --metric {old.declaration.metric} --margin "
-            f"{100 * old.declaration.margin:g}, variants {', '.join(old.variants)} and their "
-            f"settings and data, which cannot change under way. Give the same, or another "
-            f"place with out=DIR for a new study."
-        )

@@ -1,6 +1,6 @@
-"""Result of a run: everything in `result.json`."""
+"""Result of a run: everything in `result.json`; and the endpoints at which results are compared."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,21 @@ from attnexp.base.errors import UserError
 SCHEMA = 4
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
-SENSIBLE_LOSS = 10.0
-"""Loss of an epoch, in nats, above which it has diverged. Always predicting 50 % gives 0.69, and
-K's most over-fitted epoch 0.93; above this the right label has a probability below 1 in 22,000."""
+METRICS = ("accuracy", "loss", "brier", "ece", "gap")
+"""Metrics at an endpoint. loss is the negative log-likelihood; gap is accuracy on train, measured
+after the epoch, minus accuracy: over-fitting in K's sense (C22)."""
+
+POINTS = {
+    "blog": {
+        "final": "the last epoch, on the test set",
+        "best": "one epoch for all seeds of a variant, the best on average on the test set",
+    },
+    "holdout": {
+        "chosen": "the epoch chosen on held-out train data; the test set was touched once",
+        "final": "the last epoch, on held-out train data",
+    },
+}
+"""Description of each endpoint, by protocol and name; the one that decides comes first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,10 +31,9 @@ class EpochRow:
     """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 
     epoch: int
-    train_loss: float
-    """Running mean over the epoch, dropout on, as Keras and K show it; of `train.loss` if given."""
+    train_loss: float  # of `train.loss` if given
     train_accuracy: float
-    """Running mean over the epoch, like `train_loss` (C29)."""
+    """Running means over the epoch, dropout on, as Keras and K show them (C29)."""
     train_loss_after: float | None = None
     """Measured on the same texts after the epoch, dropout off; None unless asked for."""
     train_accuracy_after: float | None = None
@@ -32,8 +43,7 @@ class EpochRow:
     val_ece: float
     seconds: float
     """Duration of training and validation, without measuring train again."""
-    examples_per_second: float
-    """Speed of training, in texts."""
+    examples_per_second: float  # of training
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,27 +85,6 @@ class RunResult:
         """Names in the order of labels."""
         names: list[str] = self.data["classes"]
         return names
-
-    @property
-    def diverged(self) -> str:
-        """Description of divergence, as `a loss of 3e+21 in epoch 1`; empty if there is none."""
-        loss, epoch = max((max(row.train_loss, row.val_loss), row.epoch) for row in self.epochs)
-        return f"a loss of {loss:.3g} in epoch {epoch}" if loss > SENSIBLE_LOSS else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain containers and numbers."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, tree: dict[str, Any]) -> "RunResult":
-        """The inverse of `to_json`. Raises `KeyError` or `TypeError` where something is missing,
-        and `ValueError` for another schema."""
-        if tree["schema"] != SCHEMA:
-            raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        epochs = [EpochRow(**row) for row in tree["epochs"]]
-        rows = {name: epochs[tree[name]["epoch"] - 1] for name in ("best", "final")}
-        made = {**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])}
-        return cls(**{field.name: made[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

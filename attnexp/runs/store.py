@@ -1,15 +1,14 @@
 """Runs on disk, each once, under its id: `OUT/runs/ID/`.
 
-It holds `config.yaml` (resolved), `overrides.yaml` (the words of the command), `metrics.jsonl` (a
-line an epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log` and
-`result.json`. All of it is made in `ID.part/`, beside a checkpoint to go on from, and renamed to
-`ID/` when it is whole: what has finished is never lost to an attempt that has not.
+It holds `config.yaml` (resolved), `metrics.jsonl` (a line an epoch), `model.safetensors`,
+`predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a checkpoint to go on
+from, and `result.json`, which is written last: a run has finished when this is there.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -20,25 +19,18 @@ from attnexp.base.files import atomic_write, writing
 from attnexp.config.pieces import renamed
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
-from attnexp.runs.result import Run, RunResult
+from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-CONFIG, OVERRIDES = "config.yaml", "overrides.yaml"
-VOCABULARY, CHECKPOINT = "vocabulary.txt", "checkpoint.pt"
-RUNS = "runs"
-"""The folder of all runs, under `out`."""
-NOT_A_RESULT = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+CONFIG, VOCABULARY, CHECKPOINT = "config.yaml", "vocabulary.txt", "checkpoint.pt"
+RUNS = "runs"  # the folder of all runs, under `out`
+NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
 """Exceptions that reading a half-written document raises."""
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
     """Folder of a finished run."""
     return Path(out) / RUNS / run_id
-
-
-def part_of(path: Path) -> Path:
-    """Folder of a run under way."""
-    return path.with_name(f"{path.name}.part")
 
 
 def has_finished(path: Path) -> bool:
@@ -48,22 +40,19 @@ def has_finished(path: Path) -> bool:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Lock a run against other processes. Raises `Busy` if one holds the lock.
-
-    The lock is the operating system's and ends with the process, however that ends.
-    """
+    """Lock a run against other processes; the lock ends with the process, however that ends. Raises
+    `Busy` if another holds it, and `UserError` where the disk refuses what is written within."""
     file = path.parent / ".locks" / f"{path.name}.lock"
-    with writing(file):
+    with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            held = FileLock(file, blocking=False).acquire()
+            with FileLock(file, blocking=False):
+                yield
         except Timeout:
             raise Busy(
                 f"Another process is at this run ({file} is locked). Wait for it, or give another "
                 f"place with out=DIR."
             ) from None
-    with held:
-        yield
 
 
 def is_locked(path: Path) -> bool:
@@ -75,42 +64,14 @@ def is_locked(path: Path) -> bool:
         return True
 
 
-def create(path: Path, config: RunConfig, overrides: Sequence[str]) -> Path:
-    """Make the folder of a run under way, with its configuration. Of an earlier attempt the
-    checkpoint and the log stay.
-
-    Call with the run locked. Raises `UserError` if it cannot be written.
-    """
-    part = part_of(path)
-    with writing(path):
-        part.mkdir(parents=True, exist_ok=True)
-        for file in part.iterdir():
-            if file.name not in (CHECKPOINT, LOG):
-                file.unlink()
-    append(part / CONFIG, yaml.safe_dump(to_dict(config), sort_keys=False))
-    append(part / OVERRIDES, yaml.safe_dump([*overrides]))
-    return part
-
-
-def finalize(part: Path) -> Path:
-    """Move a finished run to its folder, replacing an earlier one. Call with the run locked.
-
-    If it is killed on the way, the run goes on from the checkpoint in its part.
-    """
-    path = part.with_suffix("")
-    with writing(path):
-        if path.exists():
-            (path / RESULT).unlink(missing_ok=True)  # what is half removed is no result
-            shutil.rmtree(path)
-        part.rename(path)
-        (path / CHECKPOINT).unlink(missing_ok=True)
-    return path
-
-
-def append(file: Path, text: str) -> None:
-    """Add text to a file. Raises `UserError` where the disk refuses."""
-    with writing(file), file.open("a", encoding="utf-8", newline="\n") as opened:
-        opened.write(text)
+def create(path: Path, config: RunConfig) -> None:
+    """Make the folder of a run, or take up that of an earlier attempt, and write its configuration.
+    Call with the run locked."""
+    path.mkdir(parents=True, exist_ok=True)
+    for half in path.glob(".*"):  # what a killed process was writing
+        half.unlink()
+    with atomic_write(path / CONFIG) as file:
+        file.write(yaml.safe_dump(to_dict(config), sort_keys=False).encode())
 
 
 def load_vocabulary(run: Run) -> list[str]:
@@ -118,18 +79,23 @@ def load_vocabulary(run: Run) -> list[str]:
     return run.read(VOCABULARY).decode().split("\n")[:-1]
 
 
-def save(part: Path, result: RunResult) -> None:
-    """Write `result.json`, whole or not at all."""
-    with writing(part), atomic_write(part / RESULT) as file:
-        file.write(json.dumps(result.to_json(), indent=1).encode())
+def save(path: Path, result: RunResult) -> None:
+    """Write `result.json`, whole or not at all, which finishes the run."""
+    with atomic_write(path / RESULT) as file:
+        file.write(json.dumps(asdict(result), indent=1).encode())
+    (path / CHECKPOINT).unlink(missing_ok=True)
 
 
 def load(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
-        tree = json.loads(file.read_bytes())
-        return RunResult.from_json(renamed(tree))
+        tree = renamed(json.loads(file.read_bytes()))
+        if tree["schema"] != SCHEMA:
+            raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
+        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
+        epochs = [EpochRow(**row) for row in tree["epochs"]]
+        return RunResult(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
     except FileNotFoundError:
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:
@@ -140,10 +106,9 @@ def load(path: Path) -> RunResult:
 def of_other_code(out: str | Path, identity: Identity) -> list[Path]:
     """Folders of finished runs with the same settings, seeds and data but other code, the newest
     first."""
-    alike = (Path(out) / RUNS).glob(f"{identity.settings}-*")
-    found = [path for path in alike if has_finished(path) and path.suffix != ".part"]
-    found.sort(key=lambda path: (path / RESULT).stat().st_mtime, reverse=True)
-    return [path for path in found if path.name != identity.run_id]
+    found = filter(has_finished, (Path(out) / RUNS).glob(f"{identity.settings}-*"))
+    others = [path for path in found if path.name != identity.run_id]
+    return sorted(others, key=lambda path: (path / RESULT).stat().st_mtime, reverse=True)
 
 
 def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:

@@ -18,7 +18,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.clusters import open_executor
 from attnexp.sweeps.executors import Executor, Outcome
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.inputs import read_inputs
+from attnexp.training.run import read_inputs
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +95,7 @@ def run_sweep(
                 observe(entries)
     finally:
         executor.close()
+        _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
 
 

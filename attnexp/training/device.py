@@ -1,6 +1,5 @@
 """The machine under a run: device, threads, number format; versions and commit."""
 
-import ctypes
 import platform
 import shutil
 import subprocess
@@ -26,7 +25,6 @@ def prepare(config: TrainConfig) -> torch.device:
     """Set threads and libraries, find the device. Raises `UserError` for one that is not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    _keep_freed_memory()
     _use_onednn(config.fast)
     kind = str(config.device)
     if config.device is Device.auto:
@@ -93,17 +91,3 @@ def _use_onednn(wanted: bool) -> None:
         _matmul.fp32_precision = "bf16"
         if not torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4):  # bf16 is off by 0.1
             _matmul.fp32_precision = "none"
-
-
-def _keep_freed_memory() -> None:
-    """Ask glibc to keep the step's big buffers instead of mapping them anew every step.
-
-    Some 6 % of the training time on CPU (benchmarks/LOG.md); other allocators ignore it.
-    """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        m_trim_threshold, m_mmap_max = -1, -4  # names and numbers of malloc.h
-        mallopt(m_mmap_max, 0)
-        mallopt(m_trim_threshold, 2**31 - 1)

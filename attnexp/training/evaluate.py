@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from torch import nn
+from torch import from_numpy, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.model.classifier import build_model, take_fast_path
-from attnexp.runs import store
-from attnexp.runs.predictions import load_weights
+from attnexp.runs import predictions, store
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
-from attnexp.training.inputs import load_data
 from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
+from attnexp.training.run import load_data, on_device
 
 SETTINGS = "data.path data.text data.label data.limit_test train.device train.threads".split()
 """Settings that may change for an evaluation; all others belong to the model."""
@@ -73,10 +71,14 @@ def load_trained(
                 f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
-    return config, model, examples_of(test, where)
+    return config, model, on_device(test, where)
 
 
-def examples_of(encoded: encode.Encoded, where: torch.device) -> Examples:
-    """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
-    ids, labels = torch.from_numpy(encoded.ids), torch.from_numpy(encoded.labels)
-    return Examples(ids.to(where), labels.to(where, torch.float32))
+def load_weights(run: Run, model: nn.Module) -> None:
+    """Fill the model from a finished run. Raises `UserError` if it is another model's."""
+    weights = predictions.load(run, predictions.WEIGHTS)
+    try:
+        model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"The weights of {run.path} are not of this model ({reason}).") from error

@@ -7,12 +7,11 @@ Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,)
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy import float32
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -20,14 +19,10 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
-from attnexp.model.check import first_not_finite
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure, most_probable
-from attnexp.training.optimizer import make_optimizer, make_scheduler
+from attnexp.training.optimizer import learning_rate
 from attnexp.training.state import State
-
-Logits = NDArray[float32]
-"""(n,) or (n, C): a prediction for each text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +39,10 @@ class Examples:
         return Examples(self.ids[rows], self.labels[rows])
 
     @property
-    def truth(self) -> NDArray[float32]:
+    def truth(self) -> NDArray[np.float32]:
         """Labels on the host: (n,)."""
-        labels: NDArray[float32] = self.labels.cpu().numpy()
+        labels: NDArray[np.float32] = self.labels.cpu().numpy()
         return labels
-
-
-def start(
-    model: nn.Module, train: Examples, config: TrainConfig, shuffle: torch.Generator
-) -> State:
-    """Training before its first step."""
-    optimizer = make_optimizer(model, config)
-    num_steps = config.epochs * math.ceil(len(train) / config.batch_size)
-    scheduler = make_scheduler(optimizer, config, num_steps)
-    return State(model=model, optimizer=optimizer, scheduler=scheduler, shuffle=shuffle)
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
@@ -72,7 +57,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
     loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
-    epoch = state.epoch + 1
+    epoch, num_before = state.epoch + 1, state.epoch * len(batches)
     tracked = progress.track(batches, total=len(batches), label=f"epoch {epoch}/{config.epochs}")
     model.train()
     for step, rows in enumerate(tracked, start=1):
@@ -86,16 +71,15 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         num_right += (most_probable(logits) == batch.labels).sum()
         is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
         if is_check and not math.isfinite(float(loss_sum)):
-            first = first_not_finite(model, batch.ids)
             raise RunFailed(
-                f"The loss is not finite in epoch {epoch}, by step {step}. "
-                f"{f'The first output that is not finite is that of {first}. ' if first else ''}"
-                f"A smaller train.lr (now {config.lr:g}) usually helps."
+                f"The loss is not finite in epoch {epoch}, by step {step}. A smaller train.lr (now "
+                f"{config.lr:g}) usually helps."
             )
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        for group in state.optimizer.param_groups:
+            group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
         state.optimizer.step()
-        state.scheduler.step()
     n, seconds = len(train), time.perf_counter() - started
     state.running = float(loss_sum) / n, int(num_right) / n, seconds
     state.epoch = epoch
@@ -108,44 +92,31 @@ def measure_epoch(
     config: TrainConfig,
     epoch: int,
     running: tuple[float, float, float],
-) -> tuple[EpochRow, Logits]:
+) -> tuple[EpochRow, NDArray[np.float32]]:
     """Row of an epoch and logits of `val`. running: as in `State`.
 
-    Raises `RunFailed` when the validation loss is no number.
+    Raises `RunFailed` when a logit is a NaN or an infinity.
     """
     started, (loss, accuracy, seconds) = time.perf_counter(), running
     logits = predict(model, val, config.precision)
+    if not np.isfinite(logits).all():
+        raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
     found = measure(logits, val.truth)
     both = seconds + time.perf_counter() - started
-    if not math.isfinite(found.loss):
-        raise RunFailed(f"The validation loss is {found.loss} after epoch {epoch}.")
     after = None
     if config.measure_train:
-        again = predict(model, train, config.precision, label="measuring on train")
-        after = measure(again, train.truth)
+        after = measure(predict(model, train, config.precision), train.truth)
     row = EpochRow(
         epoch=epoch,
         train_loss=loss,
         train_accuracy=accuracy,
         train_loss_after=after.loss if after else None,
         train_accuracy_after=after.accuracy if after else None,
-        val_loss=found.loss,
-        val_accuracy=found.accuracy,
-        val_brier=found.brier,
-        val_ece=found.ece,
+        **{f"val_{name}": value for name, value in asdict(found).items() if name != "n"},
         seconds=both,
         examples_per_second=len(train) / seconds,
     )
     return row, logits
-
-
-def fit(
-    state: State, train: Examples, val: Examples, config: TrainConfig
-) -> Iterator[tuple[EpochRow, Logits]]:
-    """Train on from `state`, without a folder; yield the row of each epoch and logits of `val`."""
-    while state.epoch < config.epochs:
-        train_epoch(state, train, config)
-        yield measure_epoch(state.model, train, val, config, state.epoch, state.running)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -155,16 +126,14 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels.long())
 
 
-def predict(
-    model: nn.Module, examples: Examples, precision: Precision, *, label: str = "evaluating"
-) -> Logits:
-    """Logits of every example, dropout off. label: what the progress bar says."""
+def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArray[np.float32]:
+    """Logits of every example, (n,) or (n, C), dropout off."""
     model.eval()
     batches, found = examples.ids.split(batch_size_of(model, examples)), list[Tensor]()
-    for ids in progress.track(batches, total=len(batches), label=label):
+    for ids in progress.track(batches, total=len(batches), label="evaluating"):
         with torch.inference_mode(), autocast(examples.ids.device, precision):
             found.append(model(ids).float())
-    logits: Logits = torch.cat(found).detach().cpu().numpy()
+    logits: NDArray[np.float32] = torch.cat(found).detach().cpu().numpy()
     return logits
 
 

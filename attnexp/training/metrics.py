@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from attnexp.runs.result import Evaluation
 
-BINS = 15
-"""Number of bins of the calibration error (Guo et al. 2017, section 2)."""
+BINS = 15  # of the calibration error (Guo et al. 2017, section 2)
 
 
 def most_probable(logits: Any) -> Any:
@@ -22,17 +21,14 @@ def most_probable(logits: Any) -> Any:
 
 
 def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
-    """Metrics of a set of predictions. logits: (n,) or (n, C). labels: (n,), 0 to C - 1.
+    """Metrics of a set of predictions. logits: (n,) or (n, C), finite. labels: (n,), 0 to C - 1.
 
     loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
     label; of more than two classes the sum over them, as in Brier 1950, which for two would be
     twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
-    width (Guo et al. 2017). A logit that is no number makes all of them NaN.
+    width (Guo et al. 2017).
     """
     x, y = np.asarray(logits, np.float64), np.asarray(labels)
-    if not np.isfinite(x).all():
-        nan = float("nan")
-        return Evaluation(loss=nan, accuracy=nan, brier=nan, ece=nan, n=len(x))
     right = most_probable(x) == y
     if x.ndim == 1:
         loss = np.logaddexp(0, np.where(y > 0, -x, x))  # -log p(label), without overflow
@@ -52,6 +48,23 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
         ece=_calibration_error(confidence, right),
         n=len(x),
     )
+
+
+def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,).
+
+    logits: (n,) or (n, C). labels: (n,), 0 to C - 1. A class that is never predicted has precision
+    0, one without texts recall 0; F1 is 0 where both are. Macro-F1 is the mean of F1.
+    """
+    num_classes = 2 if logits.ndim == 1 else logits.shape[1]
+    predicted, truth = most_probable(logits).astype(np.intp), labels.astype(np.intp)
+    num_right = np.bincount(truth[predicted == truth], minlength=num_classes)
+    num_predicted = np.bincount(predicted, minlength=num_classes)
+    n = np.bincount(truth, minlength=num_classes)
+    precision = num_right / np.maximum(num_predicted, 1)
+    recall = num_right / np.maximum(n, 1)
+    f1 = 2 * num_right / np.maximum(num_predicted + n, 1)
+    return precision, recall, f1, n
 
 
 def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from attnexp.config.schema import Optimizer, Schedule, TrainConfig
 
@@ -30,35 +29,25 @@ class KerasAdam(torch.optim.Adam):
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates; every step updates every row of the embedding."""
-    common: dict[str, Any] = {
-        "lr": config.lr,
-        "betas": (0.9, 0.999),
-        "eps": config.eps,
-        "fused": True,
-    }
+    common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
     return KerasAdam(model.parameters(), **common)
 
 
-def make_scheduler(
-    optimizer: torch.optim.Optimizer, config: TrainConfig, num_steps: int
-) -> LambdaLR:
-    """Linear warm-up over `train.warmup` steps, then `train.schedule` until `num_steps`.
+def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
+    """Rate of a step, counted from 1: linear warm-up over `train.warmup` steps, then
+    `train.schedule` until `num_steps`.
 
-    Step s of the warm-up, counted from 1, has s / warmup of the learning rate. After it, linear
-    falls in a straight line to 0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5).
+    Step s of the warm-up has s / warmup of `train.lr`. After it, linear falls in a straight line to
+    0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5).
     """
-
-    def factor(step: int) -> float:
-        if step < config.warmup:
-            return (step + 1) / config.warmup
-        progress = (step - config.warmup) / max(num_steps - config.warmup, 1)
-        match config.schedule:
-            case Schedule.linear:
-                return 1 - progress
-            case Schedule.cosine:
-                return (1 + math.cos(math.pi * progress)) / 2
-        return 1.0
-
-    return LambdaLR(optimizer, factor)
+    if step <= config.warmup:
+        return config.lr * (step / config.warmup)
+    progress = (step - 1 - config.warmup) / max(num_steps - config.warmup, 1)
+    match config.schedule:
+        case Schedule.linear:
+            return config.lr * (1 - progress)
+        case Schedule.cosine:
+            return config.lr * ((1 + math.cos(math.pi * progress)) / 2)
+    return config.lr

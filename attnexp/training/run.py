@@ -5,12 +5,11 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import functools
-import gc
 import time
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +17,10 @@ from torch import nn
 
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import Protocol, RunConfig, TrainConfig, to_dict
+from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
+from attnexp.data import encode
+from attnexp.data.corpus import format_quality
+from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.check import check_pieces, check_rebuilt, explain
 from attnexp.model.classifier import (
     REFERENCE,
@@ -32,26 +34,54 @@ from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
-from attnexp.runs.result import SCHEMA, EpochRow, RunResult
+from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
-from attnexp.training.evaluate import examples_of
-from attnexp.training.inputs import Inputs, read_inputs
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
-from attnexp.training.state import Record, best_epoch
-
-on_device = functools.lru_cache(maxsize=2)(examples_of)
-"""The runs of a sweep mostly share their data: keep the two splits that were used last."""
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import Record, State, best_epoch
 
 
-def train_run(
-    config: RunConfig, *, overrides: Sequence[str] = (), again: bool = False
-) -> tuple[Path, RunResult]:
+class Inputs(NamedTuple):
+    """Everything that a run reads."""
+
+    dataset: encode.Dataset
+    vectors: Vectors | None
+    fingerprint: str
+    """Fingerprint of the content of all of it."""
+
+
+def read_inputs(config: RunConfig) -> Inputs:
+    """Read the inputs of a run. Raises `UserError` if they are missing."""
+    dataset = load_data(config.data, config.seeds.resample)
+    if config.vectors is None:
+        return Inputs(dataset, None, dataset.fingerprint)
+    path, d_model = config.vectors
+    vectors = load_vectors(path, dataset.words, d_model)
+    return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
+
+
+@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
+def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
+    """Data set of a config; problems found in it are noted once."""
+    dataset = encode.load(config, resample)
+    if questions := format_quality(dataset.quality):
+        progress.note(questions)
+    return dataset
+
+
+@functools.lru_cache(maxsize=2)  # likewise the two splits that were used last
+def on_device(encoded: encode.Encoded, where: torch.device) -> Examples:
+    """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
+    ids, labels = torch.from_numpy(encoded.ids), torch.from_numpy(encoded.labels)
+    return Examples(ids.to(where), labels.to(where, torch.float32))
+
+
+def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result.
 
-    A run that has finished before is not repeated, unless `again`; then the old one stays until the
-    new one is whole. One that was stopped goes on from its last epoch. overrides: the words that
-    the config was composed of.
+    A run that has finished before is not repeated, unless `again`; then its result stays until the
+    new one is there. One that was stopped goes on from its last epoch.
 
     Raises `UserError` for what the user can mend, `Busy` when another process is at this run, and
     `RunFailed` when the loss is no longer a number.
@@ -65,24 +95,24 @@ def train_run(
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load(path)
-            folder = store.create(path, config, overrides)
-            record = Record(folder=folder, provenance=device.provenance(where))
+            store.create(path, config)
+            made = device.provenance(where)
+            record = Record(folder=path, num_epochs=config.num_epochs, provenance=made)
             try:
                 result = _train(config, inputs, identity, where, record)
-                store.save(record.folder, result)
             except BaseException:
-                with suppress(UserError):  # the log may be what cannot be written
-                    store.append(record.folder / store.LOG, traceback.format_exc())
+                with suppress(OSError):  # the log may be what cannot be written
+                    record.log(traceback.format_exc())
                 raise
-            return store.finalize(record.folder), result
+            store.save(path, result)
+            return path, result
 
 
 def _train(
     config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    gc.collect()  # a scheduler and its optimizer hold each other, and the weights of the last run
-    dataset, vectors = inputs
+    dataset, vectors, _ = inputs
     test = on_device(dataset.test, where)
     own_val = None if dataset.val is None else on_device(dataset.val, where)
     train, val = split(config, on_device(dataset.train, where), test, own_val)
@@ -110,9 +140,11 @@ def _train(
         logits = predicted[predictions.TEST] = loop.predict(model, test, config.train.precision)
         predicted[predictions.TEST_LABELS] = test.truth.astype(label)
     check_rebuilt(model, config, len(dataset.classes), test.ids[:3])
-    predictions.save_weights(record.folder, model.state_dict())
+    weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
+    predictions.save(record.folder / predictions.WEIGHTS, weights)
     predictions.save(record.folder / predictions.FILE, predicted)
-    store.append(record.folder / store.VOCABULARY, "".join(f"{word}\n" for word in dataset.words))
+    words = "".join(f"{word}\n" for word in dataset.words)
+    (record.folder / store.VOCABULARY).write_text(words, encoding="utf-8", newline="\n")
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -154,11 +186,6 @@ def split(
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
     rows = torch.randperm(len(train), generator=generator).to(train.ids.device)
     num_val = round(len(train) * config.train.holdout)
-    if not 0 < num_val < len(train):
-        raise UserError(
-            f"train.holdout={config.train.holdout} of {len(train)} texts leaves one part empty. "
-            f"Give another share, or more texts."
-        )
     return train[rows[num_val:]], train[rows[:num_val]]
 
 
@@ -170,27 +197,20 @@ def _train_network(
     record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    state = loop.start(model, train, settings, shuffle)
+    state = State(model=model, optimizer=make_optimizer(model, settings), shuffle=shuffle)
     record.resume(state)
-    saved = str(state)
+    patience = settings.patience or settings.epochs
     try:
-        while len(epochs) < settings.epochs and not is_over(epochs, settings.patience):
+        while len(epochs) < min(settings.epochs, best_epoch(epochs) + 1 + patience):
             if state.epoch == len(epochs):
                 loop.train_epoch(state, train, settings)
                 record.save(state)  # before the evaluation, which may fail or be stopped
-                saved = str(state)
             row, logits = loop.measure_epoch(
                 model, train, val, settings, state.epoch, state.running
             )
             record.add(row, logits, val.truth, model)
-            record.note(epoch_line(row, settings.epochs))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the same command goes on from {saved}.") from None
-
-
-def is_over(epochs: Sequence[EpochRow], patience: int | None) -> bool:
-    """Whether the last `train.patience` epochs were no better than the best before them."""
-    return patience is not None and len(epochs) > best_epoch(epochs) + patience
+        raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 
 def _fit_baseline(
@@ -203,13 +223,3 @@ def _fit_baseline(
     running = fitted.loss, fitted.accuracy, time.perf_counter() - started
     row, logits = loop.measure_epoch(model, train, val, config, 1, running)
     record.add(row, logits, val.truth, model)
-    record.note(epoch_line(row, 1))
-
-
-def epoch_line(row: EpochRow, num_epochs: int) -> str:
-    """An epoch in one plain line of 80 columns, for logs and whoever waits."""
-    return (
-        f"epoch {row.epoch}/{num_epochs} loss {row.train_loss:.4f} acc {row.train_accuracy:.4f} "
-        f"val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f} "
-        f"{row.examples_per_second:,.0f} texts/s"
-    )

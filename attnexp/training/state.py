@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from attnexp.base import progress
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import most_probable
@@ -26,7 +25,6 @@ class State:
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    scheduler: LambdaLR
     shuffle: torch.Generator
     """Generator of the order of examples, which draws once an epoch."""
     epoch: int = 0
@@ -43,6 +41,7 @@ class Record:
     """What a run under way has measured so far, and its folder."""
 
     folder: Path
+    num_epochs: int
     provenance: dict[str, Any]
     epochs: list[EpochRow] = field(default_factory=list)
     predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -54,22 +53,31 @@ class Record:
     def note(self, line: str) -> None:
         """Tell the user a line, and write it to `run.log`."""
         progress.note(line)
-        store.append(self.folder / store.LOG, f"{line}\n")
+        self.log(f"{line}\n")
+
+    def log(self, text: str) -> None:
+        """Add text to `run.log`."""
+        with (self.folder / store.LOG).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
 
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
+        """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
+        set."""
         self.epochs.append(row)
         right = predictions.pack(most_probable(logits) == truth)
         self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
         if self.epochs[best_epoch(self.epochs)] is row:
             self.predicted[predictions.BEST] = logits
             self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
-        self._write(row)
-
-    def _write(self, row: EpochRow) -> None:
-        store.append(self.folder / store.METRICS, json.dumps(asdict(row)) + "\n")
+        lines = "".join(f"{json.dumps(asdict(one))}\n" for one in self.epochs)
+        (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
+        self.note(
+            f"epoch {row.epoch}/{self.num_epochs} loss {row.train_loss:.4f} acc "
+            f"{row.train_accuracy:.4f} val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f} "
+            f"{row.examples_per_second:,.0f} texts/s"
+        )
 
     def save(self, state: State) -> None:
         """Write a checkpoint, whole or not at all."""
@@ -79,7 +87,6 @@ class Record:
         saved = {
             "model": state.model.state_dict(),
             "optimizer": state.optimizer.state_dict(),
-            "num_steps": state.scheduler.last_epoch,
             "streams": streams,
             "epoch": state.epoch,
             "running": state.running,
@@ -89,9 +96,8 @@ class Record:
             "seconds": time.perf_counter() - self.started,
             "resumed": [*self.provenance["resumed"], str(state)],
         }
-        file = self.folder / store.CHECKPOINT
-        with writing(file), atomic_write(file) as opened:
-            torch.save(saved, opened)
+        with atomic_write(self.folder / store.CHECKPOINT) as file:
+            torch.save(saved, file)
 
     def resume(self, state: State) -> None:
         """Continue from the checkpoint of an earlier attempt, if there is one that can be read.
@@ -108,7 +114,6 @@ class Record:
             return self.note(f"{file} cannot be read. Starts over.")
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
-        state.scheduler.last_epoch = saved["num_steps"]
         stream, shuffle, *on_device = saved["streams"]
         torch.set_rng_state(stream)
         state.shuffle.set_state(shuffle)
@@ -120,8 +125,6 @@ class Record:
         self.provenance["resumed"] = saved["resumed"]
         self.started -= saved["seconds"]
         self.epochs += [EpochRow(**row) for row in saved["epochs"]]
-        for row in self.epochs:
-            self._write(row)
         self.note(f"goes on from {state}")
 
 

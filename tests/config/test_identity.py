@@ -131,4 +131,5 @@ def test_a_label_of_a_piece_from_elsewhere_imports_nothing() -> None:
     config = to_dict(compose("position=sinusoidal", "train.lr=0.1"))
     config["position"] = {"kind": "theirs:Decay", "shuffled": False, "dropout": 0.0, "rate": 0.5}
     label = identity.default_label(config)
-    assert label == "imdb attention Decay position.rate=0.5 train.lr=0.1"
+    own = "position.shuffled=false position.dropout=0.0 position.rate=0.5"
+    assert label == f"imdb attention Decay {own} train.lr=0.1"

@@ -17,8 +17,7 @@ from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.model.classifier import build_model
-from attnexp.training.inputs import load_data
-from attnexp.training.run import train_run
+from attnexp.training.run import load_data, train_run
 
 PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",
           "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip

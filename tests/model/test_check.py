@@ -10,7 +10,7 @@ from test_oracle import SMALL, composed, covering, texts
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.model.check import check_pieces, check_rebuilt, explain, first_not_finite
+from attnexp.model.check import check_pieces, check_rebuilt, explain
 from attnexp.model.classifier import build_model, take_fast_path
 
 SEAMS = {
@@ -96,12 +96,6 @@ def test_an_error_names_the_piece_and_its_line(own: Own, tmp_path: Path) -> None
     said = str(explain(caught.value, model))
     assert f":Own (JoinedPosition) failed at {tmp_path}/own_{tmp_path.name}.py:6: KeyError" in said
     assert explain(ValueError("elsewhere"), model) is explain(MemoryError(), model) is None
-
-
-def test_the_first_piece_that_gives_no_number_is_named(own: Own) -> None:
-    found = first_not_finite(build_model(own("position", "Joined", "x / 0")), texts())
-    assert str(found).endswith(":Own (JoinedPosition)")
-    assert first_not_finite(build_model(compose(SMALL)), texts()) is None
 
 
 @pytest.mark.parametrize("words", covering()[::9])

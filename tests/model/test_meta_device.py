@@ -17,6 +17,8 @@ from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
 from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.training import loop
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 aten = torch.ops.aten
 
@@ -53,7 +55,8 @@ def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) ->
     take_fast_path(model)
     ids = texts().repeat(32, 1).to("meta")
     train = loop.Examples(ids, torch.zeros(96, device="meta"))
-    state = loop.start(model.to("meta"), train, config.train, torch.Generator())
+    optimizer = make_optimizer(model.to("meta"), config.train)
+    state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
     state.optimizer.param_groups[0] |= {"fused": False}  # likewise
     with Watch() as watch:  # type: ignore[no-untyped-call]
         loop.train_epoch(state, train, config.train)

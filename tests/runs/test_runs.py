@@ -1,35 +1,24 @@
 """Runs on disk, and the studies that they belong to."""
 
 import json
-import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from samples import but, result
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity
-from attnexp.runs.manifest import Declaration, Entry, Manifest
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.runs.manifest import Entry, Manifest
+from attnexp.runs.result import SCHEMA
 
 
-def write(path: Path, *, code: str = "x") -> RunResult:
+def write(path: Path, *, code: str = "x") -> None:
     """A finished run of one epoch in this folder."""
-    row = EpochRow(epoch=1, train_loss=0.4, train_accuracy=0.8, val_loss=0.3, val_accuracy=0.9,
-                   val_brier=0.1, val_ece=0.0, seconds=1.0, examples_per_second=1.0)  # fmt: skip
-    test = Evaluation(loss=0.3, accuracy=0.9, brier=0.1, ece=0.0, n=10)
-    made = RunResult(
-        schema=SCHEMA, run_id=path.name, code={"model/a.py": code}, seed=0, config={}, data={},
-        parameters=1, flops_per_example=1, epochs=[row], best=row, final=row, test=test,
-        wall_seconds=1.0, provenance={},
-    )  # fmt: skip
-    part = store.create(path, compose([]), ["seed=0"])
-    store.save(part, made)
-    store.finalize(part)
-    return made
+    made = but(result("a", 0, [0.9]), run_id=path.name, code={"model/a.py": code}).result
+    path.mkdir(parents=True)
+    store.save(path, made)
 
 
 def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
@@ -53,9 +42,8 @@ def found(folder: Path) -> Manifest:
         (None, "holds no finished run"),
         ("", "cannot be read"),
         ("[]", "cannot be read"),
-        ("[" * 100_000, "cannot be read"),
         (json.dumps({"schema": 0}), "it has schema 0"),
-        (json.dumps({"schema": SCHEMA}), "cannot be read .KeyError: 'epochs'"),
+        (json.dumps({"schema": SCHEMA}), "cannot be read .KeyError"),
     ],
 )
 def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message: str) -> None:
@@ -65,20 +53,11 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
         store.load(tmp_path)
 
 
-def test_a_run_replaces_an_earlier_one_and_a_half_removed_one(tmp_path: Path) -> None:
-    path = store.run_dir(tmp_path, "1-x")
-    write(path, code="old")
-    assert write(path, code="new") == store.load(path)
-    (path / store.RESULT).unlink()  # as a kill within `finalize` may leave it
-    assert not store.has_finished(path)
-    assert write(path, code="newest") == store.load(path)
-    assert [one.name for one in path.parent.iterdir()] == ["1-x"]
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="out=DIR"):
-        store.create(tmp_path / "file" / "run", compose([]), [])
+    path = tmp_path / "file" / "run"
+    with pytest.raises(UserError, match="out=DIR"), store.lock(path):
+        pass
     with pytest.raises(UserError, match="out=DIR"):
         manifest.record(tmp_path / "file" / "study", planned())
 
@@ -109,7 +88,7 @@ def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
 
 
 def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     """Finished runs of earlier commands are shown; those that never ran are no longer missed."""
     runs = [("a", seed, f"{seed}-x") for seed in range(6)]
@@ -117,16 +96,11 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
         write(store.run_dir(tmp_path, run_id))
     study = tmp_path / "study"
     manifest.record(study, planned(*runs, command="six"))
-    assert len(manifest.load_runs([study])) == 4
-    assert "2 of 6 runs are missing. This makes them: six" in capsys.readouterr().err
+    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 6)
     manifest.record(study, planned(*runs[:3], command="three"))
-    assert len(manifest.load_runs([study])) == len(found(study).runs) == 4
-    assert "missing" not in capsys.readouterr().err
-    shutil.rmtree(store.run_dir(tmp_path, "0-x"))
-    assert len(manifest.load_runs([study])) == 3
-    assert "1 of 4 runs are missing. This makes them: three" in capsys.readouterr().err
+    assert len(manifest.load_runs(study)) == len(found(study).runs) == 4
     manifest.record(study, planned(runs[5], command="three"))  # it adds a seed
-    assert sum(run.is_wanted for run in found(study).runs) == 4
+    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 5)
     manifest.forget(study, "0-x")
     manifest.forget(study, "5-x")
     assert [run.run_id for run in found(study).runs] == ["1-x", "2-x", "3-x"]
@@ -150,28 +124,13 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     manifest.record(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
     (store.run_dir(tmp_path, "2-x") / store.RESULT).write_text("{")
     left_out = list[str]()
-    runs = manifest.load_runs([tmp_path / "one", tmp_path / "two"], left_out.append)
+    studies = tmp_path / "one", tmp_path / "two"
+    runs = [run for study in studies for run in manifest.load_runs(study, left_out.append)]
     assert [run.label for run in runs] == ["a", "twin", "b"]
     assert str(store.run_dir(tmp_path, "2-x")) in "".join(left_out)
-    assert [run.label for run in manifest.load_runs([tmp_path], left_out.append)] == ["a"]
+    assert [run.label for run in manifest.load_runs(tmp_path, left_out.append)] == ["a"]
     with pytest.raises(UserError, match="There is no folder"):
-        manifest.load_runs([tmp_path / "three"])
+        manifest.load_runs(tmp_path / "three")
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
-        manifest.load_runs([tmp_path / "one"])
-
-
-def test_what_was_declared_stays(tmp_path: Path) -> None:
-    declared = Declaration(metric="final", margin=0.005)
-    first = replace(planned(("a", 0, "1-x"), ("b", 0, "2-x")), declaration=declared)
-    manifest.record(tmp_path, first)
-    manifest.record(tmp_path, replace(first, runs=planned(("b", 1, "3-x")).runs))
-    assert found(tmp_path).declaration == declared
-    other_settings = planned(("a", 0, "9-x"), ("b", 0, "2-x"))
-    for changed in (
-        replace(first, declaration=Declaration(metric="best", margin=0.005)),
-        replace(first, variants={"a": {}}),
-        replace(other_settings, declaration=declared),
-    ):
-        with pytest.raises(UserError, match="declared with --metric final"):
-            manifest.record(tmp_path, changed)
+        manifest.load_runs(tmp_path / "one")

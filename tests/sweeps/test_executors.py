@@ -90,7 +90,8 @@ def children(pid: int) -> list[int]:
 
 
 def num_begun(folder: Path) -> int:
-    return len([*folder.glob(f"runs/*.part/{store.METRICS}")])
+    begun = [file.parent for file in folder.glob(f"runs/*/{store.METRICS}")]
+    return sum(not store.has_finished(path) for path in begun)
 
 
 @pytest.mark.slow

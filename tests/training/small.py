@@ -1,16 +1,21 @@
 """Small configs, texts and results that the tests of training share."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from attnexp.config.compose import compose
-from attnexp.config.schema import RunConfig
+from attnexp.config.schema import RunConfig, TrainConfig
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
+from attnexp.training import loop
 from attnexp.training.loop import Examples
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 WORDS = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
 model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu""".split()
@@ -34,6 +39,14 @@ def examples(n: int, *, seed: int = 0) -> Examples:
 def shuffle(seed: int = 0) -> torch.Generator:
     """Generator of the order of texts."""
     return torch.Generator().manual_seed(named_seed(seed, "order"))
+
+
+def fit(model: nn.Module, data: Examples, config: TrainConfig) -> Iterator[EpochRow]:
+    """Train from the first step on, without a folder; the same texts validate."""
+    state = State(model=model, optimizer=make_optimizer(model, config), shuffle=shuffle())
+    while state.epoch < config.epochs:
+        loop.train_epoch(state, data, config)
+        yield loop.measure_epoch(model, data, data, config, state.epoch, state.running)[0]
 
 
 def without_clock(rows: list[EpochRow]) -> list[dict[str, Any]]:

@@ -1,17 +1,11 @@
 """TF-IDF and logistic regression: scikit-learn's own, on the ids the models see."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, encode
-from attnexp.training.metrics import measure
-from attnexp.training.tfidf import TfidfModel, word_counts
+from attnexp.training.tfidf import TfidfModel
 
 pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 
@@ -54,40 +48,3 @@ def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     for some in (ids, test_ids):
         expected = pipeline.decision_function(as_text(some))
         np.testing.assert_allclose(model(some), expected, atol=1e-5, rtol=0)
-
-
-def test_words_count_and_padding_and_start_do_not() -> None:
-    ids = np.array([[0, 0, 1, 2, 5, 5], [1, 3, 3, 3, 3, 2], [0, 0, 0, 0, 0, 0]], np.int32)
-    expected = [[0, 0, 1, 0, 0, 2], [0, 0, 1, 4, 0, 0], [0] * 6]
-    assert word_counts(ids, vocab_size=6).toarray().tolist() == expected
-    model = fitted(*texts())
-    assert model(torch.tensor([[0, 0], [0, 1]])).tolist() == [model.intercept.item()] * 2
-
-
-def test_order_padding_and_company_do_not_matter() -> None:
-    ids, labels = texts()
-    model = fitted(ids, labels)
-    assert torch.equal(model(ids[:, torch.randperm(ids.shape[1])]), model(ids))
-    alone = torch.cat([model(row[None]) for row in ids])
-    for same in (model(torch.nn.functional.pad(ids, (0, 5))), alone):
-        assert torch.allclose(same, model(ids), rtol=0, atol=1e-12)
-
-
-def test_on_the_contrast_corpus_it_reaches_the_ceiling_of_order_blind_models() -> None:
-    config = DataConfig(name=DataName.contrast, order_fraction=1.0, max_len=24, vocab_size=1000)
-    data = encode.load(config)
-    ids, labels = torch.from_numpy(data.train.ids), torch.from_numpy(data.train.labels)
-    logits = fitted(ids, labels, vocab_size=config.vocab_size)(torch.from_numpy(data.test.ids))
-    # A text and its mirror get one logit, so where order decides exactly one of two is right.
-    assert measure(logits, data.test.labels).accuracy == contrast.order_blind_ceiling(1.0)
-
-
-def test_one_label_alone_is_refused_and_a_missing_scikit_learn_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(UserError, match="of 5 training texts none has label 0"):
-        fitted(texts(5)[0], torch.ones(5))
-    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"pip install 'attnexp\[baseline\]'"):
-        fitted(*texts())

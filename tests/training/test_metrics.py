@@ -1,12 +1,10 @@
 """Metrics of logits: those of scikit-learn, and calibration by hand."""
 
-import math
-
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn import metrics
 
-from attnexp.training.metrics import measure
+from attnexp.training.metrics import by_class, measure
 
 
 def test_every_figure_is_scikit_learns() -> None:
@@ -15,17 +13,9 @@ def test_every_figure_is_scikit_learns() -> None:
     probability = 1 / (1 + np.exp(-logits))
     found = measure(logits, labels)
     assert found.n == 500
-    assert found.loss == pytest.approx(log_loss(labels, probability))
-    assert found.brier == pytest.approx(brier_score_loss(labels, probability))
-    assert found.accuracy == accuracy_score(labels, probability > 0.5)
-
-
-def test_calibration_error_by_hand() -> None:
-    """Two bins: 0.9 sure and right 3 times of 4; 0.6 sure and right once of 2."""
-    logits = np.log([9.0, 9.0, 9.0, 1 / 9, 1.5, 1 / 1.5])
-    labels = np.array([1, 1, 0, 0, 1, 1])
-    expected = (4 * abs(0.75 - 0.9) + 2 * abs(0.5 - 0.6)) / 6
-    assert measure(logits, labels).ece == pytest.approx(expected)
+    assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
+    assert found.brier == pytest.approx(metrics.brier_score_loss(labels, probability))
+    assert found.accuracy == metrics.accuracy_score(labels, probability > 0.5)
 
 
 @pytest.mark.parametrize("low", range(7, 14))
@@ -42,9 +32,23 @@ def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
     assert ece(first, second) == pytest.approx(abs((1 - first) - second) / 2)
 
 
-def test_large_logits_do_not_overflow_and_none_is_no_number() -> None:
+def test_large_logits_do_not_overflow() -> None:
     found = measure(np.array([1e4, -1e4, 1e4]), np.array([1, 0, 0]))
     assert (found.loss, found.accuracy) == pytest.approx((1e4 / 3, 2 / 3))
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
-    for broken in (math.nan, math.inf):
-        assert math.isnan(measure(np.array([1.0, broken]), np.array([1, 1])).loss)
+
+
+def test_figures_by_class_are_scikit_learns() -> None:
+    """Also of a class that is never predicted, and of one that has no text."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(500, 4)), rng.integers(0, 3, 500)
+    logits[:, 1] -= 9
+    for x, y, predicted in (
+        (logits, labels, logits.argmax(1)),
+        (logits[:, 0], labels > 0, logits[:, 0] > 0),
+    ):
+        every = range(4 if x.ndim == 2 else 2)
+        expected = metrics.precision_recall_fscore_support(
+            y, predicted, labels=every, zero_division=0
+        )
+        np.testing.assert_allclose(by_class(x, y), expected)

@@ -4,7 +4,9 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from attnexp.runs import predictions, store
 from attnexp.runs.result import RunResult
 from attnexp.training import loop
 from attnexp.training.run import train_run
-from attnexp.training.state import State
 
 EVERYTHING = """position=sinusoidal train=holdout train.measure_train=true train.warmup=3
 train.schedule=cosine train.clip=0.5 model.dropout=0.3""".split()
@@ -37,40 +38,34 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
     """An evaluation that is stopped, even the first or the last one, loses no epoch of training."""
     words = [*EVERYTHING, f"train.optimizer={optimizer}"]
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *words)))
-    config, trained = config_in(tmp_path / "stopped", *words), list[int]()
-    train_epoch, measure_epoch = loop.train_epoch, loop.measure_epoch
+    config = config_in(tmp_path / "stopped", *words)
 
-    def stopped(epoch: int, *, while_measuring: bool) -> None:
-        """Train until this epoch is trained, or until it is measured."""
+    def stopped(num_calls: int, at: str) -> None:
+        """Train until so many calls of training or measuring an epoch are done."""
+        calls = count()
 
-        def train(state: State, *given: Any) -> None:
-            if state.epoch + 1 == epoch and not while_measuring:
-                raise KeyboardInterrupt
-            train_epoch(state, *given)
-            trained.append(state.epoch)
+        def stopping(call: Callable[..., Any]) -> Callable[..., Any]:
+            def call_or_stop(*given: Any) -> Any:
+                if next(calls) == num_calls:
+                    raise KeyboardInterrupt
+                return call(*given)
 
-        def measure(*given: Any) -> Any:
-            if given[4] == epoch and while_measuring:
-                raise KeyboardInterrupt
-            return measure_epoch(*given)
+            return call_or_stop
 
-        at = "the start" if (last := epoch - (not while_measuring)) == 0 else f"end of epoch {last}"
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "train_epoch", train)
-            patch.setattr(loop, "measure_epoch", measure)
-            with pytest.raises(KeyboardInterrupt, match=at):
+            patch.setattr(loop, "train_epoch", stopping(loop.train_epoch))
+            patch.setattr(loop, "measure_epoch", stopping(loop.measure_epoch))
+            with pytest.raises(KeyboardInterrupt, match=f"goes on from the {at}"):
                 train_run(config)
         torch.rand(7)  # what happens in between must not matter
         assert not list((tmp_path / "stopped").rglob(store.RESULT))
 
-    for epoch in (1, 2, 3):
-        stopped(epoch, while_measuring=False)
-        stopped(epoch, while_measuring=True)
-    (part,) = (tmp_path / "stopped" / store.RUNS).glob("*.part")
-    (part / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
+    for num_calls, epoch in ((0, 0), (1, 1), (1, 1), (2, 2), (1, 2), (2, 3)):
+        stopped(num_calls, f"end of epoch {epoch}" if epoch else "start")
+    (folder,) = (tmp_path / "stopped" / store.RUNS).glob("[!.]*")
+    (folder / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
     path, result = train_run(config)
     assert outcome(path, result) == undisturbed
-    assert trained == [1, 2, 3]
     assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in (1, 2, 3)]
     assert len((path / store.METRICS).read_text().splitlines()) == 3
     assert not (path / store.CHECKPOINT).exists()
@@ -114,7 +109,7 @@ def work(folder: Path) -> None:
 
 def state(folder: Path, name: str) -> list[int]:
     """Sizes of the files of this name in the folder of the attempt."""
-    return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*.part/{name}"))]
+    return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*/{name}"))]
 
 
 def kill(folder: Path, number: signal.Signals, seconds: float | None) -> None:
