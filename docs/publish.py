@@ -20,8 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attnexp.analysis.frames import groups_of
-from attnexp.analysis.stored import SHARED, rows_of
+from attnexp.analysis.frames import SHARED, groups_of, rows_of
 from attnexp.runs import manifest
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"

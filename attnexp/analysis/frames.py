@@ -7,23 +7,32 @@ tables, pictures and the page read nothing else.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from attnexp.analysis.published import k_epochs
-from attnexp.analysis.stored import Row, read
-from attnexp.runs.identity import as_word, default_label, departures, settings
-from attnexp.runs.manifest import Manifest
-from attnexp.runs.result import METRICS, POINTS
+from attnexp.base.errors import UserError
+from attnexp.runs import manifest, predictions
+from attnexp.runs.identity import as_word, default_label, departures, replicate, settings
+from attnexp.runs.manifest import Declaration, Entry, Manifest
+from attnexp.runs.result import METRICS, POINTS, Run
 from attnexp.statistics.intervals import smallest_step
 
 Bits = NDArray[np.bool_]
+
+Row = dict[str, Any]
+"""A run and epoch: label (of its variant, or empty), study (key of its manifest), config, facts (of
+the data), code, parameters, seed, run_id, folder, epoch, the metrics, with `test_loss` etc. in the
+chosen epoch of a holdout run, and correct: which test texts were right, as bits, or None."""
+
+SHARED = ("config", "code", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +89,58 @@ class Group:
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:
-    """Groups of run folders, study folders and published files. Raises `UserError` for a path
-    without any finished run. left_out: gets a message for each run that cannot be read."""
-    return groups_of(*read(paths, [] if left_out is None else left_out))
+    """Groups of run folders, study folders and published files, with or without `.parquet`.
+
+    left_out: gets a message for each run that cannot be read. Raises `UserError` for a path without
+    any finished run.
+    """
+    rows, studies, left_out = (
+        list[Row](),
+        dict[str, Manifest](),
+        [] if left_out is None else left_out,
+    )
+    for path in dict.fromkeys(paths):
+        file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
+        if file.is_file():
+            more, study = _published(file, str(path))
+        else:
+            runs, study = manifest.load_runs(path, left_out.append), manifest.load(path)
+            more = [row for run in runs for row in rows_of(run, str(path))]
+        rows += more
+        studies |= {str(path): study} if study else {}
+    return groups_of(rows, studies)
+
+
+def rows_of(run: Run, study: str = "") -> Iterator[Row]:
+    """The rows of a run. study: key of the manifest that planned it, or empty."""
+    result, right = run.result, predictions.right_by_epoch(run)
+    of_run = {"label": run.label, "study": study, "facts": result.data, "folder": run.path}
+    of_run |= {"seed": replicate(result.config), "run_id": result.run_id}
+    of_run |= {key: getattr(result, key) for key in SHARED}
+    chosen = result.best.epoch if result.config["train"]["protocol"] == "holdout" else None
+    test = {f"test_{name}": value for name, value in asdict(result.test).items() if name != "n"}
+    for row in result.epochs:
+        measured = asdict(row) | (test if row.epoch == chosen else {})
+        yield {**of_run, **measured, "correct": right.get(row.epoch)}
+
+
+def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
+    """Rows and study of a file of `docs/publish.py`; its metadata hold what runs share."""
+    table = pq.read_table(file)
+    tree = json.loads((table.schema.metadata or {}).get(b"attnexp", b"{}"))
+    if not tree:
+        raise UserError(f"{file} is no published study. For results of your own: attnexp judge.")
+    shared = dict[tuple[str, str, str], Row]()
+    for own in tree["shared"]:
+        place = (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"])
+        more = {"study": study, "facts": own["data"], "folder": None}
+        shared[place] = more | {key: own[key] for key in SHARED}
+    rows = table.rename_columns({"variant": "label"}).to_pylist()
+    return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
+        variants=tree["variants"],
+        runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
+        declaration=Declaration(**tree["declaration"]) if tree["declaration"] else None,
+    )
 
 
 def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Group]:

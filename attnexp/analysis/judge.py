@@ -15,7 +15,7 @@ from attnexp.data.tables import read_rows
 from attnexp.statistics.verdict import Metric
 
 KEYS = ["data", "variant", "seed"]
-NO_METRICS = {*KEYS, "example", "correct", "prediction", "label", "epoch", "step", ""}
+NO_METRICS = {*KEYS, "example", "correct", "epoch", "step", ""}
 TRUTH = {"true": "1", "false": "0"}
 
 
@@ -31,10 +31,9 @@ def read_results(
     """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame: one for each value of a
     column `dataset`. The others are compared with `baseline`, the first variant if None.
 
-    A row has variant, seed and the metrics of a run; or variant, seed, example and either correct
-    or prediction and label, of which accuracy is the share of right answers. columns: metrics to
-    read; all numbers if empty. sequential: whether seeds were added because of results. Raises
-    `UserError`.
+    A row has variant, seed and the metrics of a run; or variant, seed, example and correct (1 or 0)
+    of an answer. columns: metrics to read; all numbers if empty. sequential: whether seeds were
+    added because of results. Raises `UserError`.
     """
     name = "results"
     if not isinstance(given, pd.DataFrame):
@@ -50,9 +49,7 @@ def read_results(
     if columns:
         cells = cells.drop(columns="example", errors="ignore")
     elif "example" in cells:
-        if "correct" not in cells:
-            _check(["prediction", "label"], cells, "Or give a column correct, 1 or 0.")
-            cells["correct"] = (cells["prediction"] == cells["label"]).astype(str)
+        _check(["correct"], cells, "Answers by example need it, 1 or 0.")
         cells["accuracy"], columns = cells["correct"].str.lower().replace(TRUTH), ["accuracy"]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
     found = [name for name in numbers.dropna(axis=1, how="all") if name not in NO_METRICS]

@@ -35,8 +35,7 @@ def train(
 
     words = overrides or []
     config = compose(words)  # before the loop is imported: a wrong word is answered at once
-    from attnexp.analysis.frames import groups_of
-    from attnexp.analysis.stored import rows_of
+    from attnexp.analysis.frames import groups_of, rows_of
     from attnexp.report import tables, terminal
     from attnexp.runs.result import Run
     from attnexp.training.run import train_run
@@ -136,8 +135,7 @@ def _tell(found: "DataFrame") -> None:
 
 def _report(sweep: "Sweep", finished: "Sequence[Entry]", margin: float, *, as_json: bool) -> None:
     """Print the answer of a sweep, whose own seeds are those that it planned."""
-    from attnexp.analysis.frames import groups_of
-    from attnexp.analysis.stored import rows_of
+    from attnexp.analysis.frames import groups_of, rows_of
     from attnexp.report.terminal import show_answer
     from attnexp.runs.manifest import Entry, Manifest
     from attnexp.runs.result import Run

@@ -9,8 +9,7 @@ from itertools import count
 import pandas as pd
 
 from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import groups_of
-from attnexp.analysis.stored import rows_of
+from attnexp.analysis.frames import groups_of, rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
 from attnexp.runs.manifest import Declaration

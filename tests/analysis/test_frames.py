@@ -11,8 +11,7 @@ import pytest
 from samples import but, result
 
 import attnexp
-from attnexp.analysis.frames import Group, groups_of, load
-from attnexp.analysis.stored import rows_of
+from attnexp.analysis.frames import Group, groups_of, load, rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.runs.manifest import Declaration, Entry, Manifest, record
