@@ -20,21 +20,16 @@ from attnexp.statistics.meta import random_effects
 from attnexp.statistics.verdict import Metric, is_at_chance, verdict
 
 ACCURACY = Metric()
+Weights = Mapping[str, float]  # of variants, by name
 
 
 def contrast(
-    group: Group,
-    weights: Mapping[str, float],
-    point: str,
-    metric: Metric = ACCURACY,
-    *,
-    m: int = 1,
-    within: str = "",
+    group: Group, weights: Weights, point: str, metric: Metric = ACCURACY, m: int = 1, at: str = ""
 ) -> dict[str, Any]:
     """A weighted sum of variants, one number for each seed that they share; empty where none is.
 
     weights: by variant, of two or, in an interaction, four; the first half is weighed against the
-    second. m: comparisons judged together. within: level of another factor, which the row names.
+    second. m: comparisons judged together. at: level of another factor, which the row names.
     `low` and `high` are the interval for other seeds, anytime-valid where seeds were added because
     of results; `texts_low` and `texts_high` that for other seeds and texts, never narrower.
     """
@@ -58,7 +53,7 @@ def contrast(
         "metric": metric.name,
         "variant": " − ".join(names[:half]),
         "baseline": " − ".join(names[half:]),
-        "within": within,
+        "within": at,
         **found._asdict(),
         "texts_low": wider[0] if wider else math.nan,
         "texts_high": wider[1] if wider else math.nan,
@@ -71,7 +66,6 @@ def contrast(
         "is_share": metric.is_share,
         "m": m,
         "anytime": anytime,
-        "by_seed": d.to_dict(),
     }
 
 
@@ -88,12 +82,11 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
     base, other_base = next(iter(labels), ("", ""))
     pairs, corners = [], []
     for (one, other), name in labels.items():
-        second, third = labels.get((base, other)), labels.get((one, other_base))
-        if one != base and second:
-            pairs.append(({name: 1, second: -1}, other))
-            if other != other_base and third:
-                fourth = labels[base, other_base]
-                corners.append(({name: 1, second: -1, third: -1, fourth: 1}, ""))
+        if one != base and (base, other) in labels:
+            pairs.append(({name: 1, (second := labels[base, other]): -1}, other))
+            if other != other_base and (third := labels.get((one, other_base))):
+                weights = {name: 1, second: -1, third: -1, labels[base, other_base]: 1}
+                corners.append((weights, ""))
     both = (_judged(group, metrics, of) for of in (pairs, corners))
     return pd.concat(both, ignore_index=True)
 
@@ -118,7 +111,7 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
 
 
 def _judged(
-    group: Group, metrics: Sequence[Metric], pairs: Sequence[tuple[dict[str, int], str]]
+    group: Group, metrics: Sequence[Metric], pairs: Sequence[tuple[Weights, str]]
 ) -> pd.DataFrame:
     """Contrasts that are judged together at each endpoint, one metric at a time. pairs: the weights
     of each, by variant, and within which level."""
@@ -126,7 +119,7 @@ def _judged(
     for point, metric in product(group.points, metrics):
         there = {*group.values(point, metric.name)}
         own = [pair for pair in pairs if pair[0].keys() <= there]
-        found += [contrast(group, w, point, metric, m=len(own), within=at) for w, at in own]
+        found += [contrast(group, w, point, metric, len(own), at) for w, at in own]
     return pd.DataFrame([*filter(None, found)])
 
 

@@ -38,22 +38,18 @@ def read_results(
     name = "results"
     if not isinstance(given, pd.DataFrame):
         name = Path(given[0]).name.partition(".")[0] if len(given) == 1 else name
-        if missing := [str(file) for file in given if not Path(file).is_file()]:
-            raise UserError(f"There is no file {', '.join(missing)}. Give a csv, jsonl or parquet.")
         given = pd.concat([pd.DataFrame(read_rows(Path(file))) for file in given])
     cells = given.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
     _check([variant_column, seed_column], cells, "Name them with --variant-column, --seed-column.")
     keys = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
     cells = pd.DataFrame({"data": name, **cells.rename(columns=keys)})
     cells["seed"] = cells["seed"].str.replace(r"\.0*$", "", regex=True)  # pandas' 1.0 is 1
-    if columns:
-        cells = cells.drop(columns="example", errors="ignore")
-    elif "example" in cells:
+    if "example" in cells:
         _check(["correct"], cells, "Answers by example need it, 1 or 0.")
         cells["accuracy"], columns = cells["correct"].str.lower().replace(TRUTH), ["accuracy"]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
     found = [name for name in numbers.dropna(axis=1, how="all") if name not in NO_METRICS]
-    metrics = [*columns] or [name for name in found if not name.startswith("Unnamed:")]
+    metrics = [*columns] or found
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
     wrong = cells[~empty & numbers[metrics].isna().any(axis=1)]
@@ -110,7 +106,7 @@ def metrics_of(
     for all, in the unit of the tables. What a verdict means is the user's to say: raises
     `UserError` where a direction or margin is wrong, or missing.
     """
-    rows = pd.concat([group.endpoints for group in groups])
+    rows = pd.concat([group.endpoints for group in groups], ignore_index=True)
     values = dict(iter(rows.groupby("metric", sort=False)["value"]))
     words = [word.rpartition("=") for word in margins]
     given = {name: pd.to_numeric(number, errors="coerce") for name, _, number in words}
@@ -128,7 +124,8 @@ def metrics_of(
         low, high = values[name].min(), values[name].max()
         is_share = name in known and low >= 0 and high <= 1
         if name in known and not is_share and 0 < low <= 1:
-            raise UserError(f"{name} is {low:g} and {high:g}. Write all as shares, or in per cent.")
+            where = _run(rows.loc[[values[name].idxmin()]])
+            raise UserError(f"{where}: {name} is {low:g} beside {high:g}. Write all as per cent.")
         better, margin = name not in lower, margin / (100 if is_share else 1)
         yield Metric(name=name, is_share=is_share, higher_is_better=better, margin=margin)
 

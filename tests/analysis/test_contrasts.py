@@ -48,7 +48,6 @@ def test_a_difference_is_paired_by_the_seeds_that_both_have() -> None:
     assert (found["n"], found["mean"], found["low"], found["high"]) == pytest.approx(
         (4, expected.mean, expected.low, expected.high)
     )
-    assert found["by_seed"] == pytest.approx(dict(zip("0123", PE, strict=True)))
     assert (found["verdict"], found["baseline"], found["m"]) == ("helps", "none", 2)
 
 

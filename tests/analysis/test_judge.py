@@ -68,19 +68,15 @@ def test_columns_may_have_other_names_and_a_column_names_data_sets() -> None:
     assert [*found["data"]] == ["x", "y"]
 
 
-def test_predictions_are_compared_with_labels() -> None:
+def test_answers_by_example_make_an_accuracy() -> None:
     rows = [
-        {"variant": v, "seed": float(s), "example": e, "label": "pos"}
-        | {"prediction": "pos" if e < n else "neg"}
+        {"variant": v, "seed": float(s), "example": e, "correct": str(e < n)}
         for v, n in (("a", 5), ("b", 8)) for s in range(3) for e in range(10)
     ]  # fmt: skip
-    frame = pd.DataFrame(rows)
-    correct = frame.assign(correct=(frame["prediction"] == frame["label"]).astype(str))
-    for given in (frame, correct.drop(columns=["prediction", "label"])):
-        (group,) = read_results(given)
-        assert group.values("result", "accuracy").to_numpy().tolist() == [[0.5, 0.8]] * 3
-        assert group.num_texts == {"result": 10}
-        assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
+    (group,) = read_results(pd.DataFrame(rows))
+    assert group.values("result", "accuracy").to_numpy().tolist() == [[0.5, 0.8]] * 3
+    assert group.num_texts == {"result": 10}
+    assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
 
 
 def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
