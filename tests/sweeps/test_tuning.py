@@ -25,7 +25,6 @@ def small(tmp_path: Path, *words: str) -> Tuning:
 def test_each_variant_runs_as_chosen_on_held_out_data_and_nothing_runs_twice(
     tmp_path: Path,
 ) -> None:
-    assert {job.config.seed for job in small(tmp_path, GRID[0], "tune.seeds=1,2").study.jobs} == {0}
     tuning = small(tmp_path)
     searched = run_sweep(tuning.search)
     configs = [run.result.config for run in finished(searched)]
@@ -89,16 +88,12 @@ def test_a_setting_with_a_failed_run_is_not_chosen(tmp_path: Path, template: Run
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tune=train.lr=1e-3,1e-2", "tune.seeds=range(3)"], "other than those of the search"),
+        (["tune=train.lr=1e-3,1e-2", "tune.seeds=range(3)"], "other seeds than those"),
         (["tune=train.lr=1e-3,1e-2", "position=none"], "varies this setting itself"),
         (["tune=position=none,rotary"], "varies this setting itself"),
-        (["tune.seeds=range(3)"], "is of a search"),
-        (["tune.seed=3", "tune=train.lr=1,2"], "tune.seed=3: write tune=KEY=V1,V2"),
-        (["tune=data.max_len=10,20"], "a setting of model or training"),
-        (["tune=train=blog,holdout"], "a setting of model or training"),
+        (["tune.seeds=range(3)"], "Write tune=KEY=V1,V2"),
+        (["tune.seed=3", "tune=train.lr=1,2"], "Write tune=KEY=V1,V2"),
         (["tune=train.rate=1,2"], "train.rate"),
-        (["tune=train.lr=1,2", "seeds.init=3"], "no seeds"),
-        (["tune=train.lr=1,2", "data=contrast,trec"], "one data set"),
     ],
 )
 def test_a_wrong_search_is_told_before_it_starts(

@@ -43,28 +43,27 @@ def test_without_a_terminal_every_run_has_its_line_once(
             view(entries)
     state = "(2 done, 1 failed, 3 left, about 3 min)"
     assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        f"no_pe, seed 0: finished before, {entries[0].path} {state}",
-        f"pe, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
-        f"no_pe, seed 1: failed: the loss is nan {state}",
+        f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before {state}",
+        f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
+        f"no_pe on contrast, seed 1: failed: the loss is nan {state}",
     ]
 
 
-def test_times_come_from_finished_runs_of_like_settings(tmp_path: Path, template: Run) -> None:
-    """Of the same variant, else of the sweep; they are unknown without any."""
+def test_times_come_from_finished_runs(tmp_path: Path, template: Run) -> None:
     words = ["study=blog", "data=contrast", "seed=range(3)", "executor.workers=2"]
     planned = plan([*words, f"out={tmp_path}"])
     assert preview_sweep(planned) == [
-        "no_pe: 3 runs, 0 finished; time: unknown until the first ends",
-        "pe: 3 runs, 0 finished; time: unknown until the first ends",
-        "6 runs to do, executor=local.",
+        "no_pe on contrast: 3 runs, 0 finished",
+        "pe on contrast: 3 runs, 0 finished",
+        "6 runs to do, executor=local, 2 at a time: time unknown until the first run ends.",
     ]
     for entry, seconds in zip(scan(planned)[:3:2], (20.0, 30.0), strict=True):
         entry.path.mkdir(parents=True)
         store.save(entry.path, replace(template.result, wall_seconds=seconds))
     assert preview_sweep(planned) == [
-        "no_pe: 3 runs, 2 finished; time: about 25 s",
-        "pe: 3 runs, 0 finished; time: about 25 s",
-        "4 runs to do, about 50 s, 2 at a time, executor=local.",
+        "no_pe on contrast: 3 runs, 2 finished",
+        "pe on contrast: 3 runs, 0 finished",
+        "4 runs to do, executor=local, 2 at a time: about 50 s.",
     ]
 
 
@@ -91,7 +90,7 @@ def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
     code, out, err = sweep(*words)
     assert code == 1
     assert f"More: attnexp report {tmp_path}/blog" in out
-    assert "2 of 6 runs failed.\nno_pe, seed 1: the loss is nan\n" in err
+    assert "2 of 6 runs failed.\nno_pe on contrast, seed 1: the loss is nan\n" in err
     pretend()
     code, out, _ = sweep(*words, "--json")
     assert code == 0
