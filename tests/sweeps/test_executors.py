@@ -2,16 +2,15 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from slurm_node import NoSlurm, await_empty, slurm_node
+from slurm_node import queue, slurm_node
 from sweeping import SMOKE, outcomes, result_of, sweeping
 
 from attnexp.base.errors import UserError
@@ -165,36 +164,22 @@ def test_two_sweeps_in_one_folder_do_each_run_once(
     assert [log.count("epoch 1/6") for log in logs] == [1] * 6
 
 
-@pytest.fixture
-def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
-    pytest.importorskip("submitit")
-    try:
-        (tmp_path / "slurm").mkdir()
-        with slurm_node(tmp_path / "slurm") as environment:
-            yield environment
-    except NoSlurm as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.slow
 def test_slurm_gives_the_figures_of_processes_here(
-    tmp_path: Path, slurm: dict[str, str], undisturbed: dict[str, object]
+    tmp_path: Path, undisturbed: dict[str, object]
 ) -> None:
     """And stops what it queued: the first sweep is interrupted, the second one does the runs."""
+    pytest.importorskip("submitit")
     words = [*SIX, "executor=slurm", "executor.mem_gb=1"]
-    first = sweeping(tmp_path / "out", *words, **slurm)
-    while not subprocess.check_output(["squeue", "--noheader"], env=slurm):
-        assert first.poll() is None
-        time.sleep(0.1)
-    first.terminate()
-    assert result_of(first)[0] == 130
-    await_empty(slurm)
-    code, message = result_of(sweeping(tmp_path / "out", *words, **slurm))
-    assert code == 0, message
-    assert outcomes(tmp_path / "out") == undisturbed
-    refused = sweeping(tmp_path, *words, "executor.partition=nowhere", **slurm)
-    code, message = result_of(refused)
-    assert (code, message.count("Slurm refuses these runs")) == (2, 1)
+    with slurm_node(tmp_path / "slurm") as environment:
+        first = sweeping(tmp_path / "out", *words, **environment)
+        wait_for(lambda: queue(environment))
+        first.terminate()
+        assert result_of(first)[0] == 130
+        wait_for(lambda: not queue(environment))
+        code, message = result_of(sweeping(tmp_path / "out", *words, **environment))
+        assert code == 0, message
+        assert outcomes(tmp_path / "out") == undisturbed
 
 
 @pytest.mark.slow
