@@ -41,12 +41,9 @@ def test_axes_multiply_and_name_the_variants() -> None:
         (["model.d_model=64,65", "position=sinusoidal"], "65"),
         (["out=a,b"], "one place for its results"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
-        (["study=blog", "position.dropout=0.1"], "position.dropout"),
-        (["study=nowhere.yaml"], "nowhere"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
         (["study=blog", "executor.partition=gpu"], "executor=slurm"),
         (["data=contrast", "seed=0,-1"], "seed"),
-        (["data=contrast", "seeds.split=0,1"], "seeds.split"),
         (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
     ],
 )

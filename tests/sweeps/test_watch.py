@@ -15,26 +15,20 @@ from attnexp.cli.app import app
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import scan
 from attnexp.sweeps.watch import Watch, preview_sweep
 
 
-@pytest.fixture
-def entries(tmp_path: Path, template: Run) -> list[Entry]:
-    """Six runs: one had finished before, one is done, one failed, three are left."""
-    found = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
-    before, done, failed, *_ = found
-    final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
-    result = replace(template.result, final=final, wall_seconds=45.2)
-    before.before, before.outcome = True, Run(path=before.path, result=result)
-    done.outcome, failed.outcome = Run(path=done.path, result=result), "the loss is nan"
-    return found
-
-
 def test_without_a_terminal_every_run_has_its_line_once(
-    entries: list[Entry], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, template: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of five took 120 s, so three more take 180 s."""
+    entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
+    final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
+    result = replace(template.result, final=final, wall_seconds=45.2)
+    entries[0].before = True
+    entries[0].outcome = entries[1].outcome = Run(path=tmp_path, result=result)
+    entries[2].outcome = "the loss is nan"
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
     with Watch() as view:
