@@ -75,7 +75,7 @@ def attnexp(tmp_path: Path) -> Command:
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "COLUMNS": "80", **environment}
-        return forked.run(forked.attnexp, *words, cwd=tmp_path, environment=environment)
+        return forked.run(*words, cwd=tmp_path, environment=environment)
 
     return run
 

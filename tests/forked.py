@@ -1,6 +1,5 @@
-"""Python in a process of its own that need not import torch first: it is forked from one that has.
-
-What only a start by the shell can show is asked of the installed program, `PROGRAM`.
+"""The command in a process of its own that need not import torch first: it is forked from one that
+has. What only a start by the shell can show is asked of the installed program, `PROGRAM`.
 """
 
 import gc
@@ -8,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -30,41 +28,20 @@ _server.set_forkserver_preload(
 )
 
 
-def attnexp(*words: str) -> None:
-    """What the installed program does."""
-    sys.argv = [PROGRAM, *words]
-    main()
-
-
-def script(text: str, *words: str) -> None:
-    """What `python -c TEXT WORDS` does."""
-    sys.argv = ["-c", *words]
-    exec(text, {})
-
-
 def start(
-    call: Callable[..., None],
-    *given: str,
-    cwd: Path,
-    stdout: Path,
-    stderr: Path,
-    environment: dict[str, str],
+    *words: str, cwd: Path, stdout: Path, stderr: Path, environment: dict[str, str]
 ) -> ForkServerProcess:
-    """A call that is under way in a folder. What it prints is added to two files, or to one."""
+    """The command, under way in a folder. What it prints is added to two files, or to one."""
     with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         forkserver.ensure_running()
-    process = _server.Process(target=_act, args=(call, given, cwd, (stdout, stderr), environment))
+    process = _server.Process(target=_act, args=(words, cwd, (stdout, stderr), environment))
     process.start()
     return process
 
 
 def _act(
-    call: Callable[..., None],
-    given: tuple[str, ...],
-    cwd: Path,
-    files: tuple[Path, Path],
-    environment: dict[str, str],
+    words: tuple[str, ...], cwd: Path, files: tuple[Path, Path], environment: dict[str, str]
 ) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
@@ -75,24 +52,19 @@ def _act(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    call(*given)
+    sys.argv = [PROGRAM, *words]
+    main()
 
 
 def run(
-    call: Callable[..., None],
-    *given: str,
-    cwd: Path,
-    environment: dict[str, str],
-    timeout: float = 240,
+    *words: str, cwd: Path, environment: dict[str, str], timeout: float = 240
 ) -> subprocess.CompletedProcess[str]:
-    """What came of a call."""
+    """What came of the command."""
     with TemporaryDirectory() as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        process = start(
-            call, *given, cwd=cwd, stdout=stdout, stderr=stderr, environment=environment
-        )
+        process = start(*words, cwd=cwd, stdout=stdout, stderr=stderr, environment=environment)
         process.join(timeout)
         process.kill()
         said = stdout.read_text(), stderr.read_text()
-    assert process.exitcode is not None, f"{given} did not end: {said}"
-    return subprocess.CompletedProcess(given, process.exitcode, *said)
+    assert process.exitcode is not None, f"{words} did not end: {said}"
+    return subprocess.CompletedProcess(words, process.exitcode, *said)

@@ -128,7 +128,7 @@ def on_a_terminal(tmp_path: Path, *words: str, **environment: str) -> str:
     terminal = Path(os.ttyname(theirs))
     colours = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     process = forked.start(
-        forked.attnexp, *words, cwd=tmp_path, stdout=terminal, stderr=terminal,
+        *words, cwd=tmp_path, stdout=terminal, stderr=terminal,
         environment={**os.environ, **colours, **environment},
     )  # fmt: skip
     seen, alive, ready = b"", True, [ours]
@@ -148,7 +148,7 @@ def interrupted(
     """Exit code and stderr of a command in a folder that gets a signal once it has said `at`."""
     files = folder / "stdout", folder / "stderr"
     process = forked.start(
-        forked.attnexp, *words,
+        *words,
         cwd=folder, stdout=files[0], stderr=files[1], environment={**os.environ, "COLUMNS": "80"},
     )  # fmt: skip
     assert process.pid is not None

@@ -3,13 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import PROGRAM
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
@@ -23,7 +23,6 @@ from attnexp.sweeps.schedule import Entry
 from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
-PROGRAM = str(Path(sys.executable).parent / "attnexp")
 Pretend = Callable[..., list[str]]
 
 

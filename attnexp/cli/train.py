@@ -70,9 +70,6 @@ def sweep(
     overrides: Overrides = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show runs and time.")] = False,
     any_code: Annotated[bool, typer.Option("--any-code", help="Take runs of older code.")] = False,
-    on_error: Annotated[
-        Literal["continue", "stop"], typer.Option(help="After a failed run, continue or stop.")
-    ] = "continue",
     margin: Margin = 0.25,
     until: Annotated[
         Literal["decided"] | None, typer.Option(help="Add seeds until every variant has a verdict.")
@@ -108,16 +105,14 @@ def sweep(
     if dry_run:
         emit("\n".join(watch.preview_sweep(planned, any_code=any_code)))
         return
-    run = partial(run_sweep, stop_on_error=on_error == "stop", any_code=any_code)
+    run = partial(run_sweep, any_code=any_code)
     if search is not None:
         with watch.Watch() as view:
             entries = run(planned, observe=view)
-        if on_error == "stop":
-            _stop_if_failed(entries)
         planned, lines = tuning.choose(search, entries)
         progress.note("\n".join(lines))
     with watch.Watch() as view:
-        choose = sequential.chooser(planned, _tell) if until else None
+        choose = partial(sequential.rounds, planned, _tell) if until else None
         judged = run(planned, observe=view, choose=choose)
     finished = [one for one in judged if isinstance(one.outcome, Run)]
     if finished:

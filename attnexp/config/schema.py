@@ -107,7 +107,6 @@ OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imd
 OWN_HOLDOUT = When(
     "data=files, hub and presets, train=holdout", lambda run: OWN.holds(run) and HOLDOUT.holds(run)
 )
-RAY = When("executor=ray", lambda executor: executor.kind == "ray")
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 POSITION = When("networks, and inside attention to scores of queries and keys", _uses_position)
 ORDER = When("a model that is no mean over all places", _knows_order)
@@ -271,9 +270,7 @@ class ExecutorConfig:
 
     kind: ExecutorKind = ExecutorKind.local
     workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
-    threads: Threads = setting(1, "CPU threads of a run that does not set train.threads.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
-    address: str | None = setting(None, "An existing cluster; null starts one here.", RAY)
     partition: str | None = setting(None, "Partition of the queue.", SLURM)
     account: str | None = setting(None, "Account that pays.", SLURM)
     timeout_min: Count = setting(120, "Minutes that a run may take.", SLURM)

@@ -1,165 +1,222 @@
-"""Where the runs of a sweep take place: in this process, or in others on this machine.
+"""Where the runs of a sweep take place: here, in processes side by side, on Slurm or on Ray."""
 
-Slurm and Ray are in `clusters`.
-"""
-
+import itertools
+import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
+import torch
+
 from attnexp.base import progress
-from attnexp.base.errors import Busy, RunFailed, UserError
+from attnexp.base.errors import Busy, RunFailed, UserError, require
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
 from attnexp.runs.result import Run
+from attnexp.runs.store import RUNS
 from attnexp.sweeps.plan import Job
+from attnexp.training.run import train_run
 
-_spawn = get_context("spawn")
-"""Start method of the processes; a fork of a process that used torch's threads may hang."""
-
-Outcome = Run | str | None
-"""A finished run, the reason why it failed, or None while another sweep is doing it."""
+Outcome = Run | str
+"""A finished run, or the reason why it failed."""
 
 
 def do(job: Job) -> Outcome:
-    """Train. An error becomes a reason, so that one run does not end the sweep."""
-    from attnexp.training.run import train_run
-
-    try:
-        path, result = train_run(job.config)
-        return Run(path=path, result=result, label=job.label)
-    except Busy:
-        return None
-    except (UserError, RunFailed) as error:
-        return str(error)
-    except Exception as error:  # such as a full disk or a bug; run.log has the traceback
-        return f"{type(error).__name__}: {error}"
+    """Train, or wait for another sweep that does so. An error becomes a reason, so that one run
+    does not end the sweep."""
+    while True:
+        try:
+            path, result = train_run(job.config)
+            return Run(path=path, result=result, label=job.label)
+        except Busy:
+            time.sleep(1)
+        except (UserError, RunFailed) as error:
+            return str(error)
+        except Exception as error:  # such as a full disk or a bug; run.log has the traceback
+            return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """The three functions of an executor, and the number of runs that it takes at a time."""
+    """What every executor does with runs, and the number that it takes at a time."""
 
     slots: int
     submit: Callable[[Sequence[Job]], Sequence[Any]]
     """Start jobs, at most as many as there are free slots; a future for each."""
     close: Callable[[], object] = lambda: None
     """Stop running jobs, which resume when the sweep is repeated."""
-    wait: Callable[[Sequence[Any]], Collection[Any]] = lambda futures: (
-        wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done
-    )
-    """Futures whose result is there, after at most about a second."""
 
 
-def local(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """Executor on this machine: this process, or several if runs are to go side by side."""
-    slots = num_slots(config, jobs) or 1
-    return Executor(1, _do_here) if slots == 1 else processes(slots, gpus=_num_gpus(jobs))
-
-
-def _do_here(jobs: Sequence[Job]) -> list[Future[Outcome]]:
-    """Do the one job now, however long it takes; without a terminal it prints nothing."""
-    future, console = Future[Outcome](), progress.console
-    quiet, console.quiet = console.quiet, console.quiet or not console.is_terminal
-    try:
-        future.set_result(do(*jobs))
-    finally:
-        console.quiet = quiet
-    return [future]
-
-
-def processes(slots: int, *, gpus: int = 0) -> Executor:
-    """Executor of runs side by side. Each slot is a pool of one process, so that a process that is
-    killed ends its own run alone, and a slot keeps its GPU.
-
-    gpus: number of GPUs, dealt to the slots in turn.
-    """
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")  # by the user
-    names = chosen.split(",") if chosen and gpus else [str(gpu) for gpu in range(gpus)]
-    with suppress(ImportError):  # Windows has none
-        resource_tracker.ensure_running()  # now, since it unblocks SIGINT
-    lifeline, held = _spawn.Pipe(duplex=False)
-    pools, running = dict[int, ProcessPoolExecutor](), dict[int, Future[Outcome]]()
-
-    def start(job: Job) -> Future[Outcome]:
-        busy = {slot for slot, future in running.items() if not future.done()}
-        slot = min({*range(slots)} - busy)
+def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
+    if jobs and config.kind is not ExecutorKind.local:
         try:
-            running[slot] = pools[slot].submit(do, job)
-        except (KeyError, BrokenProcessPool):  # none yet, or a dead one
-            gpu = names[slot % len(names)] if names else None
-            pools[slot] = ProcessPoolExecutor(1, _spawn, _begin, (lifeline, gpu))
-            running[slot] = pools[slot].submit(do, job)
-        return running[slot]
-
-    def submit(jobs: Sequence[Job]) -> list[Future[Outcome]]:
-        # Ctrl-C reaches all processes. They inherit that it is blocked; this one, which is to end
-        # them, hears of it when none is half started.
-        received, can_block = list[int](), hasattr(signal, "pthread_sigmask")  # not on Windows
-        handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
-        if can_block:
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            return [start(job) for job in jobs]
-        finally:
-            if can_block:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-            signal.signal(signal.SIGINT, handler)
-            if received:
-                raise KeyboardInterrupt
-
-    def close() -> None:
-        held.close()
-        for pool in pools.values():
-            pool.shutdown(cancel_futures=True)
-        lifeline.close()
-
-    return Executor(slots, submit, close)
+            return {ExecutorKind.slurm: _slurm, ExecutorKind.ray: _ray}[config.kind](config, jobs)
+        except (RuntimeError, ConnectionError) as error:
+            raise UserError(f"executor={config.kind} is not here: {error}") from error
+    slots = num_slots(config, jobs)
+    return Executor(1, _do_here) if slots == 1 else processes(slots)
 
 
-def _begin(lifeline: Connection, gpu: str | None) -> None:
-    """Prepare a process of `processes`, before it uses torch."""
-
-    def end_with_parent() -> None:
-        with suppress(EOFError, OSError):
-            lifeline.recv()  # returns when the pipe has no writer: closed, or its process killed
-        os._exit(1)
-
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    progress.console.quiet = True  # the parent displays progress
-    threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int | None:
-    """Number of runs at a time: one for each core of this machine, or share of a GPU; None for a
-    cluster, which decides itself."""
+def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
+    """Number of runs at a time: one for each core of this machine, or share of a GPU; on a cluster,
+    which decides itself, all."""
     if config.workers is not None:
         fitting = config.workers
     elif config.kind is not ExecutorKind.local:
-        return None
-    elif gpus := _num_gpus(jobs):
+        fitting = len(jobs)
+    elif _want_gpu(jobs) and (gpus := torch.cuda.device_count()):
         fitting = gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
     else:
         has_affinity = hasattr(os, "sched_getaffinity")  # Linux
         cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-        fitting = cores // config.threads
+        fitting = cores // _num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
 
 
-def wants_gpu(jobs: Sequence[Job]) -> bool:
-    """Whether any of the jobs may use a GPU: all but those of train.device=cpu."""
+def _num_threads(jobs: Sequence[Job]) -> int:
+    return max((job.config.train.threads or 1 for job in jobs), default=1)
+
+
+def _want_gpu(jobs: Sequence[Job]) -> bool:
     return any(job.config.train.device is not Device.cpu for job in jobs)
 
 
-def _num_gpus(jobs: Sequence[Job]) -> int:
-    import torch
+def _do_here(jobs: Sequence[Job]) -> list[Future[Outcome]]:
+    """Do the one job now, however long it takes; without a terminal it prints nothing."""
+    future = Future[Outcome]()
+    with nullcontext() if progress.console.is_terminal else progress.console.capture():
+        future.set_result(do(*jobs))
+    return [future]
 
-    return torch.cuda.device_count() if wants_gpu(jobs) else 0
+
+def processes(slots: int) -> Executor:
+    """Executor of runs side by side, to which the GPUs are dealt in turn. A thread for each slot
+    has a process of its own, so that one that is killed ends its own run alone, which is tried once
+    more in another."""
+    all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
+    gpus = itertools.cycle(os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(","))
+    spawn = get_context("spawn")  # a fork of a process that used torch's threads may hang
+    lifeline, held = spawn.Pipe(duplex=False)
+    slot = threading.local()
+
+    def begin() -> None:
+        if hasattr(signal, "pthread_sigmask"):  # not on Windows
+            # Ctrl-C reaches all processes. They inherit that it is blocked; this one ends them.
+            resource_tracker.ensure_running()  # now, since it unblocks
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        slot.gpu = next(gpus)
+        renew()
+
+    def renew() -> None:
+        slot.pool = ProcessPoolExecutor(1, spawn, _begin, (lifeline, slot.gpu))
+
+    def work(job: Job) -> Outcome:
+        for _ in range(2):
+            try:
+                outcome: Outcome = slot.pool.submit(do, job).result()
+                return outcome
+            except BrokenProcessPool:
+                if held.closed:
+                    raise
+                progress.note(f"{job}: its process was killed.")
+                renew()
+        return "its process was killed twice (out of memory?)"
+
+    def close() -> None:
+        held.close()  # which ends the processes
+        threads.shutdown(cancel_futures=True)
+
+    threads = ThreadPoolExecutor(slots, initializer=begin)
+    return Executor(slots, lambda jobs: [threads.submit(work, job) for job in jobs], close)
+
+
+def _begin(lifeline: connection.Connection, gpu: str) -> None:
+    """Prepare a process of `processes`."""
+
+    def end_with_parent() -> None:
+        connection.wait([lifeline])  # until the pipe is closed, or the process that has it killed
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    torch.set_num_threads(1)  # for runs that do not set train.threads
+    progress.console.quiet = True  # the parent displays progress
+
+
+def _do_there(job: Job, folder: str) -> Outcome:
+    """Train on a cluster."""
+    os.chdir(folder)  # `out` may be relative
+    torch.set_num_threads(1)
+    return do(job)
+
+
+def _sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[str, dict[str, Any]]:
+    """Folder of submitit's files, and the request of each run as its `SlurmExecutor` takes it."""
+    options = {
+        "job_name": "attnexp",
+        "time": config.timeout_min,
+        "cpus_per_task": _num_threads(jobs),
+        "mem": f"{config.mem_gb}GB",
+        "gpus_per_node": 1 if _want_gpu(jobs) else None,
+        "partition": config.partition,
+        "account": config.account,
+        "additional_parameters": config.slurm,
+        "array_parallelism": num_slots(config, jobs),
+    }
+    return os.path.abspath(f"{jobs[0].config.out}/{RUNS}/.jobs"), options
+
+
+def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
+    """The script that a sweep submits. Needs submitit, but no Slurm."""
+    slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
+    logs, options = _sbatch(config, jobs)
+    command = f"python -u -m submitit.core._submit {logs}"
+    return str(slurm._make_sbatch_string(command, logs, map_count=len(jobs), **options))
+
+
+def _slurm(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """Executor with one queued job for each run; jobs that start together are one array."""
+    submitit, queued = require("submitit", "executor=slurm", "slurm"), list[Any]()
+    logs, options = _sbatch(config, jobs)
+    queue = submitit.SlurmExecutor(logs)
+    queue.update_parameters(**options)
+
+    def submit(jobs: Sequence[Job]) -> list[Any]:
+        try:
+            with queue.batch():
+                new = [queue.submit(_do_there, job, os.getcwd()) for job in jobs]
+        except RuntimeError as error:
+            raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
+        queued.extend(new)
+        return new
+
+    def close() -> None:
+        for job in queued:
+            if not job.done():
+                job.cancel(check=False)  # it may just have ended
+
+    return Executor(num_slots(config, jobs), submit, close)
+
+
+def _ray(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """Executor with one Ray task for each run, on the cluster at `$RAY_ADDRESS` or one started
+    here. Ray repeats a task whose process is killed, once."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+    ray, on_sigterm = require("ray", "executor=ray", "ray"), signal.getsignal(signal.SIGTERM)
+    ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
+    gpu = config.gpu if _want_gpu(jobs) and ray.cluster_resources().get("GPU") else 0
+    task = ray.remote(num_cpus=_num_threads(jobs), num_gpus=gpu, max_retries=1)(_do_there)
+    return Executor(
+        slots=num_slots(config, jobs),
+        submit=lambda jobs: [task.remote(job, os.getcwd()).future() for job in jobs],
+        close=ray.shutdown,  # it ends running tasks, and a cluster that was started here
+    )

@@ -1,10 +1,9 @@
 """Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
 
+import itertools
 import math
-import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 
 import pandas as pd
 
@@ -20,20 +19,16 @@ from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry
 
-BUDGET = "seed=range(64)"
-"""Seeds that may be added where none are given."""
-
 
 def fewest_seeds(m: int) -> int:
     """Fewest seeds with a finite anytime-valid interval, of m comparisons."""
-    return next(n for n in count(2) if math.isfinite(anytime_factor(n, m)))
+    return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def judge(runs: Sequence[Run], variants: Sequence[str], declaration: Declaration) -> pd.DataFrame:
-    """Anytime-valid differences from the first of `variants` at the declared endpoint. Here alone a
-    sweep asks the statistics."""
-    ordered = sorted(runs, key=lambda run: [*variants].index(run.label))
-    (group,) = groups_of([row for run in ordered for row in rows_of(run)], {})
+def judge(runs: Sequence[Run], declaration: Declaration) -> pd.DataFrame:
+    """Anytime-valid differences from the variant of the first run at the declared endpoint. Here
+    alone a sweep asks the statistics."""
+    (group,) = groups_of([row for run in runs for row in rows_of(run)], {})
     group = replace(group, sequential=frozenset(group.variants))
     found = differences(group, [Metric(margin=declaration.margin)])
     return found[found["point"] == declaration.metric]
@@ -45,63 +40,44 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
     Raises `UserError` where nothing can be decided.
     """
-    if any(word.startswith(("tune=", "tune.")) for word in words):
-        raise UserError("tune= does not go with --until. Leave one out.")
-    words = [*words] if any(word.startswith("seed=") for word in words) else [*words, BUDGET]
-    sweep = plan(words)
-    _, *others = sweep.variants
-    seeds = {job.config.seed for job in sweep.jobs}
-    if not others:
-        raise UserError("--until decided compares variants; got one. Add position=none,sinusoidal.")
-    if len({repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}) > 1:
+    budget = [] if any(word.startswith("seed=") for word in words) else ["seed=range(64)"]
+    sweep = plan([*words, *budget])
+    kinds = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
+    apart = any(job.seed != str(job.config.seed) for job in sweep.jobs)
+    if len(kinds) > 1 or apart or len(sweep.variants) < 2:
         raise UserError(
-            "--until decided takes one data set and one protocol. Sweep each by itself."
+            "--until decided compares variants on one data set with one protocol, by seed= alone."
         )
-    if any(job.seed != str(job.config.seed) for job in sweep.jobs):
-        raise UserError("--until decided counts by seed= alone. Leave out seeds.*.")
+    fewest, given = fewest_seeds(len(sweep.variants) - 1), {job.seed for job in sweep.jobs}
+    if len(given) < fewest:
+        raise UserError(f"With {len(given)} seeds nothing can be decided; {fewest} are the fewest.")
     blog = sweep.jobs[0].config.train.protocol is Protocol.blog
     declaration = Declaration(metric="final" if blog else "chosen", margin=margin)
-    if len(seeds) < (fewest := fewest_seeds(len(others))):
-        raise UserError(
-            f"With {len(seeds)} seeds nothing can be decided of {len(others)} variants: {fewest} "
-            f"are the fewest. Give more with seed=."
-        )
-    command = ["attnexp", "sweep", *words, "--until", "decided", "--margin", f"{100 * margin:g}"]
-    return replace(sweep, command=shlex.join(command), declaration=declaration)
+    command = f"{sweep.command} --until decided --margin {100 * margin:g}"
+    return replace(sweep, command=command, declaration=declaration)
 
 
-def chooser(
-    sweep: Sweep, tell: Callable[[pd.DataFrame], None] = lambda found: None
-) -> Callable[[list[Entry]], list[Entry]]:
-    """Choose the next runs, for `run_sweep`, of what `plan_until_decided` planned, until all
-    variants are decided or no seed is left.
+def rounds(
+    sweep: Sweep, tell: Callable[[pd.DataFrame], None], planned: list[Entry]
+) -> Iterator[list[Entry]]:
+    """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
-    A decided variant gets no more seeds; the baseline gets more while any variant is open. A
-    variant with a failed run gets no more until the command is repeated. Seeds are added as many at
-    a time as fill the executor, at least a tenth of those there are. tell: called each time with
-    the differences.
+    The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
+    added as many at a time as fill the executor. tell: called with the differences of each look.
     """
     assert sweep.declaration is not None
-    declaration, (baseline, *going) = sweep.declaration, sweep.variants
-    seeds = [*dict.fromkeys(job.config.seed for job in sweep.jobs)]
-    fewest, taken = fewest_seeds(len(going)), 0
-
-    def choose(planned: list[Entry]) -> list[Entry]:
-        nonlocal taken, going
-        more = fewest
-        if taken:
-            failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-            runs = [entry.outcome for entry in planned if isinstance(entry.outcome, Run)]
-            found = judge(runs, [*sweep.variants], declaration)
-            tell(found)
-            still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
-            going = [label for label in going if label in still - failed]
-            if not going or baseline in failed:
-                return []
-            at_a_time = num_slots(sweep.executor, sweep.jobs) or 0
-            more = max(1, taken // 10, at_a_time // (1 + len(going)))
-        chosen, labels = seeds[taken : taken + more], (baseline, *going)
-        taken += more
-        return [e for e in planned if e.job.config.seed in chosen and e.job.label in labels]
-
-    return choose
+    (baseline, *going), slots = sweep.variants, num_slots(sweep.executor, sweep.jobs)
+    seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
+    more = fewest = fewest_seeds(len(going))
+    while going and (chosen := {*itertools.islice(seeds, more)}):
+        due = (entry for entry in planned if entry.job.label in (baseline, *going))
+        yield [entry for entry in due if entry.job.config.seed in chosen]
+        failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
+        if baseline in failed:
+            return
+        runs = [entry.outcome for entry in planned if isinstance(entry.outcome, Run)]
+        found = judge(runs, sweep.declaration)
+        tell(found)
+        still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
+        going = [label for label in going if label in still - failed]
+        more = min(fewest, max(1, slots // len(sweep.variants)))

@@ -4,21 +4,18 @@ Each variant gets the same grid. Its settings are compared on held-out train dat
 are not judged, so neither the study's seeds nor the test set choose anything.
 """
 
-import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol
-from attnexp.config.words import expand
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, is_seed, plan
 from attnexp.sweeps.schedule import Entry
-
-TUNED, NOT_TUNED = ("model", "position", "mask", "train"), ("train", "train.protocol")
-"""Sections whose settings may be tuned, and what among them may not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,50 +26,33 @@ class Tuning:
     """Every variant at every setting of the grid, on held-out data."""
     study: Sweep
     """Every variant as it would be without a search."""
-    judged: dict[tuple[str, str], list[Job]]
-    """Runs of the study by variant and setting, such as `train.lr=0.001`."""
+    judged: list[Job]
+    """Runs of the study at every setting of the grid, labelled as in `search`."""
 
 
 def is_tuning(word: str) -> bool:
     """Whether a word belongs to the search rather than to runs."""
-    return word.partition("=")[0].partition(".")[0] == "tune"
+    return word.startswith(("tune=", "tune."))
 
 
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
-    others, seeds = [word for word in words if not is_tuning(word)], "range(1000,1003)"
-    grid = list[str]()
-    for key, _, value in (word.partition("=") for word in words if is_tuning(word)):
-        setting = value.partition("=")[0]
-        if key == "tune" and setting.partition(".")[0] in TUNED and setting not in NOT_TUNED:
-            grid.append(value)
-        elif key == "tune.seeds":
-            seeds = value
-        else:
-            raise UserError(
-                f"{key}={value}: write tune=KEY=V1,V2 with a setting of model or training, and "
-                f"tune.seeds=range(1000,1003) for other seeds of the search."
-            )
-    if not grid:
-        raise UserError("tune.seeds= is of a search: give tune=KEY=V1,V2 too.")
-    study, command = plan(others), shlex.join(["attnexp", "sweep", *words])
+    others = [word for word in words if not is_tuning(word)]
+    grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
+    seeds = [word.replace("tune.seeds", "seed") for word in words if word.startswith("tune.seeds=")]
+    if not grid or len(others) + len(grid) + len(seeds) < len(words):
+        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     fixed = [word for word in others if not is_seed(word.partition("=")[0])]
-    search = plan([*fixed, *grid, "train.protocol=holdout", f"seed={seeds}"])
-    searching = {job.config.seed for job in search.jobs}
-    if any(job.data or job.seed != str(job.config.seed) for job in study.jobs):
-        raise UserError("tune= takes one data set, and no seeds.*.")
-    left = [job for job in study.jobs if job.config.seed not in searching]
-    if len(study.variants) < 2 or not left:
-        raise UserError("tune= needs two variants, and seeds other than those of the search.")
-    every = [job for job in plan([*others, *grid]).jobs if job.config.seed not in searching]
-    judged: dict[tuple[str, str], list[Job]] = {}
-    for variant, pairs in itertools.product(study.variants, itertools.product(*expand(grid))):
-        setting = " ".join(word for _, word in pairs)
-        judged[variant, setting] = [job for job in every if job.label == f"{variant} {setting}"]
+    seed = ["seed=range(1000,1003)", *seeds][-1]
+    search = plan([*fixed, *grid, "train.protocol=holdout", seed])
+    study, judged = plan(others), plan([*others, *grid])
+    if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
+        raise UserError("tune.seeds= must be other seeds than those of the study.")
+    name, command = str(study.directory), shlex.join(["attnexp", "sweep", *words])
     return Tuning(
-        search=replace(search, name=f"{study.name}_tuning", command=command),
-        study=replace(study, name=f"{study.name}_tuned", jobs=left, command=command),
-        judged=judged,
+        search=replace(search, directory=Path(f"{name}_tuning"), command=command),
+        study=replace(study, directory=Path(f"{name}_tuned"), command=command),
+        judged=judged.jobs,
     )
 
 
@@ -84,24 +64,25 @@ def choose(tuning: Tuning, entries: Sequence[Entry]) -> tuple[Sweep, list[str]]:
     epochs, of the best one; the first of equals, and none with a failed run. Raises `RunFailed`
     for a variant that has no other.
     """
-    study, lines, means = tuning.study, list[str](), dict[str, dict[str, float]]()
+    study, labels, lines = tuning.study, iter(tuning.search.variants), list[str]()
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
-    for variant, setting in tuning.judged:
-        outcomes = [e.outcome for e in entries if e.job.label == f"{variant} {setting}"]
-        rows = [getattr(one.result, point) for one in outcomes if isinstance(one, Run)]
-        found = [100 * row.val_accuracy for row in rows]
-        own = means.setdefault(variant, {})
-        if len(found) == len(outcomes):
-            own[setting] = fmean(found)
-        line = f"{own[setting]:.2f} % ({point} epoch)" if setting in own else "a run failed"
-        lines.append(f"{variant} {setting}: held-out accuracy {line}")
     variants, jobs = dict[str, dict[str, str]](), list[Job]()
-    for variant, own in means.items():
-        if not own:
+    num_settings = len(tuning.search.variants) // len(study.variants)
+    for variant, factors in study.variants.items():
+        means = dict[str, float]()
+        for label in islice(labels, num_settings):
+            outcomes = [entry.outcome for entry in entries if entry.job.label == label]
+            rows = [getattr(run.result, point) for run in outcomes if isinstance(run, Run)]
+            if len(rows) < len(outcomes):
+                lines.append(f"{label}: a run failed")
+                continue
+            means[label] = fmean(100 * row.val_accuracy for row in rows)
+            lines.append(f"{label}: held-out accuracy {means[label]:.2f} % ({point} epoch)")
+        if not means:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        best = max(own, key=own.__getitem__)
-        label = f"{variant}, {best} of {len(tuning.judged) // len(means)}"
-        variants[label] = study.variants[variant]
-        jobs += [replace(job, label=label) for job in tuning.judged[variant, best]]
+        best = max(means, key=means.__getitem__)
+        called = f"{variant}, {best.removeprefix(variant).strip()} of {num_settings}"
+        variants[called] = factors
+        jobs += [replace(job, label=called) for job in tuning.judged if job.label == best]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines

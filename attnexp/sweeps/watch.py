@@ -1,6 +1,5 @@
 """What a user sees of a sweep: its runs and their time beforehand, and progress while it runs."""
 
-import math
 import time
 from collections import Counter
 from statistics import fmean
@@ -12,57 +11,45 @@ from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.sweeps.clusters import sbatch_script
-from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.executors import num_slots, sbatch_script
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, notes_on_code, scan
+from attnexp.sweeps.schedule import Entry, scan
 
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything."""
     fewest = min(Counter(job.title for job in sweep.jobs).values())
-    if len(sweep.variants) < 2 or fewest > 2:
-        return []
-    return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
+    line = f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
+    return [line] if len(sweep.variants) > 1 and fewest < 3 else []
 
 
 def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
-    """A line for each variant, the total, changes of the code, and what Slurm would be sent.
+    """A line for each variant, the total, and what Slurm would be sent.
 
-    A run is expected to take the mean of finished ones of its variant, else of the whole sweep.
+    A run is expected to take the mean of the finished ones.
     """
-    entries, lines, seconds = scan(sweep, any_code=any_code), list[str](), 0.0
-    took = {e.path: store.load(e.path).wall_seconds for e in entries if e.before}
-    for title in dict.fromkeys(entry.job.title for entry in entries):
-        own = [entry.path for entry in entries if entry.job.title == title]
-        finished = [took[path] for path in own if path in took]
-        each = fmean(finished or took.values()) if took else math.nan
-        seconds += each * (len(own) - len(finished))
-        time_of_one = f"about {progress.duration(each)}" if took else "unknown until the first ends"
-        lines.append(f"{title}: {len(own)} runs, {len(finished)} finished; time: {time_of_one}")
+    entries = scan(sweep, any_code=any_code)
     todo = [entry.job for entry in entries if not entry.before]
-    slots = num_slots(sweep.executor, todo) or 1
-    total = f"about {progress.duration(seconds / slots)}, {slots} at a time, " if took else ""
-    at_most = "At most " if sweep.declaration else ""
-    lines.append(f"{at_most}{len(todo)} runs to do, {total}executor={sweep.executor.kind}.")
+    num_runs, num_left = (Counter(job.title for job in jobs) for jobs in (sweep.jobs, todo))
+    lines = [f"{name}: {n} runs, {n - num_left[name]} finished" for name, n in num_runs.items()]
+    slots, expected = num_slots(sweep.executor, todo), "time unknown until the first run ends"
+    if took := [store.load(entry.path).wall_seconds for entry in entries if entry.before]:
+        expected = f"about {progress.duration(fmean(took) * len(todo) / slots)}"
+    where = f"executor={sweep.executor.kind}, {slots} at a time"
+    lines.append(f"{len(todo)} runs to do, {where}: {expected}.")
     if todo and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, todo))
-    return lines + notes_on_code(sweep, entries)
+    return lines
 
 
 class Watch(Progress):
     """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar."""
 
     def __init__(self) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(bar_width=20)
-        super().__init__(*columns, console=progress.console, transient=True)
+        columns, console = (TextColumn("{task.description}"), BarColumn(20)), progress.console
+        super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task, self.told = self.add_task("", total=None), set[Any]()
         self.began = time.monotonic()
-
-    def stop(self) -> None:
-        """Remove the bar."""
-        if progress.console.is_terminal:  # elsewhere rich would end with an empty line
-            super().stop()
 
     def __call__(self, entries: list[Entry]) -> None:
         """Display the current state of these entries."""
@@ -83,9 +70,7 @@ class Watch(Progress):
 def _outcome_line(entry: Entry) -> str:
     if not isinstance(entry.outcome, Run):
         return f"failed: {entry.outcome}"
-    if entry.before:
-        return f"finished before, {entry.path}"
-    result = entry.outcome.result
-    accuracy, seconds = 100 * result.final.val_accuracy, progress.duration(result.wall_seconds)
-    speed = f"{result.final.examples_per_second:,.0f} texts/s"
-    return f"final accuracy {accuracy:.2f} %, {seconds}, {speed}"
+    result, final = entry.outcome.result, entry.outcome.result.final
+    speed = f"{progress.duration(result.wall_seconds)}, {final.examples_per_second:,.0f} texts/s"
+    how = "finished before" if entry.before else speed
+    return f"final accuracy {100 * final.val_accuracy:.2f} %, {how}"

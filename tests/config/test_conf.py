@@ -36,7 +36,7 @@ def test_every_study_plans_runs_of_every_variant(study: str) -> None:
     planned = plan([f"study={study}", "seed=0"])
     assert {job.label for job in planned.jobs} == set(load_study(study).variants)
     assert planned.jobs[0].label == next(iter(load_study(study).variants))
-    assert planned.name == study
+    assert planned.directory.name == study
 
 
 @pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda path: path.stem)

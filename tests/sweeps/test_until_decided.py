@@ -1,7 +1,8 @@
 """A sweep whose seeds are added until it is decided: what is declared, done and told."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +15,8 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, run_sweep
-from attnexp.sweeps.sequential import chooser, plan_until_decided
+from attnexp.sweeps.schedule import run_sweep
+from attnexp.sweeps.sequential import plan_until_decided, rounds
 
 STUDY = """
 baseline: slow
@@ -34,78 +35,62 @@ def sweep(tmp_path: Path, *words: str) -> Sweep:
     return plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
 
 
-def seeds(entries: list[Entry]) -> dict[str, int]:
-    """Number of seeds of each variant."""
+def seeds(planned: Sweep, told: Callable[[pd.DataFrame], None] = print) -> dict[str, int]:
+    """Number of seeds of each variant, when the sweep has ended."""
+    entries = run_sweep(planned, choose=partial(rounds, planned, told))
     return Counter(run.label for run in finished(entries))
 
 
 @pytest.mark.usefixtures("done")
 def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(tmp_path: Path) -> None:
     """With the statistics of today."""
-    planned = sweep(tmp_path)
     told = list[pd.DataFrame]()
-    entries = run_sweep(planned, choose=chooser(planned, told.append))
-    found = seeds(entries)
-    assert found["slow"] == found["noisy"] == 12
-    assert found["fast"] == 8
+    assert seeds(sweep(tmp_path), told.append) == {"slow": 12, "noisy": 12, "fast": 8}
     assert len(told) == 5
     assert "fast" in [*told[0]["variant"]]
     study = manifest.load(tmp_path / "mine")
     assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
-    assert Counter(run.variant for run in study.runs) == found
+    assert Counter(run.variant for run in study.runs) == {"slow": 12, "noisy": 12, "fast": 8}
     assert study.commands[-1].endswith("'seed=range(12)' --until decided --margin 0.25")
-
     more = sweep(tmp_path, "seed=range(13)")  # the budget may be raised
-    assert seeds(run_sweep(more, choose=chooser(more))) == {"slow": 13, "noisy": 13, "fast": 8}
+    assert seeds(more) == {"slow": 13, "noisy": 13, "fast": 8}
 
 
-@pytest.fixture
-def decided_at_9(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statistics by which every variant is decided at nine seeds."""
-
-    def judge(
-        runs: Sequence[Run], variants: Sequence[str], declaration: Declaration
-    ) -> pd.DataFrame:
+@pytest.mark.parametrize(
+    ("slots", "fails", "found"),
+    [
+        (7, None, {"slow": 10, "noisy": 10, "fast": 10}),  # two at a time: 8, then 10
+        (1, 3e-2, {"slow": 9, "noisy": 9, "fast": 7}),  # a failed run stops its variant
+        (1, 1e-9, {"slow": 7, "noisy": 7, "fast": 8}),  # and that of the baseline all
+    ],
+)
+def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
+    tmp_path: Path,
+    pretend: Pretend,
+    monkeypatch: pytest.MonkeyPatch,
+    slots: int,
+    fails: float | None,
+    found: dict[str, int],
+) -> None:
+    def judge(runs: Sequence[Run], declaration: Declaration) -> pd.DataFrame:
+        """Every variant is decided at nine seeds."""
         counts = Counter(run.label for run in runs)
-        verdicts = ["undecided" if counts[label] < 9 else "helps" for label in variants[1:]]
-        return pd.DataFrame({"variant": variants[1:], "verdict": verdicts})
+        verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
+        return pd.DataFrame({"variant": [*counts], "verdict": verdicts})
 
     monkeypatch.setattr(sequential, "judge", judge)
-
-
-@pytest.mark.usefixtures("decided_at_9", "done")
-def test_seeds_are_added_as_many_as_fill_the_executor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two open variants and the baseline seven runs at a time take two seeds: 8, then 10."""
-    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)
-    planned = sweep(tmp_path, "seed=range(100,130)")
-    entries = run_sweep(planned, choose=chooser(planned))
-    assert {run.result.seed for run in finished(entries)} == {*range(100, 110)}
-
-
-@pytest.mark.usefixtures("decided_at_9")
-@pytest.mark.parametrize(
-    ("lr", "found"),
-    [(3e-2, {"slow": 9, "noisy": 9, "fast": 7}), (1e-9, {"slow": 7, "noisy": 7, "fast": 8})],
-)
-def test_a_failed_run_stops_its_variant_and_that_of_the_baseline_all(
-    tmp_path: Path, pretend: Pretend, lr: float, found: dict[str, int]
-) -> None:
-    pretend(fails=lambda config: (config.train.lr, config.seed) == (lr, 2))
-    planned = sweep(tmp_path)
-    assert seeds(run_sweep(planned, choose=chooser(planned))) == found
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
+    pretend(fails=lambda config: (config.train.lr, config.seed) == (fails, 2))
+    assert seeds(sweep(tmp_path)) == found
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["seed=range(5)"], "With 5 seeds nothing can be decided of 2 variants: 8 are the fewest"),
-        (["seeds.init=0,1"], r"Leave out seeds\.\*"),
-        (["tune=train.lr=1,2"], "tune= does not go with --until"),
-        (["data.max_len=10,20"], "one data set and one protocol"),
-        (["train=blog,holdout"], "one data set and one protocol"),
+        (["seed=range(5)"], "With 5 seeds nothing can be decided; 8 are the fewest"),
+        (["seeds.init=0,1"], "by seed= alone"),
+        (["train=blog,holdout"], "one data set with one protocol"),
     ],
 )
 def test_what_cannot_be_decided_so_is_reported(
@@ -115,11 +100,8 @@ def test_what_cannot_be_decided_so_is_reported(
         sweep(tmp_path, *words)
 
 
-def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds(tmp_path: Path) -> None:
-    words = ["data=contrast", "position=none,sinusoidal", f"out={tmp_path}"]
-    planned = plan_until_decided([*words, "train=holdout"], margin=0.01)
-    assert planned.declaration is not None
-    assert (planned.declaration.metric, planned.declaration.margin) == ("chosen", 0.01)
+def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> None:
+    words = ["data=contrast", "position=none,sinusoidal", "train=holdout"]
+    planned = plan_until_decided(words, margin=0.01)
+    assert planned.declaration == Declaration(metric="chosen", margin=0.01)
     assert len(planned.jobs) == 128
-    with pytest.raises(UserError, match="compares variants; got one"):
-        plan_until_decided(["data=contrast"], margin=0.0025)
