@@ -11,86 +11,17 @@ from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
 
 TableName = Annotated[
-    Literal["differences", "epochs", "metrics", "within", "across"] | None,
+    Literal["differences", "epochs", "metrics", "classes", "within", "across"] | None,
     typer.Option("--table", help="Print one table instead of the answer."),
 ]
 Format = Annotated[
     Literal["table", "csv", "markdown", "latex", "json"], typer.Option(help="Output format.")
 ]
-Show = Literal["curves", "loss", "forest", "attention", "positions"]
+Show = Literal["curves", "forest", "attention", "positions"]
+SENTENCE = "the cast was superb but the plot was dreadful"
+Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
-Metrics = Annotated[
-    list[str] | None, typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
-]
-
-
-@app.command()
-def report(
-    paths: Folders,
-    table: TableName = None,
-    format: Format = "table",
-    at: Annotated[
-        str | None, typer.Option(metavar="POINT", help="Endpoint of the LaTeX table, as final.")
-    ] = None,
-    margin: Margin = 0.25,
-    html: Html = None,
-    figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one figure: FILE.svg, .pdf or .png.")
-    ] = None,
-    show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
-    size: Annotated[
-        str | None, typer.Option(metavar="W,H", help="Width and height of --figure, in inches.")
-    ] = None,
-    run: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="RUN_DIR",
-            help="Run whose attention is shown; repeat once to compare two runs.",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Text whose attention is shown.")] = None,
-    trust_code: TrustCode = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the answer of finished runs: accuracy, a curve, and a verdict for each difference.
-
-    DIR is a study, another folder with runs, or a published file.
-
-    Example: attnexp report outputs/blog --table differences --format markdown
-
-    Example: attnexp report outputs/blog --html blog.html --text "not bad, but not good either"
-
-    Example: attnexp report outputs/blog --figure forest.svg --show forest
-    """
-    from attnexp.analysis.frames import load
-    from attnexp.report import terminal
-    from attnexp.statistics.verdict import Metric
-
-    left_out: list[str] = []
-    groups, metrics = load(paths, left_out), [Metric(margin=margin)]
-    if html is not None or figure is not None:
-        from attnexp.report import figures, page
-        from attnexp.runs.result import Run
-        from attnexp.runs.store import load as load_run
-
-        runs = [Run(path=path, result=load_run(path)) for path in run or []]
-        if html is not None:
-            page.write(html, groups, metrics, runs=runs, sentence=text, trust_code=trust_code)
-        if figure is not None:
-            inches = _inches(size) if size else None
-            drawn = page.draw(show, groups, metrics, runs, text, trust_code)
-            figures.save(drawn, figure, inches)
-    else:
-        format = "json" if as_json else format
-        terminal.show_answer(groups, metrics, console(), table=table, format=format, at=at)
-    left_out += [
-        f"{len(seeds)} planned seeds of {name} are missing"
-        for group in groups
-        for name, seeds in group.missing().items()
-    ]
-    if left_out:
-        stop("; ".join(left_out) + ". attnexp runs lists all runs.", code=1)
+Metrics = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
 
 
 def _inches(size: str) -> tuple[float, float]:
@@ -102,29 +33,70 @@ def _inches(size: str) -> tuple[float, float]:
 
 
 @app.command()
+def report(
+    paths: Folders,
+    table: TableName = None,
+    format: Format = "table",
+    at: Annotated[str | None, typer.Option(metavar="POINT", help="Endpoint for LaTeX.")] = None,
+    margin: Margin = 0.25,
+    html: Html = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
+    show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
+    size: Annotated[str | None, typer.Option(metavar="W,H", help="Inches of --figure.")] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN_DIR", help="To show attention.", autocompletion=completion.runs),
+    ] = None,
+    text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
+    trust_code: TrustCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the answer of finished runs: accuracy, a curve, and a verdict for each difference.
+
+    DIR is a study, another folder with runs, or a published file.
+
+    Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN
+
+    Example: attnexp report outputs/blog --figure forest.svg --show forest
+    """
+    from attnexp.analysis.frames import load
+    from attnexp.report import terminal
+    from attnexp.statistics.verdict import Metric
+
+    left_out: list[str] = []
+    groups, metrics = load(paths, left_out), [Metric(margin=margin)]
+    if html is None and figure is None:
+        format = "json" if as_json else format
+        terminal.show_answer(groups, metrics, console(), table=table, format=format, at=at)
+    else:
+        from attnexp.report import figures, page  # imports matplotlib
+
+        readers = page.readers_of(run or [], trust_code=trust_code)
+        readings = [(name, read(text)) for name, read in readers]
+        if html is not None:
+            page.write(html, groups, metrics, readings)
+        if figure is not None:
+            drawn = page.draw(show, groups, metrics, readings)
+            figures.save(drawn, figure, _inches(size) if size else None)
+    missing = ["Planned seeds are missing."] * any(group.missing() for group in groups)
+    if left_out or missing:
+        stop("\n".join([*left_out, *missing, "attnexp runs lists all runs."]), code=1)
+
+
+@app.command()
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
-    baseline: Annotated[
-        str | None, typer.Option(metavar="VARIANT", help="Baseline (default: the first variant).")
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME,...", help="Columns of the metrics (default: all numbers)."),
-    ] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
+    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Default: all.")] = None,
     variant_column: Annotated[str, Name] = "variant",
     seed_column: Annotated[str, Name] = "seed",
-    higher: Metrics = None,
-    lower: Metrics = None,
+    higher: Annotated[Words, Metrics] = None,
+    lower: Annotated[Words, Metrics] = None,
     margin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[METRIC=]NUMBER",
-            help="Smallest difference that matters (default for accuracies: 0.25 points).",
-        ),
+        Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
     ] = None,
     until: Annotated[
-        Literal["decided"] | None,
-        typer.Option(help="For seeds added because of results: exit with 0 if all is decided."),
+        Literal["decided"] | None, typer.Option(help="Seeds were added; exit with 0 if decided.")
     ] = None,
     table: TableName = None,
     format: Format = "table",
@@ -139,11 +111,9 @@ def judge(
     Example: attnexp judge runs.csv --variant-column model --seed-column run --columns acc
 
     Example: attnexp judge results.csv --lower loss --margin loss=0.01
-
-    Example: attnexp judge results.csv --columns accuracy --until decided
     """
     from attnexp.analysis.judge import metrics_of, read_results
-    from attnexp.report import page, tables, terminal
+    from attnexp.report import tables, terminal
 
     groups = read_results(
         files,
@@ -155,6 +125,8 @@ def judge(
     )
     metrics = [*metrics_of(groups, split(higher), split(lower), margin or [])]
     if html is not None:
+        from attnexp.report import page  # imports matplotlib
+
         page.write(html, groups, metrics)
     else:
         format = "json" if as_json else format
@@ -180,8 +152,7 @@ def runs(
 ) -> None:
     """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
 
-    Settings are those that differ from the defaults; accuracy is that of the last epoch, or of the
-    chosen epoch where held-out data chose it. Broken runs come with the command that repeats them.
+    Accuracy is that of the last epoch, or of the one that held-out data chose.
     """
     from attnexp.report import formats, listing, terminal
     from attnexp.runs import manifest
@@ -190,24 +161,20 @@ def runs(
         manifest.forget(folder, forget)
     found = listing.list_runs(folder)
     if as_json:
-        emit({"schema": listing.SCHEMA, "runs": formats.records(found)})
+        emit({"schema": 3, "runs": formats.records(found)})
     else:
         terminal.print_table(listing.as_table(found), console())
-    broken = found[found["state"] == "broken"]
+    broken = found[found["state"] == "broken"].fillna("")
     if len(broken):
-        lines = [f"{row['folder']}: {row['reason']} {row['again']}" for _, row in broken.iterrows()]
+        lines = broken["folder"] + ": " + broken["reason"] + " " + broken["again"]
         stop("\n".join(["Some runs cannot be read.", *lines]), code=1)
 
 
 @app.command()
 def export(
     folders: Folders,
-    to: Annotated[
-        Literal["tensorboard", "mlflow", "wandb"], typer.Option(help="An installed tracker.")
-    ],
-    into: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Output folder (default: outputs/TARGET).")
-    ] = None,
+    to: Annotated[Literal["tensorboard", "mlflow", "wandb"], typer.Option(help="The tracker.")],
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: outputs/TO.")] = None,
 ) -> None:
     """Write finished runs into a tracker's folder; nothing leaves the machine.
 
@@ -216,7 +183,6 @@ def export(
     from attnexp.analysis.frames import load
     from attnexp.report import export
 
-    into = into or Path("outputs", to)
-    groups = load(folders)
+    into, groups = into or Path("outputs", to), load(folders)
     command = export.export(groups, to, into)
     emit(f"{sum(len(group.runs) for group in groups)} runs in {into}. Next: {command}")

@@ -1,79 +1,56 @@
 """A page on this machine on which to type a text and watch models read it, side by side."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image
 
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.runs import store
-from attnexp.runs.identity import default_label, replicate
-from attnexp.runs.result import Run
+from attnexp.report.page import readers_of
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-HOST = "127.0.0.1"
-"""Address that only this machine reaches."""
+HOST = "127.0.0.1"  # which only this machine reaches
 
 
 def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> None:
-    """Show the page for finished runs, side by side, until Ctrl-C.
-
-    Raises `UserError` where a run cannot read text, the port is taken or NiceGUI is missing.
-    """
+    """Show the page for finished runs, side by side, until Ctrl-C. Raises `UserError` where a run
+    cannot read text, the port is taken or NiceGUI is missing."""
     require("nicegui", "attnexp explore", "explore")
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    runs = [Run(path=path, result=store.load(path)) for path in run_dirs]
-    readers = [insight.reader(run, trust_code=trust_code) for run in runs]
-    num_layers = max(len(read(insight.SENTENCE).layers) for read in readers)
+    readers = readers_of(run_dirs, trust_code=trust_code)
 
     def page() -> None:
         box = ui.input("Text", value=insight.SENTENCE, on_change=lambda: show())
         box.props("debounce=300 outlined").classes("w-full")
-        layers = {n: f"layer {n}" for n in range(1, num_layers + 1)}
-        layer = ui.toggle(layers, value=1, on_change=lambda: show())
-        layer.set_visibility(num_layers > 1)
-        with ui.row(wrap=False).classes("w-full"):
-            columns = [ui.column().classes("col") for _ in runs]
-        with ui.dialog() as dialog, ui.card().style("max-width: none"):
-            opened = ui.html(sanitize=False)
-
-        def open_head(reading: Reading, at: int, head: int) -> None:
-            opened.content = head_map(reading, at, head)
-            dialog.open()
-
-        def show_run(run: Run, read: Callable[[str], Reading]) -> None:
-            config = run.result.config
-            ui.label(f"{default_label(config)}, seed {replicate(config)}").classes("text-h6")
-            reading = read(box.value)
-            at = min(layer.value, len(reading.layers))
-            probability = reading.probabilities.get(reading.label or "", 0)
-            said = f"{reading.label}, with probability {probability:.4f}"
-            ui.label(said if reading.label else "None of these words is known.")
-            ui.html(coloured(reading, at), sanitize=False)
-            with ui.row():
-                for head in range(1, 1 + (len(reading.layers[at - 1].weights) if at else 0)):
-                    image = ui.image(picture(reading.attention(at, head))).tooltip(f"head {head}")
-                    image.style("width: 7rem; image-rendering: pixelated; cursor: pointer")
-                    image.on("click", lambda _, of=(reading, at, head): open_head(*of))
+        columns = ui.row(wrap=False).classes("w-full")
 
         def show() -> None:
-            for run, read, column in zip(runs, readers, columns, strict=True):
-                column.clear()
-                with column:
-                    show_run(run, read)
+            columns.clear()
+            for name, read in readers:
+                with columns, ui.column().classes("col"):
+                    ui.label(name).classes("text-h6")
+                    show_reading(read(box.value))
 
         show()
+
+    def show_reading(reading: Reading) -> None:
+        probability = max(reading.probabilities.values())
+        ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
+        ui.html(coloured(reading), sanitize=False)
+        for at, layer in enumerate(reading.layers, start=1):
+            with ui.row():
+                for head in range(1, 1 + len(layer.weights)):
+                    image = ui.image(picture(reading.attention(at, head)))
+                    image.style("width: 7rem; image-rendering: pixelated")
+                    image.tooltip(f"layer {at}, head {head}: rows are queries, columns keys")
 
     with suppress(KeyboardInterrupt):
         try:
@@ -87,9 +64,9 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
         ui.run(host=HOST, port=port, reload=False, show=False, show_welcome_message=False)
 
 
-def coloured(reading: Reading, layer: int) -> str:
-    """Tokens as HTML: the more they count, the darker."""
-    depths = reading.shades(layer) if reading.shades().size else np.zeros(len(reading.tokens))
+def coloured(reading: Reading) -> str:
+    """Tokens as HTML: the more attention they receive in the first layer, the darker."""
+    depths = reading.shades() if reading.layers else np.zeros(len(reading.tokens))
     style = "color: black; padding: 0 .3em; background: "
     return " ".join(
         f'<bdi style="{style}{insight.colour(depth)}">{escape(token)}</bdi>'
@@ -97,22 +74,7 @@ def coloured(reading: Reading, layer: int) -> str:
     )
 
 
-def picture(seen: Attention) -> "Image.Image":
+def picture(seen: Attention) -> Image.Image:
     """Heat map of a head, a pixel a weight."""
-    from PIL import Image
-
     depths = insight.shade(seen.mean, seen.num_keys)[..., None]
     return Image.fromarray((255 + depths * (np.array(insight.FULL) - 255)).astype(np.uint8))
-
-
-def head_map(reading: Reading, layer: int, head: int) -> str:
-    """The same as HTML with its words: queries to the left, keys above."""
-    seen = reading.attention(layer, head)
-    depths, tokens = insight.shade(seen.mean, seen.num_keys), [*map(escape, reading.marked)]
-    above = "".join(f'<th style="writing-mode: vertical-rl">{token}</th>' for token in tokens)
-    rows = "".join(
-        f"<tr><th>{token}</th>"
-        + "".join(f'<td style="background: {insight.colour(depth)}">&ensp;</td>' for depth in row)
-        for token, row in zip(tokens, depths, strict=True)
-    )
-    return f"<h6>Layer {layer}, head {head}</h6><table><tr><th></th>{above}</tr>{rows}</table>"

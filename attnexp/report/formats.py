@@ -10,23 +10,19 @@ import pandas as pd
 
 from attnexp.analysis.contrasts import differences
 from attnexp.analysis.frames import Group
-from attnexp.base.errors import UserError
 from attnexp.report import tables
 from attnexp.report.tables import Table
 from attnexp.statistics.verdict import Metric
 
-SCHEMA = 5
-"""Version of the JSON document."""
+SCHEMA = 5  # of the JSON document
 
-FIELDS = [
-    *("data", "protocol", "variant", "baseline", "within", "point", "metric", "n", "mean", "sd"),
-    *("low", "high", "texts_low", "texts_high", "p", "verdict"),
-]
+FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
+texts_high p verdict""".split()
 """Keys of a difference in the JSON document."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"±": r"$\pm$", "−": "$-$", "–": "--", "√": r"$\sqrt{}$"}
+    | {"±": r"$\pm$", "−": "$-$", "–": "--"}
     | {"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\^{}"}
 )
 """LaTeX of the characters that it does not take as they are."""
@@ -38,62 +34,51 @@ def text(
 ) -> str:  # fmt: skip
     """An answer, or one of its tables, in a format. at: endpoint of the LaTeX table; the deciding
     one if None. Raises `UserError` where there is no such endpoint."""
-    found, shown = [differences(group, metrics) for group in groups], dict[str, Table]()
     if format == "json":
-        return json.dumps(document(groups, found), indent=1)
+        return json.dumps(document(groups, metrics), indent=1)
     if table is not None:
-        shown[table] = tables.TABLES[table](groups, metrics)
+        shown = {table: tables.TABLES[table](groups, metrics)}
     elif format == "csv":  # a row for each seed, endpoint and metric
-        rows = pd.concat([group.endpoints for group in groups])
-        return str(rows.to_csv(index=False)).rstrip("\n")
+        shown = {"": ("", pd.concat([group.endpoints for group in groups]))}
     elif format == "markdown":
-        shown["accuracy"] = tables.accuracy(groups, metrics)
-        if len(rows := pd.concat(found)):
-            shown["verdicts"] = tables.verdicts(rows)
-    for group, metric in product(groups, metrics) if not shown else ():
-        point = at or group.points[0]
-        if point not in group.points:
-            raise UserError(f"--at {at}: there are {', '.join(group.points)}.")
-        name = "-".join([group.data, point, *[metric.name] * (len(metrics) > 1)])
-        shown[name] = tables.paper(group, metric, point)
+        found = pd.concat([differences(group, metrics) for group in groups])
+        shown = {"accuracy": tables.accuracy(groups, metrics)}
+        shown |= {"verdicts": tables.of_differences(found)} if len(found) else {}
+    else:
+        shown = {}
+        for group, metric in product(groups, metrics):
+            point = at or group.points[0]
+            shown[f"{group.data}-{point}-{metric.name}"] = tables.paper(group, metric, point)
     if format == "csv":
-        return "\n\n".join(of[1].to_csv(index=False).rstrip("\n") for of in shown.values())
-    return "\n\n".join(
-        markdown(of) if format == "markdown" else latex(of, name) for name, of in shown.items()
-    )
+        return "".join(frame.to_csv(index=False) for _, frame in shown.values()).rstrip("\n")
+    write = markdown if format == "markdown" else latex
+    return "\n\n".join(write(table, name) for name, table in shown.items())
 
 
-def document(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> dict[str, Any]:
+def document(groups: Sequence[Group], metrics: Sequence[Metric]) -> dict[str, Any]:
     """The JSON document: flat records `endpoints` and `differences`, and `notes`. Accuracies are
     shares; null stands where there is no number."""
     rows = pd.concat([group.endpoints for group in groups])
     keys = ["data", "protocol", "variant", "point", "epoch", "metric"]
-    of_point = rows.groupby(keys[:4])["epoch"]  # none where each seed has chosen its own
-    rows = rows.assign(epoch=rows["epoch"].where(of_point.transform("nunique") == 1))
-    means = rows.groupby(keys, sort=False, dropna=False)["value"].agg(
-        n="count", mean="mean", sd="std"
-    )
+    epochs = rows.groupby(keys[:4])["epoch"]  # none where each seed has chosen its own
+    rows = rows.assign(epoch=rows["epoch"].where(epochs.transform("nunique") == 1))
+    values = rows.groupby(keys, sort=False, dropna=False)["value"]
+    found = pd.concat([differences(group, metrics) for group in groups])
     return {
         "schema": SCHEMA,
-        "endpoints": records(means.reset_index()),
-        "differences": records(pd.concat(found).reindex(columns=FIELDS)),
+        "endpoints": records(values.agg(n="count", mean="mean", sd="std").reset_index()),
+        "differences": records(found.reindex(columns=FIELDS)),
         "notes": [note for group in groups for note in group.notes],
     }
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain dicts, with None for what is no number or infinite."""
-    rows = frame.astype(object).to_dict("records")
-    return [{str(key): _plain(value) for key, value in row.items()} for row in rows]
+def records(frame: pd.DataFrame) -> list[Any]:
+    """Rows as plain dicts, with None for what is empty, no number or infinite."""
+    is_there = frame.notna() & ~frame.isin(["", math.inf, -math.inf])
+    return [*frame.astype(object).where(is_there, None).to_dict("records")]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return None if value is pd.NA or value == "" else value
-
-
-def markdown(table: Table) -> str:
+def markdown(table: Table, _: str = "") -> str:
     """A table with its title above."""
     title, frame = table
     lines = [[*map(str, frame.columns)], ["---"] * len(frame.columns), *frame.to_numpy().tolist()]

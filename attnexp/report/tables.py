@@ -11,11 +11,14 @@ from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import METRICS
 from attnexp.base.errors import UserError
+from attnexp.runs import predictions, store
+from attnexp.runs.result import Run
 from attnexp.statistics.verdict import HELPS, HURTS, TOO_FEW, UNDECIDED, Metric, is_beyond
+from attnexp.training.metrics import by_class
 
 Table = tuple[str, pd.DataFrame]
 
-SHARES = "accuracy train_accuracy train_accuracy_after val_accuracy ece gap val_ece".split()
+SHARES = "accuracy train_accuracy val_accuracy ece gap precision recall F1".split()
 """Metrics of runs that are shown in %."""
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
@@ -33,7 +36,7 @@ def number(value: float, is_share: bool, sign: str = "") -> str:
 
 def mean_and_sd(values: "pd.Series[float]", is_share: bool) -> str:
     """`81.58 ± 0.62`; the mean alone of one seed."""
-    sd = "" if len(values) < 2 else f" ± {number(values.std(), is_share)}"
+    sd = "" if values.count() < 2 else f" ± {number(values.std(), is_share)}"
     return number(values.mean(), is_share) + sd
 
 
@@ -74,18 +77,13 @@ def verdict_words(row: "pd.Series[Any]") -> str:
 
 
 def verdict_line(row: "pd.Series[Any]") -> str:
-    """One sentence: `pe − no_pe, final: helps by at least 0.25 points: +2.53 [+2.32, +2.73]; for
-    other texts too [+2.18, +2.87]`."""
-    words = verdict_words(row)
-    points = " points" if "least" in words and row["is_share"] else ""
-    size, texts = f"{mean_of(row)} {bounds_of(row)}", bounds_of(row, "texts_")
-    too = "" if texts == "–" else f"; for other texts too {texts}"
-    return f"{name_of(row)}: {words}{points}: {size}{too}"
+    """`pe − no_pe, final: helps by at least 0.25: +2.53 [+2.32, +2.73]`."""
+    return f"{name_of(row)}: {verdict_words(row)}: {size_of(row)}"
 
 
-def mean_of(row: "pd.Series[Any]") -> str:
-    """`+2.53`."""
-    return number(row["mean"], row["is_share"], "+")
+def size_of(row: "pd.Series[Any]") -> str:
+    """`+2.53 [+2.32, +2.73]`."""
+    return f"{number(row['mean'], row['is_share'], '+')} {bounds_of(row)}"
 
 
 def bounds_of(row: "pd.Series[Any]", prefix: str = "") -> str:
@@ -101,7 +99,7 @@ CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
     "difference": sides,
     "n": lambda row: str(row["n"]),
     "data sets": lambda row: str(row["n"]),
-    "mean": mean_of,
+    "mean": lambda row: number(row["mean"], row["is_share"], "+"),
     "sd": lambda row: number(row["sd"], row["is_share"]),
     "95 %": bounds_of,
     "other seeds": bounds_of,
@@ -115,29 +113,28 @@ CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
 PLACES = ("data", "within", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
+VERDICT = ("mean", "other seeds", "other texts too", "verdict")
+"""Columns of the default answer."""
 
-def differences_table(found: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Rows of `contrasts` as texts: what they are about, then some columns of `CELLS`."""
+
+def of_differences(found: pd.DataFrame, columns: Sequence[str] = VERDICT, title: str = "") -> Table:
+    """Rows of `contrasts` as texts: what they are about, then some columns of `CELLS`. title: with
+    a place for the baseline. Raises `UserError` where there are no rows."""
+    if found.empty:
+        raise UserError("No two variants can be compared here.")
     names = [*PLACES, "difference", *columns]
     table = pd.DataFrame([{k: CELLS[k](row) for k in names} for _, row in found.iterrows()])
-    if _base(found):
+    base = f" from {found['baseline'].iloc[0]}" if found["baseline"].nunique() == 1 else ""
+    if base:
         table["difference"] = found["variant"].to_numpy()
-    return _without_constant(table.loc[:, ~(table == "–").all()], PLACES)
-
-
-def _base(found: pd.DataFrame) -> str:
-    """` from none` where all are compared with it."""
-    return f" from {found['baseline'].iloc[0]}" if found["baseline"].nunique() == 1 else ""
-
-
-def _title(found: pd.DataFrame) -> str:
-    """What is compared with what, and what the intervals allow for."""
-    first = found.iloc[0]
-    at = f" at {first['point']}" if {*found["point"]} in ({"final"}, {"chosen"}) else ""
-    points = " in points" if found["is_share"].all() else ""
-    valid = "anytime-valid " if found["anytime"].any() else ""
-    together = f", all {found['m'].max()} together" if found["m"].max() > 1 else ""
-    return f"Difference{_base(found)}{at}{points}, {valid}95 % intervals{together}"
+    if not title:
+        at = f" at {found['point'].iloc[0]}" if {*found["point"]} in ({"final"}, {"chosen"}) else ""
+        points = " in points" if found["is_share"].all() else ""
+        valid = "anytime-valid " if found["anytime"].any() else ""
+        together = f", all {found['m'].max()} together" if found["m"].max() > 1 else ""
+        title = f"Difference{{}}{at}{points}, {valid}95 % intervals{together}"
+    table = table.loc[:, ~(table == "–").all()]
+    return title.format(base), _without_constant(table, PLACES)
 
 
 def _without_constant(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
@@ -145,91 +142,62 @@ def _without_constant(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFra
     return table.drop(columns=[c for c in columns if c in table and table[c].nunique() == 1])
 
 
-def title_of(group: Group) -> str:
-    """Name of the data set; generated data are called synthetic."""
-    is_generated = any("order_fraction" in config["data"] for config in group.configs.values())
-    return f"{group.data} (synthetic)" if is_generated else group.data
-
-
 def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
-    """Means of every variant at every endpoint, with K's figures where they belong.
-
-    groups: of one protocol. Several have a column for the data set.
-    """
-    tables = []
+    """Means of every variant at every endpoint of one protocol, with K's where they belong."""
+    tables = dict[str, pd.DataFrame]()
     for group in groups:
         n = group.endpoints.groupby("variant")["seed"].nunique().astype(str)
-        table = pd.DataFrame({"data": group.data, "n": n}).reindex(group.variants)
+        table = tables[group.data] = pd.DataFrame({"n": n}).reindex(group.variants)
         for point, metric in product(group.points, metrics):
             named = metric.name != "accuracy" or point == "result"
             name = " ".join([point] * (point != "result") + [metric.name] * named)
-            table[name] = _cells(group, metric, point)
+            values = group.values(point, metric.name)
+            table[name] = values.apply(mean_and_sd, args=[metric.is_share])
         k = group.published
         if "final" in table and len(k) and k["epoch"].max() == group.epochs["epoch"].max():
             found = k.groupby("variant")["val_accuracy"].agg(["last", "max"])
             table[["K final", "K best"]] = found.map(number, is_share=True)
-        tables.append(table.rename_axis("variant").reset_index())
-    table = pd.concat(tables).fillna("")
-    table.insert(0, "data", table.pop("data"))
+    table = pd.concat(tables, names=["data", "variant"]).fillna("").reset_index()
     over = f"{table['n'].iloc[0]} seeds" if table["n"].nunique() == 1 else "n seeds"
     what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
-    on = f" on {title_of(groups[0])}" if len(groups) == 1 else ""
+    is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
+    on = f" on {groups[0].data}{' (synthetic)' * is_made}" if len(groups) == 1 else ""
     percent = ", %" if all(metric.is_share for metric in metrics) else ""
     title = f"{what}{on}{percent}, mean ± sd over {over}{PROTOCOLS[groups[0].protocol]}"
     return title, _without_constant(table, ["data", "n"])
 
 
-def _cells(group: Group, metric: Metric, point: str) -> "pd.Series[str]":
-    """mean ± sd of each variant."""
-    wide = group.values(point, metric.name)
-    return wide.apply(lambda of: mean_and_sd(of.dropna(), metric.is_share))
-
-
-def verdicts(found: pd.DataFrame) -> Table:
-    """Differences with their intervals and verdicts."""
-    columns = ["mean", "other seeds", "other texts too", "verdict"]
-    return _title(found), differences_table(found, columns)
-
-
-def _found(
-    compare: Callable[..., pd.DataFrame], groups: Sequence[Group], metrics: Sequence[Metric]
-) -> pd.DataFrame:
-    found = pd.concat([compare(group, metrics) for group in groups])
-    if found.empty:
-        raise UserError(f"No two variants can be compared here ({compare.__name__}).")
-    return found
-
-
-def undecided(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[str]:
-    """Differences without a verdict yet, as `pe − none`."""
-    found = _found(contrasts.differences, groups, metrics)
-    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW, ""])]
-    return [*dict.fromkeys(sides(row) for _, row in rows.iterrows())]
-
-
 def differences(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """Every number of a difference, a row each: what a paper quotes."""
-    found = _found(contrasts.differences, groups, metrics)
-    columns = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
-    return _title(found), differences_table(found, columns)
+    found = pd.concat([contrasts.differences(group, metrics) for group in groups])
+    return of_differences(found, ["n", "mean", "sd", "other seeds", "other texts too", "p"])
 
 
 def within(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """One factor at each level of another, and their interactions."""
-    found = _found(contrasts.within, groups, metrics)
     title = "Differences within the levels of another factor, and their interactions"
-    return title, differences_table(found, ["mean", "other seeds", "verdict"])
+    found = pd.concat([contrasts.within(group, metrics) for group in groups])
+    return of_differences(found, ["mean", "other seeds", "verdict"], title)
 
 
 def across(groups: Sequence[Group], metrics: Sequence[Metric], point: str = "") -> Table:
     """Mean differences over data sets, and where the next one's would lie. point: all if empty."""
+    title = "Mean difference{} over data sets (random effects), and the next one's"
     found = contrasts.across(groups, metrics).assign(data="")
     found = found[found["point"].str.startswith(point)]
-    title = f"Mean difference{_base(found)} over data sets (random effects), and the next one's"
-    return title, differences_table(found, ["data sets", "mean", "95 %", "next data set"])
+    return of_differences(found, ["data sets", "mean", "95 %", "next data set"], title)
 
 
-def epochs(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
+def undecided(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[str]:
+    """Differences without a verdict yet, as `pe − none`."""
+    found = pd.concat([contrasts.differences(group, metrics) for group in groups])
+    if found.empty:
+        return ["no two variants share a seed"]
+    rows = found[found["verdict"].isin([UNDECIDED, TOO_FEW, ""])]
+    return [*rows.apply(sides, axis=1).unique()] if len(rows) else []
+
+
+def epochs(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
     keys = ["data", "variant", "epoch"]
     rows = [group.epochs[group.epochs["metric"].isin(METRICS)] for group in groups]
@@ -243,12 +211,29 @@ def epochs(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
 
 def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Probabilities and over-fitting at every endpoint."""
-    title = (
-        "Metrics at the endpoints. loss: negative log-likelihood, nats. brier: mean squared error "
-        "of the probability. ece: calibration error, points. gap: accuracy on train minus accuracy"
-    )
+    title = "Metrics at the endpoints (ece: calibration error, gap: train accuracy minus accuracy)"
     rows = pd.concat([group.endpoints for group in groups])
     return title, _means(rows, ["data", "variant", "point"])
+
+
+def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
+    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
+    classes. Raises `UserError` where no run is on disk, with its predictions."""
+    rows, keys, names = [], ["data", "variant", "class"], ["precision", "recall", "F1", "n"]
+    for group in groups:
+        for run in group.runs.reindex(columns=["variant", "folder"]).dropna().itertuples():
+            stored = Run(path=run.folder, result=store.load(run.folder))
+            figures = by_class(*predictions.at_endpoint(stored, group.points[0]))
+            own = pd.DataFrame(figures, names, stored.result.classes).T
+            own.loc["macro"] = [*own.mean()[:-1], own["n"].sum()]
+            own = own.rename_axis("class").assign(data=group.data, variant=run.variant)
+            rows.append(own.reset_index().melt(keys, var_name="metric"))
+    if not rows:
+        raise UserError("--table classes takes a folder of runs; no other file has predictions.")
+    found = pd.concat(rows)
+    n = found[found["metric"] == "n"].groupby(keys, sort=False)["value"].mean()
+    table = _means(found, keys).assign(n=[f"{mean:,.0f}" for mean in n])
+    return "By class, %, mean ± sd over seeds (macro: mean over classes)", table
 
 
 def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -261,23 +246,25 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def paper(group: Group, metric: Metric, point: str) -> Table:
     """What a paper shows of one endpoint: a grid of means for two crossed factors, else a row for
-    each variant with its difference from the baseline."""
-    cells, percent = _cells(group, metric, point), " in %" if metric.is_share else ""
-    title = f"{metric.name.capitalize()}{percent} on {title_of(group)}, mean ± sd ({point})"
+    each variant with its difference from the baseline. Raises `UserError` for another endpoint."""
+    if point not in group.points:
+        raise UserError(f"--at {point}: there are {', '.join(group.points)}.")
+    values, percent = group.values(point, metric.name), " in %" if metric.is_share else ""
+    cells = values.apply(mean_and_sd, args=[metric.is_share])
+    title = f"{metric.name.capitalize()}{percent} on {group.data}, mean ± sd ({point})"
     if group.levels:
         grid = pd.DataFrame(group.levels).T.assign(cell=cells)
         one, other = grid.columns[:2]
         return title, grid.pivot(index=one, columns=other, values="cell").reset_index()
-    n = group.values(point, metric.name).count().astype(str)
-    table = pd.DataFrame({"n": n, metric.name: cells}).rename_axis("variant")
+    table = pd.DataFrame({"n": values.count().astype(str), metric.name: cells})
     found = contrasts.differences(group, [metric])
     for _, row in found[found["point"] == point].iterrows() if len(found) else ():
-        table.loc[row["variant"], f"minus {group.variants[0]}"] = mean_of(row)
+        table.loc[row["variant"], f"minus {group.variants[0]}"] = CELLS["mean"](row)
         table.loc[row["variant"], "95 % interval"] = bounds_of(row)
-    return title, table.fillna("–").reset_index()
+    return title, table.fillna("–").rename_axis("variant").reset_index()
 
 
 TABLES: dict[str, Callable[[Sequence[Group], Sequence[Metric]], Table]] = {
-    table.__name__: table for table in (differences, epochs, metrics, within, across)
+    table.__name__: table for table in (differences, epochs, metrics, classes, within, across)
 }
 """Tables by the name that `--table` takes."""

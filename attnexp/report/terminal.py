@@ -1,12 +1,11 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Literal
 
 import pandas as pd
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -18,45 +17,37 @@ from attnexp.report import formats, tables
 from attnexp.statistics.verdict import UNDECIDED, Metric
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
-TEXTS = (*tables.PLACES, "variant", "difference", "verdict", "run", "state", "data set", "settings")
+TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split(), "data set"}
 """Columns that stand to the left and may wrap; all others are numbers."""
-CURVES = 6
-"""Most curves in one plot."""
-HEIGHT = 10
-"""Lines of the plot of curves, without its title and legend."""
 
 
 def show_answer(
     groups: Sequence[Group], metrics: Sequence[Metric], console: Console, *,
     table: str | None = None, format: str = "table", at: str | None = None,
 ) -> None:  # fmt: skip
-    """Print an answer, or one of its tables, in a format. at: endpoint of the LaTeX table."""
+    """Print an answer, or one of its tables, in a format. at: endpoint of the LaTeX table. The
+    answer of several data sets has the differences at the deciding endpoint."""
     if format != "table":
         print(formats.text(groups, metrics, format, table=table, at=at), file=console.file)
-    elif table is not None:
+        return
+    if table is not None:
         print_table(tables.TABLES[table](groups, metrics), console)
-    else:
-        print_answer(groups, metrics, console)
-
-
-def print_answer(groups: Sequence[Group], metrics: Sequence[Metric], console: Console) -> None:
-    """Print the answer. Of several data sets, it has the differences at the deciding endpoint."""
-    found = [contrasts.differences(group, metrics) for group in groups]
+        return
     for protocol in dict.fromkeys(group.protocol for group in groups):
         own = [group for group in groups if group.protocol == protocol]
-        rows = pd.concat(f for g, f in zip(groups, found, strict=True) if g.protocol == protocol)
+        rows = pd.concat([contrasts.differences(group, metrics) for group in own])
         print_table(tables.accuracy(own, metrics), console)
-        if len(groups) == 1 and (picture := curve(groups[0], console)):
-            console.print(picture, soft_wrap=True)
+        if len(groups) == 1 and groups[0].epochs["epoch"].nunique() > 1:
+            console.print(curve(groups[0], console), soft_wrap=True)
         several, point = len({group.data for group in own}) > 1, own[0].points[0]
         if len(rows):
             rows = rows[rows["point"] == point] if several else rows
-            print_table(tables.verdicts(rows), console)
+            print_table(tables.of_differences(rows), console)
         if several:
             with suppress(UserError):  # no variant has the same name on two of them
                 print_table(tables.across(own, metrics, point), console)
-    for line in dict.fromkeys(remarks(groups, found)):
-        console.print(line)
+        for line in dict.fromkeys(remarks(own, rows)):
+            console.print(line)
 
 
 def print_table(table: tables.Table, console: Console) -> None:
@@ -79,7 +70,7 @@ def print_table(table: tables.Table, console: Console) -> None:
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
     for name in frame:
         is_text = name in TEXTS
-        side: Literal["left", "right"] = "left" if is_text else "right"
+        side: JustifyMethod = "left" if is_text else "right"
         shown.add_column(str(name), justify=side, no_wrap=not is_text, overflow="fold")
     for _, row in frame.iterrows():
         style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
@@ -93,52 +84,43 @@ def _width(frame: pd.DataFrame) -> int:
     return sum(max([len(str(name)), *map(len, frame[name])]) for name in frame)
 
 
-def remarks(groups: Sequence[Group], found: Sequence[pd.DataFrame]) -> list[str]:
+def remarks(groups: Sequence[Group], differences: pd.DataFrame) -> Iterator[str]:
     """What a reader of the numbers must know: K's run, seeds wanted and missing, notes."""
-    lines = []
     for group in groups:
         if (epochs := group.epochs_of("best")) and len(groups) == 1:
             listed = ", ".join(f"{name} {epoch}" for name, epoch in epochs.items())
-            lines.append(f"best: the epoch that is best on average over seeds ({listed}).")
+            yield f"best: the epoch that is best on average over seeds ({listed})."
         for count in k_counts(group):
             unlike = f" (ours differ by {' '.join(count['unlike'])})" if count["unlike"] else ""
             own = count["own"]
             others = f" (our own seeds: {min(own)} to {max(own)})" if len(own) else ""
             inside = f"{count['inside']} of {count['values']} values"
-            lines.append(f"K's run{unlike}: {inside} where one more seed would lie{others}")
+            yield f"K's run{unlike}: {inside} where one more seed would lie{others}"
         for name, seeds in group.missing().items():
-            num_planned = len(group.planned[name])
-            lines.append(f"Missing: {name}, {len(seeds)} of {num_planned} planned seeds.")
-        lines += group.notes
-    rows = pd.concat(found)
-    if len(rows) and len(open_ := rows[rows["verdict"] == UNDECIDED].drop_duplicates("metric")):
-        margins = [(f"±{tables.margin(row)}", row["metric"]) for _, row in open_.iterrows()]
-        named = [f"{size} of {metric}" * (metric != "accuracy") or size for size, metric in margins]
-        lines.append(f"~ seeds: about so many would narrow the interval to {', '.join(named)}.")
-    return lines
+            yield f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
+        yield from group.notes
+    if len(differences):
+        is_open = differences["verdict"] == UNDECIDED
+        for _, row in differences[is_open].drop_duplicates("metric").iterrows():
+            of = "" if row["metric"] == "accuracy" else f" of {row['metric']}"
+            yield f"~ seeds: about so many would narrow the interval to ±{tables.margin(row)}{of}."
 
 
-def curve(group: Group, console: Console) -> Text | None:
-    """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run, in
-    12 lines and a legend; None where all is one epoch."""
+def curve(group: Group, console: Console) -> Text:
+    """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
     import plotext
 
     rows = group.epochs[group.epochs["metric"] == "val_accuracy"]
     means = 100 * rows.groupby(["epoch", "variant"])["value"].mean().unstack()
-    if len(means) < 2:
-        return None
-    drawn = dict(zip("abcdef", [v for v in group.variants if v in means][:CURVES], strict=False))
+    drawn = dict(zip("abcdef", [v for v in group.variants if v in means], strict=False))
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
     figure = plotext.figure.clear()
-    figure.theme("colorless").plot_size(min(console.width, 100), HEIGHT)
+    figure.theme("colorless").plot_size(min(console.width, 100), 10)
     figure.axes(False, axis="x", side="upper").axes(False, axis="y", side="right")
-    every = -(-len(means) // 10)
-    ticks = [epoch for epoch in means.index if epoch % every == 0 or len(means) <= 10]
-    figure.ruler("x").ticks(ticks, labels=[str(epoch) for epoch in ticks])
-
+    ticks = [*means.index[:: -(-len(means) // 10)]]
+    figure.ruler("x").ticks(ticks, labels=[*map(str, ticks)])
     for letter, name in drawn.items():
-        lines = {"braille": means[name].dropna()}
-        lines[letter] = lines["braille"]
+        lines = dict.fromkeys(["braille", letter], means[name].dropna())
         if len(group.published):
             k = group.published[group.published["variant"] == name].set_index("epoch")
             lines[letter.upper()] = 100 * k["val_accuracy"]

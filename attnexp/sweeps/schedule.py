@@ -3,7 +3,7 @@ start wherever a slot is free."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -67,23 +67,27 @@ def run_sweep(
     """
     planned, entries = scan(sweep, any_code=any_code), list[Entry]()
     executor = open_executor(sweep.executor, [one.job for one in planned if not one.before])
-    study = manifest.Manifest(
-        variants=sweep.variants, commands=[sweep.command], declaration=sweep.declaration
-    )
     try:
         for batch in choose(planned) if choose else [planned]:
             entries += batch
-            runs = [
-                manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name)
-                for e in entries
-            ]
-            manifest.record(sweep.directory, replace(study, runs=runs))
+            _record(sweep, entries)
             for _ in _steps(batch, executor):
                 observe(entries)
     finally:
         executor.close()
         _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
+
+
+def _record(sweep: Sweep, entries: Sequence[Entry]) -> None:
+    """Add runs to the study of a sweep."""
+    runs = [
+        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
+    ]
+    study = manifest.Manifest(
+        variants=sweep.variants, commands=[sweep.command], runs=runs, declaration=sweep.declaration
+    )
+    manifest.record(sweep.directory, study)
 
 
 def _steps(batch: Sequence[Entry], executor: Executor) -> Iterator[None]:

@@ -62,7 +62,7 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
         (["--format", "markdown"], "| variant | final | best |"),
         (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
         (["--format", "latex"], r"\toprule"),
-        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best}"),
+        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best-accuracy}"),
         (["--table", "differences"], "other texts too"),
         (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
     ],
@@ -82,7 +82,7 @@ def test_missing_seeds_and_broken_runs_are_said_and_exit_with_1(
     done = here("report", study)
     assert done.returncode == 1
     assert str(runs[1].name) in done.stderr
-    assert "planned seeds" in done.stderr
+    assert "Planned seeds are missing." in done.stderr
     assert "Accuracy on imdb" in done.stdout
     listed = here("runs", "outputs")
     assert (listed.returncode, "1 broken" in listed.stdout) == (1, True)

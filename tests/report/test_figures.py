@@ -34,9 +34,8 @@ def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
     low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
     assert low == pytest.approx((own["mean"] - own["std"]).min())
     assert high == pytest.approx((own["mean"] + own["std"]).max())
-    assert figures.curves(group, "loss").axes[0].get_ylabel() == "loss on test, nats"
-    with pytest.raises(UserError, match="no train_loss by epoch"):
-        figures.curves(group, "train_loss")
+    with pytest.raises(UserError, match="no accuracy by epoch"):
+        figures.curves(made_group("none", epochs=group.epochs[:0]))
 
 
 def test_no_two_of_many_variants_look_alike() -> None:
@@ -62,13 +61,13 @@ def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label()
         figures.forest(rows[:0])
 
 
-def test_several_data_sets_end_with_their_mean_and_the_next_one() -> None:
+def test_several_data_sets_end_with_their_mean_and_the_interval_of_the_next_one() -> None:
     groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
     mean = across(groups)
     (axes,) = figures.forest(pd.concat([*map(differences, groups), mean])).axes
-    named = ["data 3", "data 4", "data 5", "mean over 3", "next data set"]
-    assert [text.get_text() for text in axes.texts[::2]] == named
-    assert axes.get_title(loc="left") == "pe − none, final"
+    named = [f"{where}: pe − none, final" for where in ("data 3", "data 4", "data 5")]
+    assert [text.get_text() for text in axes.texts[:-2:2]] == named
+    assert axes.texts[-2].get_text().split() == "mean over 3: pe − none, final".split()
     *_, bar = (line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2)
     assert bar == pytest.approx(100 * mean[["next_low", "next_high"]].to_numpy()[0])
 
