@@ -67,11 +67,11 @@ def main(names: list[str]) -> int:
 def made(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
-        return f"\n```\n{output(how[2:])}\n```\n\n"
+        return f"```\n{output(how[2:])}\n```\n"
     name, *given = how.split()
-    makers = (answers, findings, differences, levels, means, pieces, settings, claims)
+    makers = (answers, findings, differences, studies, means, pieces, settings, claims)
     maker = {function.__name__: function for function in makers}[name]
-    return "\n" + "\n".join(maker(*given)) + "\n\n"
+    return "\n".join(maker(*given)) + "\n"
 
 
 def output(command: str) -> str:
@@ -93,7 +93,7 @@ def answers() -> Iterator[str]:
         row = found[found["point"] == point].iloc[0]
         most = 100 * max(abs(row["low"]), abs(row["high"]))
         so = {HELPS: "PE helps", UNDECIDED: f"we cannot say yet; {most:.1f} points at most"}.get(
-            row["verdict"], f"nothing that matters ({tables.margin(row)} points)"
+            row["verdict"], f"nothing that matters: less than {tables.margin(row)} points"
         )
         yield f"| {words} | {row['n']} of each | {size(row)} | {so} |"
 
@@ -145,9 +145,15 @@ def differences(*studies: str) -> Iterator[str]:
     return table(pd.concat([*map(contrasts.differences, found), *corners, *means]))
 
 
-def levels(study: str) -> Iterator[str]:
-    """Differences within each level of the second factor."""
-    return table(pd.concat(map(contrasts.within, published(study))))
+def studies(*names: str) -> Iterator[str]:
+    """Differences of several studies, of two factors within each level of the second."""
+    found = []
+    for name in names:
+        for group in published(name):
+            within = contrasts.within(group)
+            rows = within[within["within"] != ""] if len(within) else contrasts.differences(group)
+            found += [rows.assign(data=f"`{name}`, {group.data}")]
+    return table(pd.concat(found))
 
 
 def means(study: str) -> Iterator[str]:
@@ -194,8 +200,9 @@ def pieces() -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     """Every key: its default, its meaning with its bounds, and what it needs."""
-    found: dict[str, tuple[str, str]] = {}
-    needs: dict[str, list[str]] = {}
+    meaning: dict[str, str] = {}
+    defaults: dict[str, dict[str, None]] = {}
+    needs: dict[str, dict[str, None]] = {}
     for place in ("data", *PLACES):
         for option in groups()[place]:
             config = composed(f"{place}={option}")
@@ -207,18 +214,19 @@ def settings() -> Iterator[str]:
                 if value is MISSING or value == "???":  # left to the file of the option
                     value = getattr(section, f.name)
                 choices = f"One of {', '.join(type(value))}" if isinstance(value, StrEnum) else ""
-                said = ". ".join(filter(None, [about[key].rstrip("."), bounds(f.type), choices]))
-                found[key] = json.dumps(value).strip('"'), said
-                where = needs.setdefault(key, [])
+                said = [about[key].rstrip("."), bounds(f.type), choices]
+                meaning[key] = ". ".join(filter(None, said))
+                defaults.setdefault(key, {})[json.dumps(value).strip('"')] = None
+                where = needs.setdefault(key, {})
                 if (when := f.metadata.get("when")) is not None:
-                    where.append(when.description)
+                    where[when.description] = None
                 elif isinstance(section, Piece) and key.startswith(f"{place}."):
                     shared = {one.name for one in fields(type(section).__bases__[0])}
-                    where += [f"`{place}={option}`"] * (f.name not in shared)
+                    where |= {} if f.name in shared else {f"`{place}={option}`": None}
     yield "| key | default | meaning and bounds | needs |"
     yield "|---|---|---|---|"
-    for key, (value, said) in found.items():
-        yield f"| `{key}` | {value} | {said} | {', '.join(dict.fromkeys(needs[key]))} |"
+    for key, said in meaning.items():
+        yield f"| `{key}` | {' or '.join(defaults[key])} | {said} | {', '.join(needs[key])} |"
 
 
 def bounds(annotation: Any) -> str:

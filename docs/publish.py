@@ -2,11 +2,8 @@
 
     python docs/publish.py outputs/blog outputs/data/blog=blog_data
 
-The second is published under another name. `outputs/published/NAME.parquet` has a row for each run
-and epoch: metrics, the test metrics of the chosen epoch, and at each endpoint which texts were
-right, as bits (`numpy.packbits`). What the runs of a variant share is in the schema's metadata
-under `attnexp`: settings, facts of the data, digests of code, versions. Absolute paths are cut
-to their last name.
+The second is published under another name. `docs/reproduction.md` says what is in the table; bits
+are those of `numpy.packbits`, and absolute paths are cut to their last name.
 """
 
 import json
