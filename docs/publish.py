@@ -1,9 +1,5 @@
-"""Write a study's runs as one table that git keeps and anyone reads with pandas.
-
-    python docs/publish.py outputs/blog outputs/data/blog=blog_data
-
-The second is published under another name. `docs/reproduction.md` says what is in the table; bits
-are those of `numpy.packbits`, and absolute paths are cut to their last name.
+"""Publish studies: `python docs/publish.py outputs/blog outputs/data/blog=blog_data`, the second as
+`blog_data`. docs/reproduction.md says what is written. Absolute paths are cut to their last name.
 """
 
 import json
@@ -22,6 +18,7 @@ from attnexp.analysis.stored import SHARED, rows_of
 from attnexp.runs import manifest
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
+PLACE = ("data", "protocol", "variant")
 NOT_METRICS = ["label", "study", "facts", *SHARED, "folder", "seconds", "examples_per_second"]
 VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "products", "path")
 
@@ -29,7 +26,6 @@ VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", 
 def publish(folder: Path, name: str) -> str:
     """Write `NAME.parquet` from the folder of a study; returns a line about it."""
     study, runs = manifest.load(folder), manifest.load_runs([folder])
-    assert study is not None, f"{folder} holds no study"
     rows = [row for run in runs for row in rows_of(run, name)]
     ends = pd.concat(
         group.endpoints.merge(group.runs, on=["variant", "seed"]) for group in groups_of(rows, {})
@@ -41,8 +37,7 @@ def publish(folder: Path, name: str) -> str:
         own = {"variant": row["label"], "data": row["facts"], **{key: row[key] for key in SHARED}}
         shared.setdefault(place, own)
         bits = row["correct"] if (row["run_id"], row["epoch"]) in at_endpoints else None
-        where = dict(zip(("data", "protocol", "variant"), place, strict=True))
-        tables.append({**where, **row, "correct": bits})
+        tables.append(dict(zip(PLACE, place, strict=True)) | row | {"correct": bits})
     table = pd.DataFrame(tables).drop(columns=NOT_METRICS).dropna(axis=1, how="all")
     made_by = Counter(json.dumps({k: r.result.provenance.get(k) for k in VERSIONS}) for r in runs)
     about = {key: value for key, value in asdict(study).items() if key != "runs"} | {
