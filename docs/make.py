@@ -31,7 +31,6 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
-from attnexp.model.classifier import cost_of
 from attnexp.report import tables
 from attnexp.statistics.verdict import HELPS, UNDECIDED
 
@@ -108,17 +107,16 @@ def findings() -> Iterator[str]:
     lines = (
         """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
         that is what PE changes.""",
-        f"""**Attention.** Without PE, a plain average in place of attention is better by
-        {100 * even.loc[("no_pe", "accuracy"), "mean"]:.1f} points. With PE and scaled scores,
-        attention does worse than averaging the word vectors, by
-        {100 * rivals.loc[("mean", "final"), "mean"]:.1f} points after five epochs
-        ([attention and its rivals](docs/results.md#attention-and-its-rivals)).""",
-        f"""**Other data.** On average over {mean["final", "n"]} data sets PE changes accuracy by
-        {size(mean["final"])} points after five epochs, an interval that includes zero, and by
-        {size(mean["best"])} at the best epoch, which excludes zero: PE does harm there, because its
-        positions are too large beside the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** {k["inside"]} of the {k["values"]} numbers in it are what one more
-        of our runs could give. K's code did not divide the scores by √d_k; with that division it is
+        f"""**Attention.** Without positions a plain average in its place is better, by
+        {size(even.loc[("no_pe", "accuracy")])} points; with them, and scaled scores, attention
+        does worse than averaging the word vectors, by {size(rivals.loc[("mean", "final")])}
+        points after five epochs ([rivals](docs/results.md#attention-and-its-rivals)).""",
+        f"""**Other data.** On average over {mean["final", "n"]} data sets PE lowers accuracy:
+        {size(mean["final"])} points after five epochs, which may be chance, and
+        {size(mean["best"])} at the best epoch, which is not; its positions are too large beside
+        the words ([why](docs/results.md#why-the-sign-turns)).""",
+        f"""**K's table.** {k["inside"]} of its {k["values"]} numbers are what one more of our
+        runs could give; with scores divided by √d_k, which K's code did not do, it is
         {scaled["inside"]} of {scaled["values"]}, so the missing √d_k explains the table.""",
     )
     return (fill("- " + " ".join(line.split()), 120, subsequent_indent="  ") for line in lines)
@@ -131,7 +129,8 @@ def published(*studies: str) -> list[Group]:
 
 def size(row: "pd.Series[Any]") -> str:
     """A mean with its interval: `+2.53 [+2.32, +2.73]`."""
-    return f"{tables.mean_of(row)} {tables.bounds_of(row)}"
+    around = tables.interval(row["low"], row["high"], True)
+    return f"{tables.number(row['mean'], True, '+')} {around}"
 
 
 def differences(*studies: str) -> Iterator[str]:
@@ -187,15 +186,12 @@ def name_of(row: "pd.Series[Any]", has_data: bool) -> str:
 
 
 def pieces() -> Iterator[str]:
-    """What a model can be made of, and what it then costs."""
-    yield "| choice | what it is | parameters | FLOPs |"
-    yield "|---|---|---:|---:|"
-    about = describe()
+    """What a model can be made of."""
+    yield "| choice | what it is |"
+    yield "|---|---|"
     for place in PLACES:
-        for name, text in about[place].items():
-            cost = cost_of(composed(f"{place}={name}"))
-            flops = f"{cost['flops_per_example'] / 1e6:.1f} M"
-            yield f"| `{place}={name}` | {text} | {cost['parameters']:,} | {flops} |"
+        for name, text in describe()[place].items():
+            yield f"| `{place}={name}` | {text} |"
 
 
 def settings() -> Iterator[str]:
