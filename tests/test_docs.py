@@ -160,8 +160,10 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
             continue
         if name in ("train", "sweep"):
             words += SMALL if "data=" in line else ["data=contrast", *SMALL]
-        if name == "sweep":  # seven seeds are the fewest that can decide
-            words += ["executor.workers=1", f"seed=range({7 if '--until' in line else 2})"]
+        if "--until" in line:  # seven seeds are the fewest that can decide
+            words += ["executor.workers=1", "seed=range(7)", "out=until"]
+        elif name == "sweep":
+            words += ["executor.workers=1", "seed=range(2)"]
         runs = sorted(
             (tmp_path / "outputs" / "runs").glob("*-*"), key=lambda run: run.stat().st_ctime
         )
