@@ -1,9 +1,8 @@
 """Write the parts of README.md and docs/ that a command makes: `make docs`.
 
-A part stands between two comments. The first says how it is made, by a function below, with what
-it is given, or by a command, whose output is then shown as it looks in a terminal of 80 columns:
+A part stands between two comments. The first names a function below, with its arguments, or a
+command, whose output is shown as in a terminal of 80 columns:
 
-    <!-- made by: settings -->
     <!-- made by: differences blog -->
     <!-- made by: $ attnexp report outputs/published/blog -->
     ...
@@ -15,25 +14,25 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
+from textwrap import fill
 from typing import Any, get_args
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import across
-from attnexp.analysis.contrasts import differences as differences_of
-from attnexp.analysis.contrasts import within as within_of
+from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group, load
+from attnexp.analysis.published import k_counts
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import tables
-from attnexp.statistics.verdict import HELPS, ON_THESE_TEXTS, UNDECIDED
+from attnexp.statistics.verdict import HELPS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -42,172 +41,166 @@ PART = re.compile(r"(<!-- made by: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 PLACES = ("model", "model.before", "position", "mask", "model.score", "model.pooling")
 """Groups whose options are pieces of the model."""
-ALIKE = ("model.output_projection=true", "model.residual=true", "model.norm=post",
-         "model.feed_forward=128", "model.layers=2", "model.hidden=20",
-         "position=sinusoidal position.combine=concat")  # fmt: skip
-"""Settings that change what a model costs."""
 
 ANSWERS = (
     ("blog", "final", "after five epochs, as K measured"),
-    ("blog", "best", "at the best epoch of each"),
-    ("blog_unscaled_holdout", "chosen", "at the epoch that held-out data choose"),
+    ("blog", "best", "at the best epoch of each model"),
+    ("blog_unscaled_holdout", "chosen", "at the epoch chosen on held-out data"),
 )
-"""What the first page tells: published studies, where in their runs, and in words."""
+"""Rows of README's table: a published study, the endpoint, and the endpoint in words."""
+
+POINTS = {"final": "last epoch", "best": "best epoch", "chosen": "chosen epoch"}
 
 
-def main(words: list[str]) -> int:
-    """Write the pages anew; with names, only the parts of them. `--print NAME` prints one."""
-    if words[:1] == ["--print"]:
-        print(made(words[1]), end="")
-        return 0
+def main(names: list[str]) -> int:
+    """Write the pages anew; with names, only the parts of these names."""
+
+    def renewed(part: re.Match[str]) -> str:
+        return part[1] + made(part[2]) + part[4] if part[2] in names or not names else part[0]
+
     for page in PAGES:
-        old = page.read_text()
-        new = PART.sub(
-            lambda part: (
-                part[1] + made(part[2]) + part[4] if not words or part[2] in words else part[0]
-            ),
-            old,
-        )
-        if new != old:
-            page.write_text(new)
-            print(f"{page.relative_to(ROOT)} is new")
+        page.write_text(PART.sub(renewed, page.read_text()))
     return 0
 
 
 def made(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
-        return f"\n```\n{shown(how[2:])}\n```\n\n"
+        return f"```\n{output(how[2:])}\n```\n"
     name, *given = how.split()
-    makers = (answers, differences, within_data, published, pieces, settings, claims)
-    maker: Callable[..., Iterator[str]] = {one.__name__: one for one in makers}[name]
-    return "\n" + "\n".join(maker(*given)) + "\n\n"
+    makers = (answers, findings, differences, studies, means, pieces, settings, claims)
+    maker = {function.__name__: function for function in makers}[name]
+    return "\n".join(maker(*given)) + "\n"
 
 
-def shown(command: str) -> str:
+def output(command: str) -> str:
     """What a command prints on stdout."""
-    bin = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         command, shell=True, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": bin},
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": path},
     )  # fmt: skip
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
 
 
 def answers() -> Iterator[str]:
-    """What positional encoding gives, by how one looks."""
-    yield "| with PE minus without | seeds | points | so |"
+    """The table of README: what positional encoding gives, by how one looks."""
+    yield "| accuracy with PE minus without | seeds | points | so |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        found = differences_of(_group(study))
+        found = contrasts.differences(*published(study))
         row = found[found["point"] == point].iloc[0]
-        most = max(abs(row["low"]), abs(row["high"]))
-        said = {
-            HELPS: "PE helps",
-            UNDECIDED: f"we cannot say yet; {100 * most:.1f} points at most",
-            ON_THESE_TEXTS: "no difference of 0.25 points on these texts; on others it may be more",
-        }.get(row["verdict"], "no difference that matters (0.25 points or more)")
-        size = f"{tables.number(row['mean'], True, '+')} {_bounds(row)}"
-        yield f"| {words} | {row['n']} of each | {size} | {said} |"
+        most = 100 * max(abs(row["low"]), abs(row["high"]))
+        so = {HELPS: "PE helps", UNDECIDED: f"we cannot say yet; {most:.1f} points at most"}.get(
+            row["verdict"], f"nothing that matters: less than {tables.margin(row)} points"
+        )
+        yield f"| {words} | {row['n']} of each | {size(row)} | {so} |"
 
 
-def differences(study: str) -> Iterator[str]:
-    """Accuracy of each variant of a published study, and minus the baseline's, at every point."""
-    group = _group(study)
-    interactions = within_of(group)
-    interactions = interactions[interactions["within"] == ""] if len(interactions) else interactions
-    rows = pd.concat([differences_of(group), interactions])
-    base = group.variants[0]
-    yield f"| variant | at | accuracy, % | n | minus {base}, points | other texts too | verdict |"
-    yield "|---|---|---:|---:|---:|---:|---|"
-    for name in group.variants:
-        for point in group.points:
-            values = group.values(point, "accuracy")[name].dropna()
-            cells = [name, point, tables.mean_and_sd(values, True), str(len(values))]
-            own = rows[(rows["variant"] == name) & (rows["point"] == point)]
-            yield f"| {' | '.join([*cells, *(_cells(own.iloc[0]) if len(own) else '–––')])} |"
-    for _, row in interactions.iterrows():
-        cells = [f"({row['variant']}) − ({row['baseline']})", row["point"], "–", str(row["n"])]
-        yield f"| {' | '.join([*cells, *_cells(row)])} |"
-    if epochs := group.epochs_of("best"):
-        yield f"\nbest: {', '.join(f'{name} {epoch}' for name, epoch in epochs.items())}."
-    if (m := rows.iloc[0]["m"]) > 1:
-        yield f"\nAll {m} intervals of an endpoint hold together (Bonferroni)."
+def findings() -> Iterator[str]:
+    """The findings of README, a sentence or two each."""
+    k, scaled = (k_counts(*published(study))[0] for study in ("blog", "blog_scaled"))
+    mean = contrasts.across(published("blog_data", "blog")).set_index("point").loc
+    rivals = contrasts.differences(*published("baselines")).set_index(["variant", "point"])
+    probed = output("attnexp probe outputs/published/blog --do uniform --json")
+    even = pd.DataFrame(json.loads(probed)["effects"]).set_index(["variant", "metric"])
+    lines = (
+        """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
+        that is what PE changes.""",
+        f"""**Attention.** Without positions a plain average in its place is better, by
+        {size(even.loc[("no_pe", "accuracy")])} points; with them, and scaled scores, attention
+        does worse than averaging the word vectors, by {size(rivals.loc[("mean", "final")])}
+        points after five epochs ([rivals](docs/results.md#attention-and-its-rivals)).""",
+        f"""**Other data.** On average over {mean["final", "n"]} data sets PE lowers accuracy:
+        {size(mean["final"])} points after five epochs, which may be chance, and
+        {size(mean["best"])} at the best epoch, which is not; its positions are too large beside
+        the words ([why](docs/results.md#why-the-sign-turns)).""",
+        f"""**K's table.** {k["inside"]} of its {k["values"]} numbers are what one more of our
+        runs could give; with scores divided by √d_k, which K's code did not do, it is
+        {scaled["inside"]} of {scaled["values"]}, so the missing √d_k explains the table.""",
+    )
+    return (fill("- " + " ".join(line.split()), 120, subsequent_indent="  ") for line in lines)
 
 
-def _cells(row: "pd.Series") -> list[str]:
-    """The difference with its interval, that for other texts, and the verdict."""
-    size = f"{tables.number(row['mean'], True, '+')} {_bounds(row)}"
-    said = tables.verdict_words(row) + (" (anytime-valid)" if row["anytime"] else "")
-    return [size, _bounds(row, "texts_"), said]
+def published(*studies: str) -> list[Group]:
+    """The groups of published studies."""
+    return load([PUBLISHED / study for study in studies])
 
 
-def _bounds(row: "pd.Series", prefix: str = "") -> str:
-    return tables.interval(row[f"{prefix}low"], row[f"{prefix}high"], True)
+def size(row: "pd.Series[Any]") -> str:
+    """A mean with its interval: `+2.53 [+2.32, +2.73]`."""
+    around = tables.interval(row["low"], row["high"], True)
+    return f"{tables.number(row['mean'], True, '+')} {around}"
 
 
-def within_data(study: str, point: str) -> Iterator[str]:
-    """Differences within levels on each data set of a published study, and their mean over data
-    sets; a star where the interval for other seeds leaves out 0."""
-    groups = load([PUBLISHED / study])
-    rows = pd.concat([within_of(group) for group in groups])
-    rows = rows[(rows["point"] == point) & (rows["within"] != "")]
-    means = across(groups)
-    means = means[means["point"] == point].set_index(["variant", "baseline"])
-    yield f"| {point} | {' | '.join(group.data for group in groups)} | mean over data sets |"
-    yield f"|---|{'---:|' * (len(groups) + 1)}"
-    for (variant, baseline), own in rows.groupby(["variant", "baseline"], sort=False):
-        signs = own["low"].gt(0) | own["high"].lt(0)
-        cells = [
-            tables.number(mean, True, "+") + "\\*" * star
-            for mean, star in zip(own["mean"], signs, strict=True)
-        ]
-        mean = means.loc[(variant, baseline)]
-        cells.append(f"{tables.number(mean['mean'], True, '+')} {_bounds(mean)}")
-        yield f"| {variant} − {baseline} | {' | '.join(cells)} |"
+def differences(*studies: str) -> Iterator[str]:
+    """Every variant minus the baseline, the interactions of two factors, and the mean over data
+    sets where there are several."""
+    found = published(*studies)
+    corners = [
+        rows[rows["within"] == ""] for group in found if len(rows := contrasts.within(group))
+    ]
+    means = [contrasts.across(found)] if len(found) > 1 else []
+    return table(pd.concat([*map(contrasts.differences, found), *corners, *means]))
 
 
-def _group(study: str) -> Group:
-    (group,) = load([PUBLISHED / study])
-    return group
+def studies(*names: str) -> Iterator[str]:
+    """Differences of several studies, of two factors within each level of the second."""
+    found = []
+    for name in names:
+        for group in published(name):
+            within = contrasts.within(group)
+            rows = within[within["within"] != ""] if len(within) else contrasts.differences(group)
+            found += [rows.assign(data=f"`{name}`, {group.data}")]
+    return table(pd.concat(found))
 
 
-def published() -> Iterator[str]:
-    """Every study that is published: on what, and how often."""
-    yield "| study | data | protocol | variants | runs |"
-    yield "|---|---|---|---:|---:|"
-    for file in sorted(PUBLISHED.glob("*.parquet")):
-        if ".probe" not in file.name:
-            groups = load([file])
-            names = ", ".join(group.data for group in groups)
-            runs = sum(len(group.runs) for group in groups)
-            variants = len({name for group in groups for name in group.variants})
-            yield f"| `{file.stem}` | {names} | {groups[0].protocol} | {variants} | {runs} |"
+def means(study: str) -> Iterator[str]:
+    """Means over data sets of the differences within each level of the second factor."""
+    rows = contrasts.across(published(study))
+    level = [rows[name].str.rpartition("_")[2] for name in ("variant", "baseline")]
+    return table(rows[(level[0] == level[1]) & ~rows["variant"].str.contains("−")])
+
+
+def table(rows: pd.DataFrame) -> Iterator[str]:
+    """A row for each difference: n, then size and verdict at each endpoint."""
+    rows["difference"] = [name_of(row, rows["data"].nunique() > 1) for _, row in rows.iterrows()]
+    heads = [f"{POINTS[point]} | verdict" for point in rows["point"].unique()]
+    yield f"| difference | n | {' | '.join(heads)} |"
+    yield f"|---|---:|{'---:|---|' * len(heads)}"
+    for name, own in rows.groupby("difference", sort=False):
+        cells = [f"{size(row)} | {judged(row)}" for _, row in own.iterrows()]
+        yield f"| {name} | {own['n'].iloc[0]} | {' | '.join(cells)} |"
+
+
+def judged(row: "pd.Series[Any]") -> str:
+    """The verdict; a mean over data sets has none."""
+    return tables.verdict_words(row) if isinstance(row.get("verdict"), str) else "–"
+
+
+def name_of(row: "pd.Series[Any]", has_data: bool) -> str:
+    """`pe − none`, with its data set, and with its level where the names do not say it."""
+    sides = tables.sides(row)
+    where = [row["data"]] * has_data + [row["within"]] * (row["within"] not in sides)
+    return ", ".join(filter(None, [*where, sides]))
 
 
 def pieces() -> Iterator[str]:
-    """What a model can be made of, and what it then costs."""
-    from attnexp.model.classifier import cost_of
-
-    yield "| choice | what it is | parameters | FLOPs |"
-    yield "|---|---|---:|---:|"
-    about = describe()
-    named = {f"{place}={name}": text for place in PLACES for name, text in about[place].items()}
-    for words, text in {**named, **dict.fromkeys(ALIKE, "")}.items():
-        cost = cost_of(composed(words))
-        yield (
-            f"| `{words}` | {text} | {cost['parameters']:,} | "
-            f"{cost['flops_per_example'] / 1e6:.1f} M |"
-        )
+    """What a model can be made of."""
+    yield "| choice | what it is |"
+    yield "|---|---|"
+    for place in PLACES:
+        for name, text in describe()[place].items():
+            yield f"| `{place}={name}` | {text} |"
 
 
 def settings() -> Iterator[str]:
-    """Every key: its default, where it acts, and its meaning with its bounds."""
-    found: dict[str, tuple[str, str]] = {}
-    acts: dict[str, list[str]] = {}
-    options: dict[str, list[str]] = {"data": groups()["data"], **{p: groups()[p] for p in PLACES}}
-    for place, names in options.items():
-        for option in names:
+    """Every key: its default, its meaning with its bounds, and what it needs."""
+    meaning: dict[str, str] = {}
+    defaults: dict[str, dict[str, None]] = {}
+    needs: dict[str, dict[str, None]] = {}
+    for place in ("data", *PLACES):
+        for option in groups()[place]:
             config = composed(f"{place}={option}")
             about = meanings(config)
             for key, section, f in walk(config):
@@ -216,19 +209,20 @@ def settings() -> Iterator[str]:
                     continue
                 if value is MISSING or value == "???":  # left to the file of the option
                     value = getattr(section, f.name)
-                text = [about[key].rstrip("."), bounds(f.type)]
-                if isinstance(value, StrEnum):
-                    text.append(f"One of {', '.join(type(value))}")
-                found[key] = plain(value), ". ".join(filter(None, text))
-                where = acts.setdefault(key, [])
+                choices = f"One of {', '.join(type(value))}" if isinstance(value, StrEnum) else ""
+                said = [about[key].rstrip("."), bounds(f.type), choices]
+                meaning[key] = ". ".join(filter(None, said))
+                defaults.setdefault(key, {})[json.dumps(value).strip('"')] = None
+                where = needs.setdefault(key, {})
                 if (when := f.metadata.get("when")) is not None:
-                    where.append(when.description)
+                    where[when.description] = None
                 elif isinstance(section, Piece) and key.startswith(f"{place}."):
-                    where += [f"`{place}={option}`"] * (f.name not in frame(section))
-    yield "| key | default | meaning and bounds | acts with |"
+                    shared = {one.name for one in fields(type(section).__bases__[0])}
+                    where |= {} if f.name in shared else {f"`{place}={option}`": None}
+    yield "| key | default | meaning and bounds | needs |"
     yield "|---|---|---|---|"
-    for key, (value, words) in found.items():
-        yield f"| `{key}` | {value} | {words} | {', '.join(dict.fromkeys(acts[key]))} |"
+    for key, said in meaning.items():
+        yield f"| `{key}` | {' or '.join(defaults[key])} | {said} | {', '.join(needs[key])} |"
 
 
 def bounds(annotation: Any) -> str:
@@ -244,19 +238,6 @@ def bounds(annotation: Any) -> str:
     return ", ".join(dict.fromkeys(given)).capitalize()
 
 
-def plain(value: Any) -> str:
-    """A default as one types it."""
-    if value is None:
-        return "–"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def frame(section: Piece) -> set[str]:
-    """Settings that every choice in the place of a piece has."""
-    (base, *_) = type(section).__bases__
-    return {f.name for f in fields(base)}
-
-
 def composed(words: str) -> RunConfig:
     """The config of a choice, with what it cannot do without."""
     needs = {"data=files": "data.path=reviews", "data=hub": "data.path=user/reviews"}
@@ -270,7 +251,7 @@ def claims() -> Iterator[str]:
     """Every claim, from what is published."""
     yield "| id | from | claim | measured | n | verdict |"
     yield "|---|---|---|---|---:|---|"
-    for claim in json.loads(shown("attnexp claims --all --out outputs/published --json"))["claims"]:
+    for claim in json.loads(output("attnexp claims --all --json"))["claims"]:
         cells = (claim[name] for name in ("id", "source", "claim", "measured", "n", "verdict"))
         yield f"| {' | '.join(str(cell or '').replace('|', chr(92) + '|') for cell in cells)} |"
 

@@ -1,12 +1,5 @@
-"""Write a study's runs as one table that git keeps and anyone reads with pandas.
-
-    python docs/publish.py outputs/blog outputs/data/blog=blog_data
-
-The second is published under another name. `outputs/published/NAME.parquet` has a row for each run
-and epoch: metrics, the test metrics of the chosen epoch, and at each endpoint which texts were
-right, as bits (`numpy.packbits`). What the runs of a variant share is in the schema's metadata
-under `attnexp`: settings, facts of the data, digests of code, versions. Absolute paths are cut
-to their last name.
+"""Publish studies: `python docs/publish.py outputs/blog outputs/data/blog=blog_data`, the second as
+`blog_data`. docs/reproduction.md says what is written. Absolute paths are cut to their last name.
 """
 
 import json
@@ -24,6 +17,7 @@ from attnexp.analysis.frames import SHARED, groups_of, rows_of
 from attnexp.runs import manifest
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
+PLACE = ("data", "protocol", "variant")
 NOT_METRICS = ["label", "study", "facts", *SHARED, "folder", "seconds", "examples_per_second"]
 VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "products", "path")
 
@@ -43,8 +37,7 @@ def publish(folder: Path, name: str) -> str:
         own = {"variant": row["label"], "data": row["facts"], **{key: row[key] for key in SHARED}}
         shared.setdefault(place, own)
         bits = row["correct"] if (row["run_id"], row["epoch"]) in at_endpoints else None
-        where = dict(zip(("data", "protocol", "variant"), place, strict=True))
-        tables.append({**where, **row, "correct": bits})
+        tables.append(dict(zip(PLACE, place, strict=True)) | row | {"correct": bits})
     table = pd.DataFrame(tables).drop(columns=NOT_METRICS).dropna(axis=1, how="all")
     made_by = Counter(json.dumps({k: r.result.provenance.get(k) for k in VERSIONS}) for r in runs)
     about = {key: value for key, value in asdict(study).items() if key != "runs"} | {

@@ -61,7 +61,8 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
 def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
     attnexp: Command, tmp_path: Path
 ) -> None:
-    page = (ROOT / "docs" / "chinese.md").read_text()
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    page = guide[guide.index("## Texts in Chinese") : guide.index("## Pieces and training")]
     (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     prepare, sweep = re.findall(r"^attnexp (.*)$", page, re.MULTILINE)
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
