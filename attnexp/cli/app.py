@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
 class Commands(TyperGroup):
     """Group of commands that turns an error into one message and an exit code."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command that also takes what every command takes, such as `attnexp train -q`."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            takes_settings = any(one.name == "overrides" for one in command.params)
-            names = ("quiet", "config_dir") if takes_settings else ("quiet",)
-            shared = [one for one in self.params if one.name in names]
-            command.params += [one for one in shared if one not in command.params]
-        return command
 
     def invoke(self, ctx: Any) -> Any:
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
@@ -83,43 +73,14 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _quiet(asked: bool) -> None:
-    if asked:
-        from attnexp.base.progress import console
-
-        console.quiet = True
-
-
 def _config_dir(folders: list[Path] | None) -> None:
     from attnexp.config import options
 
     options.own_dirs += folders or []
 
 
-def _share(points: float) -> float:
-    """Percentage points of accuracy as a share."""
-    if not 0 < points < 100:
-        raise UserError(
-            f"--margin is in percentage points of accuracy, above 0 and below 100; got {points}."
-        )
-    return points / 100
-
-
-QUIET = "Print only results and errors."
-CONFIG_DIR = "Folder of options of your own, besides conf/ of the current folder."
-
-
 @app.callback()
 def _options_of_all(
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", callback=_quiet, expose_value=False, help=QUIET)
-    ] = False,
-    config_dir: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True, file_okay=False, callback=_config_dir, expose_value=False, help=CONFIG_DIR
-        ),
-    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -140,13 +101,18 @@ Folders = Annotated[
         metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
     ),
 ]
+ConfigDir = Annotated[
+    list[Path] | None,
+    typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Own options."),
+]
 Margin = Annotated[
-    float, typer.Option(metavar="POINTS", help="Smallest gain that matters.", callback=_share)
+    float, typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
 ]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
+Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -168,8 +134,6 @@ def main() -> None:
             app(prog_name="attnexp")
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt:  # while a command is looked up
-        stop("Nothing was begun.", code=130)
     except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
         if not isinstance(ending.__context__ or ending, BrokenPipeError):
             raise
@@ -181,7 +145,6 @@ def stop(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
     from attnexp.base.progress import console
 
-    console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
     message = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: ascii(c[0])[1:-1], message)

@@ -6,12 +6,9 @@ from pathlib import Path
 
 from typer import Context
 
-Offer = tuple[str, str]
-"""A completion and its description."""
 
-
-def settings(ctx: Context, incomplete: str) -> list[Offer]:
-    """Complete groups, then their options: `posi`, `position=ro`, `mask=none,ca`."""
+def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
+    """Complete groups, then their options with what they are: `posi`, `mask=none,ca`."""
     from attnexp.config.options import describe
 
     words = [*(ctx.params.get("overrides") or [])]

@@ -1,14 +1,11 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 
 @app.command()
@@ -54,7 +51,7 @@ def probe(
     """
     from attnexp.inspect.probe import probe
     from attnexp.inspect.probed import effects
-    from attnexp.report import formats, terminal
+    from attnexp.report import formats, tables, terminal
 
     rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code)
     found = effects(rows)
@@ -63,26 +60,8 @@ def probe(
         return
     for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
         title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
-        terminal.print_table((title, _readable(own)), console())
+        terminal.print_table((title, tables.effects(own)), console())
     emit("\n".join(notes))
-
-
-def _readable(effects: "DataFrame") -> "DataFrame":
-    """Effects as texts: changes of accuracy in points, measures of attention as they are."""
-    from attnexp.report.tables import interval, number
-
-    def cells(row: "Series[Any]") -> dict[str, str]:
-        is_share = row.metric == "accuracy"
-        return {
-            "intervention": row.intervention if is_share else row.metric,
-            "n": str(row.n),
-            "mean": number(row["mean"], is_share, "+" if is_share else ""),
-            "other seeds": interval(row.low, row.high, is_share),
-            "other texts too": interval(row.texts_low, row.texts_high, is_share),
-            "flips, %": number(row.flips, True),
-        }
-
-    return effects.apply(cells, axis=1, result_type="expand")
 
 
 @app.command()
@@ -98,8 +77,6 @@ def predict(
     The more attention a token receives, the darker its colour. Unknown words end in "?".
 
     Example: attnexp predict outputs/runs/RUN "the cast was superb but the plot was dreadful"
-
-    Example: attnexp predict outputs/runs/RUN "the cast was dreadful but the plot was superb"
     """
     from attnexp.inspect import insight
     from attnexp.runs.result import Run

@@ -1,14 +1,25 @@
-"""Commands on results: `report`, `judge`, `runs`, `export`."""
+"""Commands on results: `report`, `judge`, `runs`."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from attnexp.base.errors import UserError
+from attnexp.base import SENTENCE
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Html, Margin, TrustCode, app, console, emit, stop
+from attnexp.cli.app import (
+    AsJson,
+    Folders,
+    Html,
+    Margin,
+    TrustCode,
+    Until,
+    app,
+    console,
+    emit,
+    stop,
+)
 
 TableName = Annotated[
     Literal["differences", "epochs", "metrics", "classes", "within", "across"] | None,
@@ -18,17 +29,13 @@ Format = Annotated[
     Literal["table", "csv", "markdown", "latex", "json"], typer.Option(help="Output format.")
 ]
 Show = Literal["curves", "forest", "attention", "positions"]
-SENTENCE = "the cast was superb but the plot was dreadful"
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
 Metrics = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
 
 
-def _inches(size: str) -> tuple[float, float]:
-    try:
-        width, height = map(float, size.split(","))
-    except ValueError:
-        raise UserError(f"--size takes W,H in inches, for example 5.5,3.4; got {size}.") from None
+def _pair(text: str) -> tuple[float, float]:
+    width, height = map(float, text.split(","))
     return width, height
 
 
@@ -42,7 +49,7 @@ def report(
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
     show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
-    size: Annotated[str | None, typer.Option(metavar="W,H", help="Inches of --figure.")] = None,
+    size: Annotated[Any, typer.Option(metavar="W,H", parser=_pair, help="Inches.")] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(metavar="RUN_DIR", help="To show attention.", autocompletion=completion.runs),
@@ -64,7 +71,7 @@ def report(
     from attnexp.statistics.verdict import Metric
 
     left_out: list[str] = []
-    groups, metrics = load(paths, left_out), [Metric(margin=margin)]
+    groups, metrics = load(paths, left_out), [Metric(margin=margin / 100)]
     if html is None and figure is None:
         format = "json" if as_json else format
         terminal.show_answer(groups, metrics, console(), table=table, format=format, at=at)
@@ -77,7 +84,7 @@ def report(
             page.write(html, groups, metrics, readings)
         if figure is not None:
             drawn = page.draw(show, groups, metrics, readings)
-            figures.save(drawn, figure, _inches(size) if size else None)
+            figures.save(drawn, figure, size)
     missing = ["Planned seeds are missing."] * any(group.missing() for group in groups)
     if left_out or missing:
         stop("\n".join([*left_out, *missing, "attnexp runs lists all runs."]), code=1)
@@ -95,9 +102,7 @@ def judge(
     margin: Annotated[
         Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
     ] = None,
-    until: Annotated[
-        Literal["decided"] | None, typer.Option(help="Seeds were added; exit with 0 if decided.")
-    ] = None,
+    until: Annotated[Until, typer.Option(help="Seeds were added; is all decided?")] = None,
     table: TableName = None,
     format: Format = "table",
     html: Html = None,
@@ -106,9 +111,7 @@ def judge(
     """Compare results of any trainer, with variants paired by seed.
 
     Each row holds a run: variant, seed and its metrics. Or each row holds an answer: variant, seed,
-    example, and either correct or prediction and label. A column dataset separates data sets.
-
-    Example: attnexp judge runs.csv --variant-column model --seed-column run --columns acc
+    example and correct (1 or 0). A column dataset separates data sets.
 
     Example: attnexp judge results.csv --lower loss --margin loss=0.01
     """
@@ -168,21 +171,3 @@ def runs(
     if len(broken):
         lines = broken["folder"] + ": " + broken["reason"] + " " + broken["again"]
         stop("\n".join(["Some runs cannot be read.", *lines]), code=1)
-
-
-@app.command()
-def export(
-    folders: Folders,
-    to: Annotated[Literal["tensorboard", "mlflow", "wandb"], typer.Option(help="The tracker.")],
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: outputs/TO.")] = None,
-) -> None:
-    """Write finished runs into a tracker's folder; nothing leaves the machine.
-
-    Example: attnexp export outputs/blog --to tensorboard
-    """
-    from attnexp.analysis.frames import load
-    from attnexp.report import export
-
-    into, groups = into or Path("outputs", to), load(folders)
-    command = export.export(groups, to, into)
-    emit(f"{sum(len(group.runs) for group in groups)} runs in {into}. Next: {command}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, Overrides, app, console, emit, stop
+from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.config.schema import DataConfig
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 @app.command()
 def config(
     overrides: Overrides = None,
+    config_dir: ConfigDir = None,
     groups: Annotated[bool, typer.Option("--groups", help="List all there is to choose.")] = False,
     cost: Annotated[bool, typer.Option("--cost", help="Count parameters and FLOPs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the settings of a run, the available options, or the cost of a model.
 
-    Example: attnexp config experiment=blog_pe model.heads=4
-
-    Example: attnexp config --cost model=lstm
+    Example: attnexp config experiment=blog_pe model.heads=4 --cost
     """
     from attnexp.config import options
     from attnexp.config.compose import compose
@@ -34,30 +33,25 @@ def config(
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
     shown: dict[str, Any]
+    about = dict[str, str]()
     if groups:
         shown = options.describe()
-        lines = [
-            "\n".join([group, *(f"  {one:20}{about}" for one, about in listed.items())])
-            for group, listed in shown.items()
-        ]
     elif cost:
         from attnexp.model.classifier import cost_of
 
         shown = cost_of(compose(overrides or []))
-        lines = [f"{name:20s}{value:,}" for name, value in shown.items()]
     else:
         config = compose(overrides or [])
-        shown = to_dict(config)
-        lines = [*_with_meanings(shown, meanings(config))]
-    emit(shown if as_json else "\n".join(lines))
+        shown, about = to_dict(config), meanings(config)
+    emit(shown if as_json else "\n".join(_lines(shown, about)))
 
 
-def _with_meanings(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
-    """Settings as YAML, a line each, with the meaning of each key beside it."""
+def _lines(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
+    """The tree as YAML, a line each, with the meaning of each key beside it."""
     import yaml
 
     path: list[str] = []
-    for line in yaml.safe_dump(tree, sort_keys=False, width=1000).splitlines():
+    for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
         about = meanings.get(".".join(path))
@@ -73,14 +67,8 @@ def data(
 
     `prepare` prints classes, problems, and the first text as the model reads it.
 
-    Example: attnexp data
-
-    Example: attnexp data prepare data.path=aclImdb_v1.tar.gz
-
     Example: attnexp data prepare data=trec,subj
     """
-    import yaml
-
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
@@ -93,14 +81,10 @@ def data(
     settings = [compose(one).data for one in itertools.product(*axes)]
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
-        text = yaml.safe_dump(
-            shown["sets"], sort_keys=False, default_flow_style=None, allow_unicode=True, width=79
-        )
     else:
         places = {one.title: locate(one) for one in settings}
         shown = {name: f"{of}: {at}" if at else f"hub: {of}" for name, (at, of) in places.items()}
-        text = "\n".join(f"{name:16s}{place}" for name, place in shown.items())
-    emit(shown if as_json else text.rstrip("\n"))
+    emit(shown if as_json else "\n".join(_lines(shown, {})))
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
@@ -119,7 +103,6 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
             for label, name in enumerate(found.classes)
         },
         "problems": [f"{count:,} {what}" for what, count in found.quality.items()],
-        "words": len(found.words),
         "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
         "first": " ".join(
             found.words[i - shift] for i in first if 0 <= i - shift < len(found.words)
@@ -138,17 +121,14 @@ def claims(
 ) -> None:
     """Check the claims of the sources: print each claim, its measurement and a verdict.
 
-    Example: attnexp claims
-
     Example: attnexp claims C04 C20
     """
     from attnexp.base.progress import track
     from attnexp.claims import table
 
     chosen = table.choose(ids or [], everything=everything)
-    records = [
-        table.check(claim, out) for claim in track(chosen, total=len(chosen), label="claims")
-    ]
+    tracked = track(chosen, total=len(chosen), label="claims")
+    records = [table.check(claim, out) for claim in tracked]
     if as_json:
         emit({"schema": 2, "claims": records})
     else:

@@ -27,9 +27,6 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_weights
 
-SENTENCE = "the cast was superb but the plot was dreadful"
-"""Default text: its words are in the embedded corpus and in most film reviews."""
-
 FULL = (240, 130, 20)  # RGB background of a token with the full colour
 SATURATED = 4.0  # attention, in multiples of uniform attention, that has the full colour
 START, SUMMARY = "⟨start⟩", "⟨cls⟩"  # in front of a text, the second with `model.pooling=cls`

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect import insight
@@ -28,7 +29,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
     readers = readers_of(run_dirs, trust_code=trust_code)
 
     def page() -> None:
-        box = ui.input("Text", value=insight.SENTENCE, on_change=lambda: show())
+        box = ui.input("Text", value=SENTENCE, on_change=lambda: show())
         box.props("debounce=300 outlined").classes("w-full")
         columns = ui.row(wrap=False).classes("w-full")
 

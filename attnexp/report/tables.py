@@ -244,6 +244,23 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return _without_constant(table.rename_axis(columns=None).reset_index(), ["data"])
 
 
+def effects(found: pd.DataFrame) -> pd.DataFrame:
+    """Effects of `probe` as texts: changes of accuracy in points, and measures of attention."""
+
+    def cells(row: "pd.Series[Any]") -> dict[str, str]:
+        is_share = row["metric"] == "accuracy"
+        return {
+            "intervention": str(row["intervention"] if is_share else row["metric"]),
+            "n": str(row["n"]),
+            "mean": number(row["mean"], is_share, "+" if is_share else ""),
+            "other seeds": interval(row["low"], row["high"], is_share),
+            "other texts too": interval(row["texts_low"], row["texts_high"], is_share),
+            "flips, %": number(row["flips"], True),
+        }
+
+    return pd.DataFrame([cells(row) for _, row in found.iterrows()])
+
+
 def paper(group: Group, metric: Metric, point: str) -> Table:
     """What a paper shows of one endpoint: a grid of means for two crossed factors, else a row for
     each variant with its difference from the baseline. Raises `UserError` for another endpoint."""

@@ -1,7 +1,9 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pandas as pd
 from rich import box
@@ -12,7 +14,9 @@ from rich.text import Text
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import k_counts
+from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
+from attnexp.config.schema import RunConfig
 from attnexp.report import formats, tables
 from attnexp.statistics.verdict import UNDECIDED, Metric
 
@@ -131,3 +135,15 @@ def curve(group: Group, console: Console) -> Text:
     legend += ["capitals: K's run"] * (len(group.published) > 0)
     picture = figure.build().string(colorless=True).rstrip("\n")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
+
+
+def next_commands(run_dir: Path, words: Sequence[str], config: RunConfig) -> Iterator[str]:
+    """Where the results of a run of these words are, and commands worth trying after it."""
+    yield f"\nResults: {run_dir}\nNext:"
+    key, both, own = "model", "tfidf,attention", config.position.name
+    if config.is_network:
+        key, both = "position", f"none,{'sinusoidal' if own == 'none' else own}"
+        yield "  " + shlex.join(["attnexp", "predict", str(run_dir), SENTENCE])
+    others = [word for word in words if word.partition("=")[0] not in (key, "seed")]
+    yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
+    yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

@@ -2,15 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import groups_of, rows_of
+from attnexp.analysis.frames import Group, groups_of, rows_of
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
+from attnexp.report.tables import verdict_line
+from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
@@ -25,13 +28,22 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def judge(runs: Sequence[Run], declaration: Declaration) -> pd.DataFrame:
-    """Anytime-valid differences from the variant of the first run at the declared endpoint. Here
-    alone a sweep asks the statistics."""
-    (group,) = groups_of([row for run in runs for row in rows_of(run)], {})
-    group = replace(group, sequential=frozenset(group.variants))
-    found = differences(group, [Metric(margin=declaration.margin)])
-    return found[found["point"] == declaration.metric]
+def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
+    """Results of a sweep, whose own seeds are those that it planned."""
+    order, runs = [*sweep.variants], [e.outcome for e in entries if isinstance(e.outcome, Run)]
+    runs.sort(key=lambda run: order.index(run.label))
+    jobs = [] if sweep.declaration else sweep.jobs
+    planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
+    study = manifest.Manifest(variants=sweep.variants, runs=planned, declaration=sweep.declaration)
+    return groups_of([row for run in runs for row in rows_of(run, "")], {"": study})
+
+
+def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+    """Anytime-valid differences from the baseline at the declared endpoint."""
+    assert sweep.declaration is not None
+    (group,) = groups_in(sweep, entries)
+    found = differences(group, [Metric(margin=sweep.declaration.margin)])
+    return found[found["point"] == sweep.declaration.metric]
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
@@ -57,15 +69,12 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     return replace(sweep, command=command, declaration=declaration)
 
 
-def rounds(
-    sweep: Sweep, tell: Callable[[pd.DataFrame], None], planned: list[Entry]
-) -> Iterator[list[Entry]]:
+def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
     """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
-    added as many at a time as fill the executor. tell: called with the differences of each look.
+    added as many at a time as fill the executor. Each look is told.
     """
-    assert sweep.declaration is not None
     (baseline, *going), slots = sweep.variants, num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
     more = fewest = fewest_seeds(len(going))
@@ -75,9 +84,8 @@ def rounds(
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed:
             return
-        runs = [entry.outcome for entry in planned if isinstance(entry.outcome, Run)]
-        found = judge(runs, sweep.declaration)
-        tell(found)
+        found = judge(sweep, planned)
+        progress.note("\n".join(verdict_line(row) for _, row in found.iterrows()))
         still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
         going = [label for label in going if label in still - failed]
         more = min(fewest, max(1, slots // len(sweep.variants)))

@@ -35,9 +35,9 @@ def sweep(tmp_path: Path, *words: str) -> Sweep:
     return plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
 
 
-def seeds(planned: Sweep, told: Callable[[pd.DataFrame], None] = print) -> dict[str, int]:
+def seeds(planned: Sweep) -> dict[str, int]:
     """Number of seeds of each variant, when the sweep has ended."""
-    entries = run_sweep(planned, choose=partial(rounds, planned, told))
+    entries = run_sweep(planned, choose=partial(rounds, planned))
     return Counter(run.label for run in finished(entries))
 
 
@@ -73,13 +73,14 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     fails: float | None,
     found: dict[str, int],
 ) -> None:
-    def judge(runs: Sequence[Run], declaration: Declaration) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
         """Every variant is decided at nine seeds."""
-        counts = Counter(run.label for run in runs)
+        counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
         verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
         return pd.DataFrame({"variant": [*counts], "verdict": verdicts})
 
     monkeypatch.setattr(sequential, "judge", judge)
+    monkeypatch.setattr(sequential, "verdict_line", str)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
     pretend(fails=lambda config: (config.train.lr, config.seed) == (fails, 2))
     assert seeds(sweep(tmp_path)) == found
