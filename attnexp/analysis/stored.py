@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from attnexp.base.errors import UserError
-from attnexp.config.pieces import renamed
 from attnexp.runs import manifest, predictions
 from attnexp.runs.identity import replicate
 from attnexp.runs.manifest import Declaration, Entry, Manifest
@@ -70,7 +69,7 @@ def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
     for own in tree["shared"]:
         place = (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"])
         more = {"study": study, "facts": own["data"], "folder": None}
-        shared[place] = more | {key: renamed(own[key]) for key in SHARED}
+        shared[place] = more | {key: own[key] for key in SHARED}
     rows = table.rename_columns({"variant": "label"}).to_pylist()
     return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
         variants=tree["variants"],

@@ -94,7 +94,7 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
             f"This run's model is not attnexp's alone: loading it would run {', '.join(found)}. If "
             f"you trust this code, add --trust-code. Tables and verdicts need no model."
         )
-    tree = pieces.renamed(copy.deepcopy(tree))
+    tree = copy.deepcopy(tree)
     _set(tree, parse(words, "this is one run."))
     return _typed(tree, words)
 

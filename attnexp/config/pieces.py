@@ -138,20 +138,6 @@ def seam(kind: str | None) -> str | None:
     return next((c.__name__ for c in classes if seams.get(c.__name__) is c), None)
 
 
-MOVED = {"masks": "scores", "softmax": "scores", "block": "attention", "rotary": "positions",
-         "biases": "positions", "embedding": "mixers", "pooling": "mixers"}  # fmt: skip
-"""Modules of attnexp.model whose classes are in another one now."""
-
-
-def renamed(stored: Any) -> Any:
-    """A stored config with attnexp's own classes where they are now."""
-    if isinstance(stored, dict):
-        return {key: renamed(value) for key, value in stored.items()}
-    if isinstance(stored, str) and (found := re.fullmatch(r"attnexp\.model\.(\w+):(\w+)", stored)):
-        return f"attnexp.model.{MOVED.get(found[1], found[1])}:{found[2]}"
-    return stored
-
-
 def settings(piece: Piece) -> dict[str, Any]:
     """Settings of the piece itself, without those that every piece in its place has."""
     shared = {f.name for f in fields(piece.frame or type(piece))}

@@ -17,7 +17,6 @@ from filelock import FileLock, Timeout
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, writing
-from attnexp.config.pieces import renamed
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import Run, RunResult
@@ -128,8 +127,7 @@ def load(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
-        tree = json.loads(file.read_bytes())
-        return RunResult.from_json(renamed(tree))
+        return RunResult.from_json(json.loads(file.read_bytes()))
     except FileNotFoundError:
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:
