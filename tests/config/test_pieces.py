@@ -111,7 +111,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
         ("position=NAME:Turn model.d_head=5", ["Turn", "even", "5"]),
-        ("model=NAME:Clash", ["'dropout'", "Rename"]),
+        ("model=NAME:Clash", ["'dropout'", "rename"]),
         ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
         ("model.score=NAME:Pool", ["Score"]),
         ("data.tokenizer=NAME:nothing", ["no attribute 'nothing'"]),
