@@ -205,9 +205,8 @@ def settings() -> Iterator[str]:
     """Every key: its default, where it acts, and its meaning with its bounds."""
     found: dict[str, tuple[str, str]] = {}
     acts: dict[str, list[str]] = {}
-    options: dict[str, list[str]] = {"data": groups()["data"], **{p: groups()[p] for p in PLACES}}
-    for place, names in options.items():
-        for option in names:
+    for place in ("data", *PLACES):
+        for option in groups()[place]:
             config = composed(f"{place}={option}")
             about = meanings(config)
             for key, section, f in walk(config):
@@ -253,8 +252,7 @@ def plain(value: Any) -> str:
 
 def frame(section: Piece) -> set[str]:
     """Settings that every choice in the place of a piece has."""
-    (base, *_) = type(section).__bases__
-    return {f.name for f in fields(base)}
+    return {f.name for f in fields(section.frame or type(section))}
 
 
 def composed(words: str) -> RunConfig:

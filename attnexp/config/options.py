@@ -65,16 +65,14 @@ def _parsed(text: str) -> Any:
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the first sentence of the comment in their files."""
-    return {
-        group: {option: _first_sentence(path) for option, path in options.items()}
-        for group, options in groups().items()
-    }
-
-
-def _first_sentence(file: Path) -> str:
-    lines = file.read_text("utf-8").splitlines()
-    about = " ".join(one[2:] for one in lines if re.match("# (?!@package)", one))
-    return re.split(r"(?<!\bal)\. ", about)[0].rstrip(".")  # "et al." ends no sentence
+    found: dict[str, dict[str, str]] = {}
+    for group, options in groups().items():
+        for option, path in options.items():
+            lines = path.read_text("utf-8").splitlines()
+            about = " ".join(one[2:] for one in lines if re.match("# (?!@package)", one))
+            first = re.split(r"(?<!\bal)\. ", about)[0].rstrip(".")  # "et al." ends no sentence
+            found.setdefault(group, {})[option] = first
+    return found
 
 
 @cache

@@ -56,10 +56,10 @@ def test_types_are_those_of_the_schema() -> None:
     assert compose("data.limit_test=null").data.limit_test is None
 
 
-@pytest.mark.parametrize("path", ["/a b/c", "../x", "/a=b", "~/reviews"])
-def test_paths_become_absolute(path: str) -> None:
-    config = compose(f'data.path="{path}"')
-    assert config.data.path == os.path.abspath(os.path.expanduser(path))
+def test_paths_become_absolute() -> None:
+    for path in ("/a b/c", "../x", "/a=b", "~/reviews"):
+        full = os.path.abspath(os.path.expanduser(path))
+        assert compose(f'data.path="{path}"').data.path == full
 
 
 WRONG = {
@@ -68,49 +68,35 @@ WRONG = {
     "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "number"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
-    "train.lr=-1": ["train.lr must be greater than 0", "-1"],
     "train.batch_size=100000000000000000000": ["train.batch_size must be less than"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
-    "train=holdout train.holdout=2": ["train.holdout", "less than 1", "2"],
     "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
-    "model.before=cnn model.before.kernel=4": ["Convolution", "odd", "4"],
-    "model.d_query=3": ["DotProduct", "one width", "d_query=3, d_key=16"],
-    "model.residual=true model.heads=3": ["Attention", "residual", "128", "48"],
     "model=lstm position=rotary": ["position=rotary would do nothing", "attention"],
-    "model=tfidf position=sinusoidal": ["position=sinusoidal would do nothing", "network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
     "model.d_model=1000000000000000": ["model cannot be built"],
-    "model=lstm experiment=two": ["no such experiment"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout=0.5 would do nothing", "train=holdout"],
     "data.holdout=0.5": ["Did you mean 'train.holdout'?"],
     "lr=0.1": ["Did you mean 'train.lr'?"],
-    "heads=4": ["Did you mean 'model.heads'?"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
     "position=rotary position.dropout=0.1": ["position.dropout belongs to position=sinusoidal"],
     "seeds=3": ["Did you mean 'seed'?"],
-    "position=none, sinusoidal": ["'position=none,'", "no space after the comma"],
     "data.order_fraction=0.5": ["data=contrast", "data.order_fraction=0.5"],
-    "data=contrast data.path=/x": ["data.path=/x would do nothing", "any data but contrast"],
     "data=files": ["data=files needs data.path"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
-    "seed=range(3)": ["attnexp sweep 'seed=range(3)'"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
     "seed=": ["No value is given"],
     "nonsense": ["key=value"],
     "data.path={a": ["data.path={a", "texts in quotes"],
-    "model.d_model=null": ["model.d_model"],
-    "data.max_len.x=1": ["data.max_len"],
-    "train={lr: 1}": ["train"],
 }
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     with pytest.raises(UserError) as caught:
-        compose(words.split() if "{lr" not in words else words)
+        compose(words.split())
     for part in message:
         assert part in str(caught.value)
 
@@ -270,16 +256,12 @@ def test_a_resolved_config_comes_back_the_same() -> None:
 
 @pytest.mark.parametrize("key", ["model.pooling.kind", "model.pooling", "data.tokenizer"])
 def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) -> None:
-    write(
-        here / f"theirs_{len(key)}.py",
-        "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean",
-    )
+    theirs = f"theirs_{len(key)}"
+    write(here / f"{theirs}.py", "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean")
     tree = copy.deepcopy(STORED)
     *sections, name = key.split(".")
-    reduce(lambda branch, section: branch[section], sections, tree)[name] = (
-        f"theirs_{len(key)}:Mean"
-    )
-    with pytest.raises(NotTrusted, match=r"theirs_\d+:Mean.*--trust-code"):
+    reduce(lambda branch, section: branch[section], sections, tree)[name] = f"{theirs}:Mean"
+    with pytest.raises(NotTrusted, match=rf"{theirs}:Mean.*--trust-code"):
         overlay(tree, [])
     assert not (here / "ran").exists()
     overlay(tree, [], trust_code=True)
