@@ -29,7 +29,7 @@ def groups() -> dict[str, dict[str, Path]]:
 
 @cache
 def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
-    """The options of all folders in groups of the first, which win; others are noted."""
+    """The options of all folders in groups of the first, which win; differing others are noted."""
     from attnexp.base.progress import note
 
     found: dict[str, dict[str, Path]] = {}
@@ -38,7 +38,7 @@ def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
             group = ".".join(path.parent.relative_to(folder).parts)
             if folder == folders[0] or group in found:
                 first = found.setdefault(group, {}).setdefault(path.stem, path)
-                if not first.samefile(path):
+                if first.read_bytes() != path.read_bytes():
                     note(f"{path} is not read, since {first} is. Give the file another name.")
     return found
 
