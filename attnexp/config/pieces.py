@@ -1,9 +1,7 @@
 """Pieces: from a class to a typed spec of its settings.
 
-A piece of the model is a class of `attnexp.model.seams`, ours or anyone's. `position=rotary` names
-`conf/position/rotary.yaml`, whose `kind` is the class; `position=my_package.my_module:Decay` names
-a class directly. Either way `spec` makes a dataclass of the keyword-only arguments of the
-constructor, which are the settings of this piece and no other:
+A piece of the model is a subclass of one of `attnexp.model.seams`, ours or anyone's. The
+keyword-only arguments of its constructor are its settings, and those of no other piece:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
@@ -19,6 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -65,17 +64,15 @@ class Piece:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (self.frame or type(self), values, os.getcwd())
+        return _restore, (self.frame or type(self), values)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(frame: Any, values: dict[str, Any], folder: str) -> Piece:
-    sys.path += [folder] if folder not in sys.path else []
-    made: Piece = spec(values["kind"], frame)(**values)
-    return made
+def _restore(frame: Any, values: dict[str, Any]) -> Piece:
+    return spec(values["kind"], frame)(**values)
 
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
@@ -89,8 +86,7 @@ def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: A
 def spec(kind: str | None, frame: type[Piece] = Piece) -> type[Piece]:
     """The dataclass of a class's settings, on top of those that `frame` has for all its pieces.
 
-    kind: `module:Class`. Raises `UserError` where there is no such class, or its constructor cannot
-    be read.
+    Raises `UserError` where there is no such class, or its constructor cannot be read.
     """
     # mypy takes a class for an instance, which has no hash
     made: type[Piece] = _spec(kind, load(kind), frame) if kind else frame  # type: ignore[arg-type]
@@ -100,26 +96,23 @@ def spec(kind: str | None, frame: type[Piece] = Piece) -> type[Piece]:
 @cache
 def _spec(kind: str, made_of: Any, frame: type[Piece]) -> Any:
     try:
-        parameters = inspect.signature(made_of).parameters.values()
         hints = get_type_hints(made_of.__init__, include_extras=True)
-    except (NameError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{kind}: its constructor cannot be read: {error}.") from error
-    own = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
-    for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
-        raise UserError(f"{kind}: every choice in its place has a setting '{name}'. Rename it.")
-    classes = [c for c in inspect.getmro(made_of) if c.__module__.startswith("attnexp.model.")]
-    settings = [_setting(one, hints.get(one.name, Any)) for one in own]
-    namespace = {
-        "__module__": __name__,
-        "__annotations__": {name: hint for name, hint, _ in settings},
-        "lineage": tuple(c.__name__ for c in classes),
-        "frame": frame,
-    }
-    made = type(made_of.__name__, (frame,), namespace | {name: f for name, _, f in settings})
-    try:
+        given = inspect.signature(made_of).parameters.values()
+        own = [one for one in given if one.kind is one.KEYWORD_ONLY]
+        for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
+            raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
+        settings = [_setting(one, hints.get(one.name, Any)) for one in own]
+        classes = [c for c in inspect.getmro(made_of) if c.__module__.startswith("attnexp.model.")]
+        namespace = {"lineage": tuple(c.__name__ for c in classes), "frame": frame}
+        namespace |= {
+            "__module__": __name__,
+            "__annotations__": {n: hint for n, hint, _ in settings},
+        }
+        made = type(made_of.__name__, (frame,), namespace | {name: f for name, _, f in settings})
         return dataclass(made, kw_only=True, config=CHECKED)
-    except PydanticUserError as error:  # no word can give, say, a tensor
-        raise UserError(f"{kind}: {error.message.splitlines()[0]}") from error
+    except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
+        said = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
+        raise UserError(f"{kind}: its constructor cannot be read: {said}.") from error
 
 
 def _setting(given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
@@ -136,20 +129,6 @@ def seam(kind: str | None) -> str | None:
     seams = vars(importlib.import_module("attnexp.model.seams"))
     classes: tuple[type, ...] = getattr(load(kind), "__mro__", ()) if kind else ()
     return next((c.__name__ for c in classes if seams.get(c.__name__) is c), None)
-
-
-MOVED = {"masks": "scores", "softmax": "scores", "block": "attention", "rotary": "positions",
-         "biases": "positions", "embedding": "mixers", "pooling": "mixers"}  # fmt: skip
-"""Modules of attnexp.model whose classes are in another one now."""
-
-
-def renamed(stored: Any) -> Any:
-    """A stored config with attnexp's own classes where they are now."""
-    if isinstance(stored, dict):
-        return {key: renamed(value) for key, value in stored.items()}
-    if isinstance(stored, str) and (found := re.fullmatch(r"attnexp\.model\.(\w+):(\w+)", stored)):
-        return f"attnexp.model.{MOVED.get(found[1], found[1])}:{found[2]}"
-    return stored
 
 
 def settings(piece: Piece) -> dict[str, Any]:
@@ -211,16 +190,13 @@ def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 @cache
 def _digest(path: Path, _changed: int) -> str:
-    try:
-        tree = ast.parse(path.read_bytes())
-    except SyntaxError:  # half written, and imported by nobody
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_constant(one)]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    code = path.read_bytes()
+    with suppress(SyntaxError):  # half written, and imported by nobody
+        code = ast.dump(_WithoutDocstrings().visit(ast.parse(code))).encode()
+    return hashlib.sha256(code).hexdigest()[:16]
 
 
-def _is_constant(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring or another constant, which does nothing."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+class _WithoutDocstrings(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """Statements that are a constant do nothing."""
+        return None if isinstance(node.value, ast.Constant) else node

@@ -1,39 +1,35 @@
 """The typed configuration of one run.
 
-Every key of the YAML files under `conf/` that is no setting of a piece has its type, bounds,
-default and meaning here; the defaults are those of K's script of March 2018. The settings of the
-pieces stand in the signatures of their classes, where `pieces` reads them; `compose` fills these
-classes from YAML and words.
+Every key that is no setting of a piece has its type, bounds, default and meaning here; the defaults
+are those of K's script of March 2018. The settings of the pieces stand in the signatures of their
+classes, where `pieces` reads them.
 """
 
-import dataclasses
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
-from attnexp.config.pieces import CHECKED, Piece, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
 Count = Annotated[int, Ge(1), Lt(2**63)]
 Natural = Annotated[int, Ge(0), Lt(2**63)]
 Threads = Annotated[int, Ge(1), Le(1024)]
 Positive = Annotated[float, Gt(0)]
-Decay = Annotated[float, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 
-# fmt: off
 DataName = StrEnum(
     "DataName",
-    ["imdb", "contrast", "files", "hub",
-     "trec", "subj", "cr", "mpqa", "sst2", "mr", "ag_news", "yelp_polarity", "emotion", "irony"],
+    "imdb contrast files hub trec subj cr mpqa sst2 mr ag_news yelp_polarity emotion irony",
 )
 Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
@@ -43,7 +39,6 @@ Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
 Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
-# fmt: on
 
 PRESETS = [*DataName][4:]
 """Data sets that have a YAML of their own in `conf/data/`, besides IMDB and contrast."""
@@ -56,9 +51,10 @@ TOKENIZERS = {
 }
 """Names of `data.tokenizer`, each with its function as `module:function`."""
 
+Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class When:
+
+class When(NamedTuple):
     """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
 
     description: str
@@ -66,52 +62,24 @@ class When:
     """Test of the whole config."""
 
 
-def _reads_padding(run: "RunConfig") -> bool:
-    """Whether anything reads what attention puts at padded positions."""
-    model, mask = run.model, run.mask
-    if not model.fills("Layers"):
-        return False
-    if mask.padding and mask.fills("Causal") and run.data.pad is Side.pre:
-        return False  # they see padding alone, and so are zero already
-    next_layer = not model.fills("Attention") or (model.layers > 1 and not mask.padding)
-    return next_layer or not model.pooling.fills("RealTokens")
-
-
-def _uses_position(run: "RunConfig") -> bool:
-    """Whether the position acts: one inside attention needs attention, with scores to act on."""
-    if not run.is_network or not run.position.fills("Rotation", "ScoreBias"):
-        return run.is_network
-    is_blind = run.model.fills("Attention") and run.model.score.fills("Uniform")
-    return run.model.fills("Layers") and not (run.position.fills("Rotation") and is_blind)
-
-
-def _knows_order(run: "RunConfig") -> bool:
-    """Whether other positions of the same tokens change anything."""
-    mixes = run.model.fills("Layers", "Mixer") or run.model.before.kind
-    return bool(mixes) or not run.model.pooling.fills("Mean")
-
-
 NETWORK = When("a model that is a network", lambda run: run.is_network)
 ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
+POSITION = When(
+    "networks, and inside attention to models with attention",
+    lambda run: (
+        run.model.fills("Layers")
+        or (run.is_network and not run.position.fills("Rotation", "ScoreBias"))
+    ),
+)
+JOINED = When("position=sinusoidal, learned", lambda run: run.position.fills("JoinedPosition"))
+HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
-TRAINED = When(
-    "train=holdout and a model that is a network",
-    lambda run: run.is_network and run.train.protocol == "holdout",
-)
 CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
 FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
 PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
-HUB = When("data=hub and presets", lambda run: run.data.name in ("hub", *PRESETS))
 OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
-OWN_HOLDOUT = When(
-    "data=files, hub and presets, train=holdout", lambda run: OWN.holds(run) and HOLDOUT.holds(run)
-)
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
-POSITION = When("networks, and inside attention to scores of queries and keys", _uses_position)
-ORDER = When("a model that is no mean over all places", _knows_order)
-READ = When("a model whose pooling, or next layer, reads what is at padding", _reads_padding)
-HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True, config=CHECKED)  # hashed to load data once
@@ -121,18 +89,20 @@ class DataConfig:
     name: DataName = setting(DataName.imdb, "Data set, chosen as data=NAME.")
     path: str | None = setting(None, "Folder or file to read; with data=hub a name there.", FILES)
     hub: str | None = setting(None, "Name of the preset's data set on the hub.", PRESET)
-    config: str | None = setting(None, "Configuration of a data set that has several.", HUB)
+    config: str | None = setting(None, "Configuration of a data set that has several.", OWN)
     text: str | None = setting(None, "Column of the texts; null for one with a common name.", OWN)
     label: str | None = setting(None, "Column of the classes; null likewise.", OWN)
     train_split: str = setting("train", "Split to train on, or the file or folder of it.", OWN)
     test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", OWN)
-    val_split: str | None = setting(None, "Split to validate on; null: of train.", OWN_HOLDOUT)
+    val_split: str | None = setting(None, "Split to validate on; null: of train.", HOLDOUT)
     test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", OWN)
     max_len: Count = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
-    tokenizer: str = setting("keras", f"{', '.join(TOKENIZERS)}, or your own module:function.")
+    tokenizer: Tokenizer = setting(
+        "keras", f"{', '.join(TOKENIZERS)}, or your own module:function."
+    )
     limit_train: Count | None = setting(None, "Train on this many texts, the same for every seed.")
     limit_test: Count | None = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
@@ -163,14 +133,8 @@ class ModelConfig(Piece):
 class PositionConfig(Piece):
     """Settings that every kind of position has besides its own."""
 
-    shuffled: bool = setting(False, "Control: permuted by each text's bag of words.", ORDER)
-
-
-@dataclass(kw_only=True, config=CHECKED)
-class JoinedPositionConfig(PositionConfig):
-    """Settings that every position that joins the embeddings has besides its own."""
-
-    dropout: Dropout = setting(0.0, "Dropout of embeddings and positions together.")
+    shuffled: bool = setting(False, "Control: permuted by each text's bag of words.")
+    dropout: Dropout = setting(0.0, "Dropout of embeddings and positions together.", JOINED)
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -179,14 +143,14 @@ class MaskConfig(Piece):
 
     padding: bool = setting(False, "Hide padding from every query.")
     mode: MaskMode = setting(MaskMode.add, "add: before softmax. mul: zero after it.", HIDES)
-    query: bool = setting(False, "Also zero the outputs at padded positions.", READ)
+    query: bool = setting(False, "Also zero the outputs at padded positions.")
 
 
 PLACES: dict[str, dict[str | None, type[Piece]]] = {
     "model": {**dict.fromkeys(["Layers", "Mixer", "Embedding"], ModelConfig), "Baseline": Piece},
     "position": {
-        **dict.fromkeys(["Rotation", "ScoreBias"], PositionConfig),
-        **{"JoinedPosition": JoinedPositionConfig, None: Piece},
+        **dict.fromkeys(["JoinedPosition", "Rotation", "ScoreBias"], PositionConfig),
+        None: Piece,
     },
     "mask": dict.fromkeys(["Mask", None], MaskConfig),
 }
@@ -199,9 +163,7 @@ class TrainConfig:
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
     holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", HOLDOUT)
-    patience: Count | None = setting(
-        None, "Stop after so many epochs without a better one.", TRAINED
-    )
+    patience: Count | None = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
     loss: str | None = setting(None, "Function of logits and labels, as module:function.", NETWORK)
@@ -209,7 +171,7 @@ class TrainConfig:
     lr: Positive = setting(1e-3, "Learning rate.", NETWORK)
     warmup: Natural = setting(0, "Steps over which the learning rate rises from 0.", NETWORK)
     schedule: Schedule = setting(Schedule.constant, "Learning rate after the warm-up.", NETWORK)
-    weight_decay: Decay = setting(0.01, "Decoupled weight decay of AdamW.", ADAMW)
+    weight_decay: Annotated[float, Ge(0)] = setting(0.01, "Decoupled weight decay of AdamW.", ADAMW)
     clip: Positive | None = setting(None, "Largest norm of the whole gradient.", NETWORK)
     eps: Positive = setting(1e-7, "Adam's epsilon; Keras's was 1e-8 before 2.1.3.", NETWORK)
     measure_train: bool = setting(False, "Measure accuracy on train after each epoch, too.")
@@ -252,11 +214,6 @@ class RunConfig:
         """File of pretrained embeddings and their width; None without."""
         path: str | None = getattr(self.model, "vectors", None)  # a baseline takes none
         return None if path is None else (path, self.model.d_model)
-
-    @property
-    def num_epochs(self) -> int:
-        """Number of epochs; 1 for a baseline, which is fitted in one go."""
-        return self.train.epochs if self.is_network else 1
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""

@@ -1,68 +1,64 @@
 """Studies: variants that are compared, from `conf/study/` or a file of the user."""
 
 import itertools
-from dataclasses import dataclass
+from typing import Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from attnexp.base.errors import UserError, check_name
 from attnexp.config.options import read
 from attnexp.config.words import check_option
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Study:
-    """Variants that are compared with a baseline, each a list of words."""
+class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
+    """Variants that are compared with a baseline, each a list of words.
 
-    variants: dict[str, list[str]]
-    """Words of each variant; the baseline comes first."""
-    levels: dict[str, dict[str, str]]
-    """Levels of two crossed factors, keyed by variant; empty without factors."""
-    overrides: list[str]
-    """Words for all of them."""
-
-
-class _File(BaseModel, extra="forbid", coerce_numbers_to_str=True):
-    """A study as it is written: a baseline and variants, or two factors to cross."""
+    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first levels the
+    baseline.
+    """
 
     baseline: str = ""
     variants: dict[str, list[str]] = {}
+    """Words of each variant; the baseline comes first."""
     factors: dict[str, dict[str, list[str]]] = {}
-    overrides: list[str] | None = None
+    """Words of each level of each factor."""
+    overrides: list[str] = []
+    """Words for all of them."""
+
+    @property
+    def levels(self) -> dict[str, dict[str, str]]:
+        """Levels of the two factors, keyed by variant; empty without factors."""
+        pairs = itertools.product(*self.factors.values()) if self.factors else []
+        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
+
+    @model_validator(mode="after")
+    def _cross(self) -> Self:
+        if self.factors:
+            if self.variants or [len(levels) > 1 for levels in self.factors.values()] != [True] * 2:
+                raise ValueError("give two factors of two levels or more, and no variants")
+            one, other = self.factors.values()
+            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a in one for b in other}
+        elif self.baseline not in self.variants:
+            raise ValueError(f"baseline {self.baseline!r} is not among the variants")
+        else:
+            self.variants = {self.baseline: self.variants[self.baseline], **self.variants}
+        for label in self.variants:
+            check_name(label, "a variant")
+        return self
 
 
 def load_study(given: str) -> Study:
     """A study of `conf/study/` by its name, or one of the user's by its file.
 
-    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first levels the
-    baseline. Raises `UserError` for an unknown name, or a file that is no study.
+    Raises `UserError` for an unknown name, or a file that is no study.
     """
     check_option("study", given)
-    tree = read("study", given)
-    wrong = (
-        f"study={given} must hold baseline: NAME and variants: {{NAME: [WORDS]}}, or two factors: "
-        f"{{FACTOR: {{LEVEL: [WORDS]}}}}, and overrides: [WORDS] for words for all of them"
-    )
     try:
-        study = _File.model_validate(tree)
+        return Study.model_validate(read("study", given))
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{wrong}; {first['loc']}: {first['msg']}.") from error
-    variants, levels = study.variants, dict[str, dict[str, str]]()
-    if study.factors and not variants:
-        sizes = [len(own) for own in study.factors.values()]
-        if len(sizes) != 2 or min(sizes) < 2:
-            raise UserError(f"{wrong}; got {len(sizes)} factors of {sizes} levels.")
-        one, other = study.factors
-        for a, b in itertools.product(study.factors[one], study.factors[other]):
-            if f"{a}_{b}" in variants:
-                raise UserError(f"{wrong}; two pairs of levels are named {a}_{b}.")
-            variants[f"{a}_{b}"] = [*study.factors[one][a], *study.factors[other][b]]
-            levels[f"{a}_{b}"] = {one: a, other: b}
-    elif study.baseline not in variants or study.factors:
-        raise UserError(f"{wrong}; baseline {study.baseline!r} is not among the variants.")
-    else:
-        variants = {study.baseline: variants[study.baseline], **variants}
-    for label in variants:
-        check_name(label, f"study={given}: a variant")
-    return Study(variants=variants, levels=levels, overrides=study.overrides or [])
+        raise UserError(
+            f"study={given}: {'.'.join(map(str, first['loc']))} {first['msg']}. A study is written "
+            f"baseline: NAME and variants: {{NAME: [WORDS]}}, or factors: {{FACTOR: {{LEVEL: "
+            f"[WORDS]}}}}, and overrides: [WORDS] for all of them."
+        ) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import groups
@@ -27,8 +27,7 @@ MAX_VALUES = 10_000
 HABITS = {
     r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
     r"-c|--cfg": "attnexp config OVERRIDES prints the settings of a run.",
-    r"-c[npd]|--config-(name|path)": "Your own file is experiment=FILE.yaml, your own options lie "
-    "in conf/ of this folder or in --config-dir DIR.",
+    r"-c[npd]|--config-(name|path)": "Your own file is experiment=FILE.yaml",
     r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
     r"hydra/sweeper=.*": "A search is tune=KEY=VALUES; axes are words such as train.lr=1e-3,1e-4",
     r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",
@@ -43,12 +42,6 @@ HABITS = {
 """What Hydra's users type, as patterns of a whole word, and what to write instead."""
 
 
-class _Options:
-    def get_group_options(self, group: str, results_filter: Any) -> list[str]:
-        """The options that `glob()` chooses from."""
-        return groups().get(group, [])
-
-
 def habit(word: str) -> str:
     """What to write instead of a word of Hydra's; empty for other words."""
     matches = ((re.fullmatch(one, word, re.DOTALL), instead) for one, instead in HABITS.items())
@@ -57,31 +50,23 @@ def habit(word: str) -> str:
 
 @lru_cache(maxsize=MAX_VALUES)
 def _parsed(word: str) -> Override:
-    parser = OverridesParser.create(config_loader=_Options())  # type: ignore[arg-type]
-    (override,) = parser.parse_overrides([word])
-    return override
+    return OverridesParser.create().parse_override(word)
 
 
-def parse(words: Sequence[str], single: str = "") -> list[Override]:
-    """Hydra's overrides, whose options are known to exist. Raises `UserError` for any other word.
-
-    single: if given, why each word must have one value, for the message about several.
-    """
+def parse(words: Sequence[str]) -> list[Override]:
+    """Hydra's overrides, whose options exist. Raises `UserError` for any other word."""
     overrides = []
     for word in words:
         if instead := habit(word):
             raise UserError(instead)
         try:
             override = _parsed(word)
-        except (OverrideParseException, HydraException, ValueError) as error:
-            hint = shlex.quote(quoted(*word.split("=", 1))) if "=" in word else "model.heads=4"
+        except (HydraException, ValueError) as error:
             raise UserError(
                 f"'{word}' is not understood. Settings are written key=value, lists with no space "
-                f"after the comma, texts in quotes: {hint}"
+                f"after the comma, texts in quotes: 'data.path=\"a b\"'"
             ) from error
         key = str(override.key_or_group)
-        if single and override.is_sweep_override():
-            raise UserError(f"{shlex.quote(word)} names several values, and {single}")
         if key in groups():
             for option in options_of(override):
                 check_option(key, option)
@@ -89,27 +74,32 @@ def parse(words: Sequence[str], single: str = "") -> list[Override]:
     return overrides
 
 
+def parse_settings(words: Sequence[str]) -> list[tuple[str, Any]]:
+    """Key and value of each word. Raises `UserError` for a word with several values, too."""
+    overrides = parse(words)
+    for override, word in zip(overrides, words, strict=True):
+        if override.is_sweep_override():
+            raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
+    return [(str(override.key_or_group), override.value()) for override in overrides]
+
+
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
 
-    `a,b`, `range()`, `choice()` and `glob()` give several pairs, anything else gives one. Several
-    experiments become one axis, since they compose.
+    `a,b`, `range()` and `choice()` give several pairs, anything else gives one. Several experiments
+    are one axis, since they compose; of another key the last word counts.
     """
-    axes = list[list[tuple[str, str]]]()
+    axes = dict[str, list[str]]()
     for override, word in zip(parse(words), words, strict=True):
         key, values = str(override.key_or_group), [word]
         if override.is_sweep_override():
             values = [f"{key}={value}" for value in options_of(override)]
-        if not values:
-            raise UserError(f"{word} has no value at all. Give one or more.")
-        axes.append([(key, value) for value in values])
-    several = [axis for axis in axes if axis[0][0] == "experiment"]
-    if len(several) > 1:
-        names = ([word.partition("=")[2].strip("[]") for _, word in axis] for axis in several)
-        joined = [f"experiment=[{','.join(chosen)}]" for chosen in itertools.product(*names)]
-        others = [axis for axis in axes if axis not in several]
-        return [*others, [("experiment", word) for word in joined]]
-    return axes
+        if key == "experiment" and key in axes:
+            pairs = itertools.product(axes[key], values)
+            names = [[one.partition("=")[2].strip("[]") for one in pair] for pair in pairs]
+            values = [f"experiment=[{','.join(pair)}]" for pair in names]
+        axes[key] = values
+    return [[(key, value) for value in values] for key, values in axes.items()]
 
 
 def options_of(override: Override) -> list[str]:
@@ -125,22 +115,21 @@ def options_of(override: Override) -> list[str]:
             f"{override.input_line} cannot be listed. Write values as a,b,c or range(START, STOP, "
             f"STEP) with finite numbers and a STEP other than 0."
         ) from error
-    if len(values) > MAX_VALUES:
-        raise UserError(f"{override.input_line}: a sweep takes {MAX_VALUES:,} values at most.")
+    if not 0 < len(values) <= MAX_VALUES:
+        raise UserError(f"{override.input_line}: a sweep takes 1 to {MAX_VALUES:,} values.")
     return [value.replace("\\:", ":") for value in values]  # escaped in `module:Class`
 
 
 def check_option(group: str, option: str) -> None:
     """Raise `UserError` for an option that the group does not have."""
-    options, yours, accepted = groups().get(group, []), "", False
-    if group in ("experiment", "study"):
-        yours, accepted = "; or give a file, as FILE.yaml", option.endswith((".yaml", ".yml"))
-    elif group.partition(".")[0] in PLACES:
-        yours, accepted = "; or give a class, as module:Class", bool(CLASS.fullmatch(option))
-    if option not in options and not accepted:
+    options = [*groups().get(group, {})]
+    is_file = group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
+    is_class = group.partition(".")[0] in PLACES and CLASS.fullmatch(option)
+    if option not in options and not is_file and not is_class:
         raise UserError(
             f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
-            f"one of: {', '.join(options)}{yours}."
+            f"one of: {', '.join(options)}. Your own are module:Class for a piece of the model, "
+            f"FILE.yaml for an experiment or a study."
         )
 
 

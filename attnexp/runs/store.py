@@ -16,7 +16,6 @@ from filelock import FileLock, Timeout
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, writing
-from attnexp.config.pieces import renamed
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
@@ -90,7 +89,7 @@ def load(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
-        tree = renamed(json.loads(file.read_bytes()))
+        tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
         rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}

@@ -97,7 +97,8 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 return path, store.load(path)
             store.create(path, config)
             made = device.provenance(where)
-            record = Record(folder=path, num_epochs=config.num_epochs, provenance=made)
+            num_epochs = config.train.epochs if config.is_network else 1
+            record = Record(folder=path, num_epochs=num_epochs, provenance=made)
             try:
                 result = _train(config, inputs, identity, where, record)
             except BaseException:

@@ -2,18 +2,16 @@
 
 import copy
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import Refused
-from hydra.core.global_hydra import GlobalHydra
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -22,7 +20,6 @@ from attnexp.config.compose import NotTrusted, compose, compose_executor, overla
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.config.words import expand, habit
-from attnexp.sweeps.plan import plan
 
 
 @pytest.fixture
@@ -50,7 +47,6 @@ def test_words_override_groups_keys_and_experiments() -> None:
     assert (config.model.heads, config.train.lr, config.seed) == (4, 1e-4, 7)
     assert compose("experiment=smoke", "data=imdb").data.name == "imdb"
     assert compose("train.epochs=7", "experiment=smoke").train.epochs == 7
-    assert not GlobalHydra.instance().is_initialized()
 
 
 def test_types_are_those_of_the_schema() -> None:
@@ -60,76 +56,47 @@ def test_types_are_those_of_the_schema() -> None:
     assert compose("data.limit_test=null").data.limit_test is None
 
 
-@pytest.mark.parametrize("path", ["/a b/c", "../x", "/a=b", "~/reviews"])
-def test_paths_become_absolute(path: str) -> None:
-    config = compose(f'data.path="{path}"')
-    assert config.data.path == os.path.abspath(os.path.expanduser(path))
+def test_paths_become_absolute() -> None:
+    for path in ("/a b/c", "../x", "/a=b", "~/reviews"):
+        full = os.path.abspath(os.path.expanduser(path))
+        assert compose(f'data.path="{path}"').data.path == full
 
 
 WRONG = {
     "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
-    "model.head=4": ["Did you mean 'model.heads'?"],
-    "modle=attention": ["Did you mean 'model'?"],
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none"],
     "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "number"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
-    "train.lr=-1": ["train.lr must be greater than 0", "-1"],
-    "train.batch_size=100000000000000000000": [
-        "train.batch_size must be less than 9223372036854775808"
-    ],
-    f"seed={'9' * 5000}": ["seed"],
-    "train.epochs=1.5": ["train.epochs", "1.5", "integer"],
-    "mask.padding=maybe": ["mask.padding", "maybe"],
+    "train.batch_size=100000000000000000000": ["train.batch_size must be less than"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
-    "model.norm=foo": ["model.norm", "'none', 'pre' or 'post'", "foo"],
-    "train=holdout train.holdout=2": ["train.holdout", "less than 1", "2"],
     "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
-    "model.before=cnn model.before.kernel=4": ["Convolution", "odd", "4"],
-    "model.d_query=3": ["DotProduct", "one width", "d_query=3, d_key=16"],
-    "model.d_query=4 position=rotary model.score=additive": [
-        "rotation",
-        "one width",
-        "d_query=4, d_key=16",
-    ],
-    "model.residual=true model.heads=3": ["Attention", "residual", "128", "48"],
     "model=lstm position=rotary": ["position=rotary would do nothing", "attention"],
-    "position=rotary model.score=uniform": ["position=rotary would do nothing", "scores"],
-    "model=mean position=shuffled": ["position.shuffled", "mean over all places"],
-    "model=tfidf position=sinusoidal": ["position=sinusoidal would do nothing", "network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
-    "model.d_model=1000000000000000": ["model cannot be built", "overflowed"],
-    "model=lstm experiment=two": ["no such experiment"],
-    "model=lstm model.pooling=cls": ["first token", "last"],
-    "mask=causal model.pooling=cls": ["first token", "mask=causal"],
+    "model.d_model=1000000000000000": ["model cannot be built"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout=0.5 would do nothing", "train=holdout"],
     "data.holdout=0.5": ["Did you mean 'train.holdout'?"],
     "lr=0.1": ["Did you mean 'train.lr'?"],
-    "heads=4": ["Did you mean 'model.heads'?"],
+    "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
+    "position=rotary position.dropout=0.1": ["position.dropout belongs to position=sinusoidal"],
     "seeds=3": ["Did you mean 'seed'?"],
-    "position=none, sinusoidal": ["'position=none,'", "no space after the comma"],
     "data.order_fraction=0.5": ["data=contrast", "data.order_fraction=0.5"],
-    "data=contrast data.path=/x": ["data.path=/x would do nothing", "any data but contrast"],
     "data=files": ["data=files needs data.path"],
-    "data.tokenizer=kears": ["Did you mean 'keras'?", "module:function"],
+    "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
-    "seed=range(3)": ["attnexp sweep 'seed=range(3)'"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
     "seed=": ["No value is given"],
     "nonsense": ["key=value"],
-    "data.path={a": ["data.path={a", "'data.path=\"{a\"'"],
-    "model.d_model=null": ["model.d_model"],
-    "data.max_len.x=1": ["data.max_len"],
-    "train={lr: 1}": ["train"],
+    "data.path={a": ["data.path={a", "texts in quotes"],
 }
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     with pytest.raises(UserError) as caught:
-        compose(words.split() if "{lr" not in words else words)
+        compose(words.split())
     for part in message:
         assert part in str(caught.value)
 
@@ -179,14 +146,13 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     write(here / "conf/position/rotary.yaml", f"{sinusoidal}scale: 5")
     write(here / "conf/experiment/mine.yaml", "defaults: [override /position: four]\nseed: 9")
     write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
-    assert groups()["position"][-1] == "four"
+    assert "four" in groups()["position"]
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
     config = compose("experiment=mine", "position.scale=3")
     with pytest.raises(UserError, match="position=alibi would do nothing"):
         compose("experiment=mine", "position=alibi", "model=lstm")
     assert (config.position.scale, config.seed) == (3, 9)
-    assert [word for _, word in expand(["position=glob(fo*)"])[0]] == ["position=four"]
     with pytest.raises(UserError, match="no such data"):
         compose("data=short")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
@@ -194,7 +160,7 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     compose("position=rotary")
     out, err = capsys.readouterr()
     assert '"max_len": 7' in out
-    assert err.count("conf/position/rotary.yaml is not read") == 1
+    assert "conf/position/rotary.yaml is not read" in err
 
 
 def test_experiments_compose_in_order(here: Path) -> None:
@@ -209,33 +175,32 @@ def test_experiments_compose_in_order(here: Path) -> None:
     assert compose("experiment=two.yaml", "experiment=one.yaml").position.name == "rotary"
     assert compose("experiment=blog_pe", "experiment=one.yaml").train.eps == 1e-8
     (axis,) = expand(["experiment=one.yaml", "experiment=two.yaml,smoke"])
-    assert [word for _, word in axis] == [
-        "experiment=[one.yaml,two.yaml]",
-        "experiment=[one.yaml,smoke]",
-    ]
+    names = ["[one.yaml,two.yaml]", "[one.yaml,smoke]"]
+    assert axis == [("experiment", f"experiment={name}") for name in names]
     write(here / "one.yaml", "train: {epochs: 8}")
     assert compose("experiment=one.yaml").train.epochs == 8
 
 
 def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
-    import yaml
-
     config = compose("model=lstm", "position=learned", "data=trec", "train=holdout", "seed=5")
     write(here / "run/config.yaml", yaml.safe_dump(to_dict(config)))
     assert asdict(compose("experiment=run/config.yaml")) == asdict(config)
     assert compose("experiment=run/config.yaml", "seed=6").seed == 6
+    for word in ("position=rotary", "data=cr", "train=blog"):
+        with pytest.raises(UserError, match=f"{word} would do nothing: the experiment names its"):
+            compose("experiment=run/config.yaml", word)
 
 
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
         ("- model", "must hold keys"),
-        ("defaults: model", "a list of plain defaults"),
-        ("hydra: {job: {name: x}}", "a list of plain defaults"),
+        ("defaults: model", "a list of defaults"),
+        ("hydra: {job: {name: x}}", "no key 'hydra.job.name'"),
         ("model: [", "cannot be read: .*line 1"),
         ("defaults: [override /model: nosuch]", "no such model"),
-        ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
-        ("defaults: [/model: lstm]", "Multiple values for model"),
+        ("defaults: [override /modle: lstm]", "no group 'modle'"),
+        ("defaults: [blog_pe]", "no group 'blog_pe'.*several words"),
         ("1: 2", "no key '1'"),
     ],
 )
@@ -256,12 +221,10 @@ def test_axes_expand_as_hydra_writes_them() -> None:
         ["train.lr=0.1", "train.lr=0.2"],
         ["model.heads=4"],
     ]
-    (globbed,) = expand(["mask=glob(pad*)"])
-    assert [word for _, word in globbed] == ["mask=padding", "mask=padding_causal"]
-    for word in ("seed=range(0,inf)", "seed=range(1000000)"):
+    for word in ("seed=range(0,inf)", "seed=range(1000000)", "seed=range(3,3)"):
         with pytest.raises(UserError, match="10,000"):
             expand([word])
-    for word in ("seed=range(1,10,0)", "seed=range(nan)", "seed=interval(0,1)"):
+    for word in ("seed=range(1,10,0)", "seed=range(nan)", "mask=glob(pad*)"):
         with pytest.raises(UserError, match=r"range\(START, STOP, STEP\)"):
             expand([word])
 
@@ -293,100 +256,35 @@ def test_a_resolved_config_comes_back_the_same() -> None:
 
 @pytest.mark.parametrize("key", ["model.pooling.kind", "model.pooling", "data.tokenizer"])
 def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) -> None:
-    write(
-        here / f"theirs_{len(key)}.py",
-        "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean",
-    )
+    theirs = f"theirs_{len(key)}"
+    write(here / f"{theirs}.py", "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean")
     tree = copy.deepcopy(STORED)
     *sections, name = key.split(".")
-    reduce(lambda branch, section: branch[section], sections, tree)[name] = (
-        f"theirs_{len(key)}:Mean"
-    )
-    with pytest.raises(NotTrusted, match=r"theirs_\d+:Mean.*--trust-code"):
+    reduce(lambda branch, section: branch[section], sections, tree)[name] = f"{theirs}:Mean"
+    with pytest.raises(NotTrusted, match=rf"{theirs}:Mean.*--trust-code"):
         overlay(tree, [])
     assert not (here / "ran").exists()
     overlay(tree, [], trust_code=True)
     assert (here / "ran").exists()
 
 
-@pytest.fixture
-def trap() -> Iterator[list[str]]:
-    """What a resolver named `trap` was asked, which should be nothing."""
-    asked: list[str] = []
-
-    def answer(question: str) -> str:
-        asked.append(question)
-        return "hunter2"
-
-    OmegaConf.register_new_resolver("trap", answer)
-    yield asked
-    OmegaConf.clear_resolver("trap")
-
-
-TRAP = "${trap:x}"
-KEYS = "seed out data.path data.tokenizer model.kind model.score.kind position.kind".split()
-SPRUNG = [
-    *(f"{key}={TRAP}" for key in KEYS),
-    *(f"{group}={TRAP}" for group in ("data", "model", "model.score", "executor", "study")),
-    *(f"{group}={TRAP}{end}" for group in ("position", "experiment") for end in (":X", ".yaml")),
-    *(f"out={before}{TRAP}" for before in ("\\", "\\\\", "a", "'\\\\'", '"')),
-    *(f"out=[{TRAP}]", f"out={{a: {TRAP}}}", f"{TRAP}=1", f"train.{TRAP}=1", f"out=a,{TRAP}"),
-    *(f"executor.{key}={TRAP}" for key in ("partition", "workers", "slurm")),
-]
-
-
-@pytest.mark.parametrize("word", SPRUNG)
-def test_no_resolver_runs_in_a_word(word: str, trap: list[str]) -> None:
-    for take in (plan, compose_executor, lambda words: overlay(STORED, words)):
-        with suppress(UserError):
-            assert "hunter2" not in str(take([word]))
-    assert trap == []
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_no_resolver_runs_in_a_stored_config(key: str, trap: list[str]) -> None:
-    for value in (TRAP, f"\\{TRAP}", [TRAP], {"kind": TRAP}, "${"):
-        tree = copy.deepcopy(STORED)
-        *sections, name = key.split(".")
-        reduce(lambda branch, section: branch[section], sections, tree)[name] = value
-        with suppress(UserError):
-            assert flatten(to_dict(overlay(tree, [], trust_code=True)))[key].endswith(str(value))
-    assert trap == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"out: {TRAP}",
-        f"defaults:\n  - override /position: {TRAP}",
-        f"defaults:\n  - override /position: {TRAP}:X",
-        f"defaults:\n  - {TRAP}",
-        f"position:\n  kind: {TRAP}",
-        f"hydra:\n  job:\n    name: {TRAP}",
-        f"baseline: a\nvariants: {{a: ['out={TRAP}']}}",
-        f"baseline: {TRAP}\nvariants: {{'{TRAP}': ['position={TRAP}:X']}}",
-        f"factors: {{'{TRAP}': {{a: [], b: []}}, b: {{c: [], d: [seed={TRAP}]}}}}",
-    ],
-)
-def test_no_resolver_runs_in_a_file(text: str, trap: list[str], here: Path) -> None:
-    write(here / "mine.yaml", text)
-    for group in ("experiment", "study"):
-        with suppress(UserError):
-            assert "hunter2" not in str(plan([f"{group}=mine.yaml"]))
-    assert trap == []
-
-
-@settings(max_examples=30)
-@given(st.text(st.sampled_from("\\${}:'\" a"), min_size=1))
-def test_a_text_stays_the_text_it_is(text: str) -> None:
-    assert overlay(STORED | {"out": text}, []).out == text
+def test_nothing_is_interpolated(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in an experiment nor in a stored config, which may come from anyone."""
+    monkeypatch.setenv("SECRET", "hunter2")
+    secret = "${oc.env:SECRET}"
+    write(here / "mine.yaml", f"out: {secret}")
+    assert compose("experiment=mine.yaml").out == secret
+    assert overlay(STORED | {"out": secret}, []).out == secret
+    write(here / "yours.yaml", f"defaults: [override /position: '{secret}']")
+    with pytest.raises(UserError, match="no such position"):
+        compose("experiment=yours.yaml")
 
 
 VALUES = st.sampled_from("0 1 3 -1 33 1e20 0.5 nan inf null true abc '' [1,2] {a:1} a,b".split())
 SIGNS = st.text(st.sampled_from("ab01.,:=[]{}()'\"\\$*~+-@ é\n\t"), max_size=6)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.sampled_from([*flatten(STORED), *groups(), "nonsense", ""]), VALUES | SIGNS)
 def test_any_word_composes_or_is_refused_in_one_message(key: str, value: str) -> None:
     for word in (f"{key}={value}", f"{key}{value}"):
