@@ -28,6 +28,8 @@ HABITS = {
     r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
     r"-c|--cfg": "attnexp config OVERRIDES prints the settings of a run.",
     r"-c[npd]|--config-(name|path)": "Your own file is experiment=FILE.yaml",
+    r"--((?:seed|out|data|model|position|mask|train|study|experiment)\b[\w.]*)(?:=.*)?": "Settings "
+    "are written without dashes: {0}=VALUE",
     r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
     r"hydra/sweeper=.*": "A search is tune=KEY=VALUES; axes are words such as train.lr=1e-3,1e-4",
     r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",

@@ -100,10 +100,10 @@ def _measure(
         return [{"measure": key, "value": value} for key, value in found.items()]
     change = interventions.load(name)(test.ids.clone(), model)
     if isinstance(change, Tensor):
-        logits = evaluate(Examples(change, test.labels), label=f"probing {name}")
+        logits = evaluate(Examples(change, test.labels))
     else:
         with change:
-            logits = evaluate(test, label=f"probing {name}")
+            logits = evaluate(test)
     changed = most_probable(logits)
     before, after = untouched == test.truth, changed == test.truth
     shares = {"accuracy": before, "changed_accuracy": after, "flips": untouched != changed}

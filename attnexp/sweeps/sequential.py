@@ -12,7 +12,6 @@ from attnexp.analysis.frames import Group, groups_of, rows_of
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
-from attnexp.report.tables import verdict_line
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
@@ -85,7 +84,8 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
         if baseline in failed:
             return
         found = judge(sweep, planned)
-        progress.note("\n".join(verdict_line(row) for _, row in found.iterrows()))
+        for row in found.itertuples():
+            progress.note(f"{row.variant} − {row.baseline}, {row.n} seeds: {row.verdict}")
         still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
         going = [label for label in going if label in still - failed]
         more = min(fewest, max(1, slots // len(sweep.variants)))

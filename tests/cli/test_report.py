@@ -125,7 +125,7 @@ def test_a_hundred_thousand_rows_end(here: Command, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["report", "nowhere"], "There is no folder nowhere"),
-        (["report", BLOG, "--margin", "0"], "--margin is in percentage points"),
+        (["report", BLOG, "--margin", "0"], "--margin"),
         (
             ["report", BLOG, "--format", "latex", "--at", "chosen"],
             "--at chosen: there are final, best",

@@ -131,8 +131,8 @@ def test_what_hydras_users_type_is_answered_by_what_to_write(word: str) -> None:
         ("train --multirun seed=1,2", "attnexp sweep"),
         ("train --cfg job", "attnexp config"),
         ("train -cn mine", "experiment=FILE.yaml"),
-        ("train --seed 3", "seed=3"),
-        ("sweep --position=none", "position=none"),
+        ("train --seed 3", "seed=VALUE"),
+        ("sweep --position=none", "position=VALUE"),
     ],
 )
 def test_options_of_hydra_are_answered_too(refused: Refused, words: str, answer: str) -> None:

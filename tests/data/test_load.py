@@ -138,7 +138,7 @@ def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
     app(words, standalone_mode=False)
     shown = capsys.readouterr().out
-    assert "'no ': {train: 8, test: 2}" in shown
+    assert "'no ':\n      train: 8\n      test: 2" in shown
     assert "31m text" in shown
     assert "\x1b[31m" not in shown
     app([*words, "--json"], standalone_mode=False)

@@ -228,15 +228,11 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
     assert {row["num_texts"] for row in probed.load(runs[0])} == {48, 10}
 
 
-def test_effects_come_in_every_format(runs: list[Path]) -> None:
-    for format, message in {
-        "table": "intervention", "markdown": "| uniform |", "latex": r"\toprule",
-        "csv": "data,variant,intervention,num_texts,metric,n,mean,sd,low,high",
-    }.items():  # fmt: skip
-        code, out, err = command("outputs", "--do", "uniform,attention", "--format", format)
-        assert (code, err) == (0, "")
-        assert message in out
-        assert format != "table" or max(map(len, out.splitlines())) <= 80
+def test_effects_are_a_table_or_a_document(runs: list[Path]) -> None:
+    code, out, err = command("outputs", "--do", "uniform,attention")
+    assert (code, err) == (0, "")
+    assert "intervention" in out
+    assert max(map(len, out.splitlines())) <= 80
     document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
     assert document["schema"] == 5
     assert [*document["effects"][0]] == probed.EFFECTS

@@ -47,7 +47,7 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
 ) -> None:
     """With the statistics of today."""
     assert seeds(sweep(tmp_path)) == {"slow": 12, "noisy": 12, "fast": 8}
-    assert capsys.readouterr().err.count("fast − slow: helps") == 5
+    assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 5
     study = manifest.load(tmp_path / "mine")
     assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
@@ -77,10 +77,10 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
         """Every variant is decided at nine seeds."""
         counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
         verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
-        return pd.DataFrame({"variant": [*counts], "verdict": verdicts})
+        about = {"baseline": "slow", "n": [*counts.values()]}
+        return pd.DataFrame({"variant": [*counts], "verdict": verdicts, **about})
 
     monkeypatch.setattr(sequential, "judge", judge)
-    monkeypatch.setattr(sequential, "verdict_line", str)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
     pretend(fails=lambda config: (config.train.lr, config.seed) == (fails, 2))
     assert seeds(sweep(tmp_path)) == found
