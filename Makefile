@@ -18,7 +18,7 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try make PYTHON=python3.12."; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,explore,tensorboard,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,explore,dev]'
 	@touch $@
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)

@@ -36,7 +36,7 @@ TESTS = {
     "attnexp/data/*.py": "encode text tables load vectors",
     "attnexp/analysis/*.py": "contrasts frames judge published",
     "attnexp/inspect/*.py": "probe predict",
-    "attnexp/report/*.py": "answer figures page export explore report",
+    "attnexp/report/*.py": "answer figures page explore report",
     "attnexp/config/*.py": "compose pieces settings identity",
     "attnexp/runs/*.py": "runs identity frames",
     "attnexp/sweeps/*.py": "plan schedule tuning watch until_decided executors",

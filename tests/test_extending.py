@@ -67,9 +67,9 @@ def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
     prepare, sweep = re.findall(r"^attnexp (.*)$", page, re.MULTILINE)
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
     prepared = attnexp(*shlex.split(prepare))
-    assert "one or two tokens" not in prepared.stdout
+    assert "two tokens at most" not in prepared.stdout
     unfit = attnexp(*shlex.split(prepare.replace("data.tokenizer=characters ", "")))
-    assert "one or two tokens (is" in unfit.stdout
+    assert "two tokens at most (is" in unfit.stdout
     done = attnexp(*shlex.split(sweep), "train.epochs=2")
     assert "helps by at least 0.25" in done.stdout, done.stderr
 

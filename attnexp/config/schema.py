@@ -228,11 +228,9 @@ class ExecutorConfig:
     kind: ExecutorKind = ExecutorKind.local
     workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
-    partition: str | None = setting(None, "Partition of the queue.", SLURM)
-    account: str | None = setting(None, "Account that pays.", SLURM)
     timeout_min: Count = setting(120, "Minutes that a run may take.", SLURM)
     mem_gb: Count = setting(8, "Memory of a run.", SLURM)
-    slurm: dict[str, Any] = setting(dict, "Anything else that sbatch takes: {qos: long}.", SLURM)
+    slurm: dict[str, Any] = setting(dict, "What else sbatch takes: {partition: gpu}.", SLURM)
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:

@@ -113,24 +113,21 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
 
 def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
     """What is questionable in texts of these ranks, with how often; nothing that is not found."""
-    rows, num_words = corpus.rows, np.diff(ranks.offsets)
+    rows, num_words, n = corpus.rows, np.diff(ranks.offsets), len(corpus.rows)
     known = rows[num_words > 0]
     in_train = {*known.text[known.split == "train"]}
     few = ((num_words < 3) & (rows.text.str.len() > 10 * num_words.clip(1))).sum()
     counts = {
         "test texts also occur in train": known.text[known.split == "test"].isin(in_train).sum(),
         "texts have both labels": (known.groupby("text").label.nunique() > 1).sum(),
-        "texts hold no word": len(rows) - len(known),
-        "long texts have one or two tokens (is data.tokenizer right?)": few
-        * (10 * few > len(rows)),
+        "texts hold no word": n - len(known),
+        "long texts have two tokens at most (is data.tokenizer right?)": few * (10 * few > n),
     }
     alike = defaultdict[str, list[str]](list)
     for name in corpus.classes:
         alike["".join(name.split()).casefold()].append(repr(name))
-    for names in alike.values():
-        counts[f"names of classes differ in space or case alone ({', '.join(names)})"] = len(
-            names
-        ) * (len(names) > 1)
+    what = "names of classes differ in space or case alone"
+    counts |= {f"{what} ({', '.join(own)})": len(own) for own in alike.values() if len(own) > 1}
     return {what: int(count) for what, count in counts.items() if count}
 
 

@@ -48,10 +48,8 @@ class Executor:
     """What every executor does with runs, and the number that it takes at a time."""
 
     slots: int
-    submit: Callable[[Sequence[Job]], Sequence[Any]]
-    """Start jobs, at most as many as there are free slots; a future for each."""
-    close: Callable[[], object] = lambda: None
-    """Stop running jobs, which resume when the sweep is repeated."""
+    submit: Callable[[Sequence[Job]], Sequence[Any]]  # start as many as slots are free: futures
+    close: Callable[[], object] = lambda: None  # stop; what ran resumes when the sweep is repeated
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
@@ -166,8 +164,6 @@ def _sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[str, dict[str,
         "cpus_per_task": _num_threads(jobs),
         "mem": f"{config.mem_gb}GB",
         "gpus_per_node": 1 if _want_gpu(jobs) else None,
-        "partition": config.partition,
-        "account": config.account,
         "additional_parameters": config.slurm,
         "array_parallelism": num_slots(config, jobs),
     }

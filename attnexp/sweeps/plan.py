@@ -26,8 +26,7 @@ class Job:
     """A planned run."""
 
     config: RunConfig
-    label: str
-    """Name of the variant this run belongs to."""
+    label: str  # name of the variant this run belongs to
 
     @property
     def seed(self) -> str:
@@ -47,14 +46,12 @@ class Job:
 class Sweep:
     """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
 
-    directory: Path
-    """Folder of its manifest, named after the study or the axes."""
+    directory: Path  # of its manifest, named after the study or the axes
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     jobs: list[Job]
     executor: ExecutorConfig
-    command: str
-    """Command that runs this sweep."""
+    command: str  # that runs this sweep
     declaration: Declaration | None = None
     """Endpoint of a study that adds seeds until it is decided; `jobs` then holds its budget."""
 

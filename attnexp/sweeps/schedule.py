@@ -22,12 +22,9 @@ class Entry:
     """A job and what became of it."""
 
     job: Job
-    path: Path
-    """Folder of the run, finished or not."""
-    before: bool
-    """Whether the run had finished before this sweep got to it."""
-    outcome: Outcome | None = None
-    """The finished run, or the reason why it failed; None until it has ended."""
+    path: Path  # folder of the run, finished or not
+    before: bool  # whether the run had finished before this sweep got to it
+    outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
 
 
 def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:

@@ -22,12 +22,9 @@ from attnexp.sweeps.schedule import Entry
 class Tuning:
     """A search, and the study that follows it."""
 
-    search: Sweep
-    """Every variant at every setting of the grid, on held-out data."""
-    study: Sweep
-    """Every variant as it would be without a search."""
-    judged: list[Job]
-    """Runs of the study at every setting of the grid, labelled as in `search`."""
+    search: Sweep  # every variant at every setting of the grid, on held-out data
+    study: Sweep  # every variant as it would be without a search
+    judged: list[Job]  # runs of the study at every setting of the grid, labelled as in `search`
 
 
 def is_tuning(word: str) -> bool:

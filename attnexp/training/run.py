@@ -83,8 +83,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     A run that has finished before is not repeated, unless `again`; then its result stays until the
     new one is there. One that was stopped goes on from its last epoch.
 
-    Raises `UserError` for what the user can mend, `Busy` when another process is at this run, and
-    `RunFailed` when the loss is no longer a number.
+    Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
     """
     with device.keeping_threads():
         where = device.prepare(config.train)

@@ -235,7 +235,7 @@ def test_an_executor_composes() -> None:
     assert compose_executor(["executor.workers=2"]).kind == "local"
     for word, message in {
         "executor.gpu=2": "less than or equal to 1",
-        "executor.partition=x": "would do nothing: executor.partition belongs to executor=slurm",
+        "executor.mem_gb=2": "would do nothing: executor.mem_gb belongs to executor=slurm",
         "executor.wrokers=2": "executor.workers",
         "executor=rya": "no such executor.*'ray'",
     }.items():

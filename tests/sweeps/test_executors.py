@@ -66,12 +66,12 @@ def test_a_missing_extra_gives_the_install_line(monkeypatch: pytest.MonkeyPatch,
 
 def test_the_script_for_slurm_has_what_is_asked_for_and_what_is_passed_on(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
-    words = """executor=slurm executor.partition=long executor.timeout_min=30 executor.mem_gb=2
+    words = """executor=slurm executor.timeout_min=30 executor.mem_gb=2
     executor.workers=3 train.threads=2""".split()
-    passed = "executor.slurm={qos: high, mail-type: END}"
+    passed = "executor.slurm={partition: long, mail-type: END}"
     planned = plan([*SMOKE, "seed=range(4)", *words, passed, f"out={tmp_path}"])
     lines = sbatch_script(planned.executor, planned.jobs).splitlines()
-    wanted = """array=0-3%3 partition=long time=30 mem=2GB cpus-per-task=2 qos=high mail-type=END
+    wanted = """array=0-3%3 partition=long time=30 mem=2GB cpus-per-task=2 mail-type=END
     gpus-per-node=1"""
     assert {f"#SBATCH --{option}" for option in wanted.split()} <= {*lines}
     assert any(line.startswith("srun") and f"{tmp_path}/runs/.jobs" in line for line in lines)
