@@ -1,8 +1,5 @@
-"""Comparisons of variants, each a weight vector: seed by seed, values @ weights is one number.
-
-A difference weighs its variants +1 and -1, an interaction +1, -1, -1, +1. One function computes all
-of them; the verdict is read off the interval.
-"""
+"""Comparisons of variants, each a weight vector: seed by seed, values @ weights is one number. A
+difference weighs its variants +1 and -1, an interaction +1, -1, -1, +1."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -92,11 +89,8 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
 
 
 def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Differences over data sets: `n` of them, their mean with `low` and `high`, and the interval
-    of the next data set's true difference, `next_low` and `next_high`.
-
-    Raises `UserError` unless a variant and its baseline have the same names on two data sets.
-    """
+    """Differences over `n` data sets: their mean, `low` and `high`, and the interval of the next
+    one's true difference, `next_low` and `next_high`. Raises `UserError` where there is none."""
     rows = pd.concat([make(group, metrics) for make in (differences, within) for group in groups])
     names, found = ["protocol", "variant", "baseline", "point", "metric"], []
     for _, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():

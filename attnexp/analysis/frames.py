@@ -60,9 +60,8 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        rows = self.endpoints[
-            (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
-        ]
+        all_rows = self.endpoints
+        rows = all_rows[(all_rows["point"] == point) & (all_rows["metric"] == metric)]
         wide = rows.pivot(index="seed", columns="variant", values="value")
         return wide.reindex(columns=[name for name in self.variants if name in wide])
 
@@ -80,12 +79,11 @@ class Group:
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        there = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
-        lacking = {
-            name: [seed for seed in seeds if (name, seed) not in there]
-            for name, seeds in self.planned.items()
-        }
-        return {name: seeds for name, seeds in lacking.items() if seeds}
+        there, missing = self.endpoints.groupby("variant")["seed"].agg(set), {}
+        for name, seeds in self.planned.items():
+            if lacking := [seed for seed in seeds if seed not in there.get(name, ())]:
+                missing[name] = lacking
+        return missing
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:
@@ -144,10 +142,8 @@ def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
 
 
 def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Group]:
-    """Groups of runs: only accuracies on one data set under one protocol may be compared.
-
-    studies: manifests by the `study` of rows.
-    """
+    """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
+    manifests by the `study` of rows."""
     table = pd.DataFrame(rows)
     table["protocol"] = table["config"].str["train"].str["protocol"]
     places = [table["facts"].str["fingerprint"], table["facts"].str["n_test"], table["protocol"]]
@@ -170,12 +166,11 @@ def _name_of_data(table: pd.DataFrame) -> str:
 
 
 def name_variants(table: pd.DataFrame) -> pd.DataFrame:
-    """The same rows with the column variant, in the order of the variants' first runs.
+    """The same rows with the column variant: all runs with the same settings and code.
 
-    A variant is all runs with the same settings and code, which differ only in their seeds. It has
-    its name and place from its study, and so have runs of a bare folder that are like it. If one
-    name stands for several variants, the settings that differ are added to it, or the code.
-    Variants without a study are named by these settings alone, those closest to the defaults first.
+    It has its name and place from its study, and so have runs of a bare folder that are like it.
+    Where that names several, the settings that differ are added, or the code. Variants without a
+    study are named by these settings alone, those closest to the defaults first.
     """
     runs = table.drop_duplicates(["run_id", "label"])[["run_id", "label", "config", "code"]]
     distance = [0 if run.label else 1 + len(departures(run.config)) for run in runs.itertuples()]

@@ -58,12 +58,10 @@ def read_results(
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
     twice = rows[rows.duplicated(rows.columns.intersection([*KEYS, "example"]))]
     if len(twice):
-        raise UserError(
-            f"{_run(twice)} has more than one result. Seeds pair the variants, so each has one "
-            f"row, of the epoch that you declared. Answers by example have a column example."
-        )
-    places = rows.groupby("data", sort=False)
-    groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in places]
+        said = "has more than one result. Give one row, of the epoch that you declared, or a column"
+        raise UserError(f"{_run(twice)} {said} example.")
+    by_data = iter(rows.groupby("data", sort=False))
+    groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in by_data]
     if empty.any():
         groups[0].notes.append(f"Left out: {empty.sum():,} rows with an empty cell.")
     return groups
@@ -82,8 +80,7 @@ def _group(
         runs = [*rows.sort_values("example").groupby(["variant", "seed"])]
     same = len({tuple(of["example"]) for _, of in runs}) == 1
     means = rows.groupby(KEYS, sort=False)[metrics].mean().reset_index()
-    long = means.melt(KEYS, metrics, var_name="metric")
-    long = long.assign(protocol="", point="result", epoch=math.nan)
+    long = means.melt(KEYS, var_name="metric").assign(protocol="", point="result", epoch=math.nan)
     return Group(
         data=data,
         protocol="",
@@ -100,12 +97,9 @@ def _group(
 def metrics_of(
     groups: Sequence[Group], higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
 ) -> Iterator[Metric]:
-    """The metrics that are judged: accuracies, and those that an option names.
-
-    higher, lower: metrics of which more, or less, is better. margins: METRIC=NUMBER, or a number
-    for all, in the unit of the tables. What a verdict means is the user's to say: raises
-    `UserError` where a direction or margin is wrong, or missing.
-    """
+    """The metrics that are judged: accuracies, and those of which more is better (higher) or less
+    (lower). margins: METRIC=NUMBER, or a number for all, in the unit of the tables. Raises
+    `UserError` where a direction or margin is wrong, or missing."""
     rows = pd.concat([group.endpoints for group in groups], ignore_index=True)
     values = dict(iter(rows.groupby("metric", sort=False)["value"]))
     words = [word.rpartition("=") for word in margins]

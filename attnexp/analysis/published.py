@@ -6,7 +6,7 @@ divide scores by sqrt(d_head), and Adam's epsilon in Keras was 1e-8 (pull reques
 the later settings are compared with the table as well, and say so.
 """
 
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,17 +28,12 @@ SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 def k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
     `METRICS`; no rows for any other run. The number of epochs may differ."""
-    with (files("attnexp.analysis") / "kexue.csv").open() as file:
-        table = pd.read_csv(file)
+    table = pd.read_csv(Path(__file__).with_name("kexue.csv"))
     free = {"train.epochs", "train.measure_train", "train.precision"}
-    given = {
-        k: v for k, v in settings(config).items() if k not in free and v != SETTINGS.get(k, ...)
-    }
+    own = {k: v for k, v in settings(config).items() if k not in free and v != SETTINGS.get(k, ...)}
     whole = (data["n_train"], data["n_test"]) == (25_000, 25_000)
-    alike = table["position"].map(
-        lambda position: whole and given.items() <= default_settings(f"position={position}").items()
-    )
-    return table[alike]
+    theirs = table["position"].map(lambda one: default_settings(f"position={one}").items())
+    return table[[whole and own.items() <= one for one in theirs]]
 
 
 def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
@@ -48,9 +43,8 @@ def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def k_counts(group: "Group") -> list[dict[str, Any]]:
-    """How many of K's `values` lie `inside` the 95 % prediction interval of one more of our `n`
-    seeds: a record for the `variants` that are `unlike` K's in the same settings. own: the same
-    counts of our own seeds, each by the others; none below four seeds."""
+    """How many of K's `values` lie `inside` the 95 % prediction interval of one more of our seeds, a
+    record for `variants` `unlike` K's in the same settings; own: the counts of our own seeds."""
     if group.published.empty:
         return []
     unlike, found = group.published["variant"].map(lambda v: unlike_k(group.configs[v])), []
