@@ -43,8 +43,8 @@ def unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def k_counts(group: "Group") -> list[dict[str, Any]]:
-    """How many of K's `values` lie `inside` the 95 % prediction interval of one more of our seeds, a
-    record for `variants` `unlike` K's in the same settings; own: the counts of our own seeds."""
+    """How many of K's `values` are `inside` the 95 % prediction interval of one more of our seeds,
+    a record for `variants` `unlike` K's in the same settings; own: those of our own seeds."""
     if group.published.empty:
         return []
     unlike, found = group.published["variant"].map(lambda v: unlike_k(group.configs[v])), []
