@@ -45,8 +45,6 @@ class Commands(TyperGroup):
         except OSError as error:
             where = error.filename or "while writing"
             stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
-        except MemoryError as error:
-            stop(f"There is not enough memory ({error}). Give less, or a larger machine.", code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)
@@ -84,8 +82,11 @@ def _options_of_all(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
-    pass
+    from attnexp.base.progress import console
+
+    console.quiet = quiet
 
 
 Overrides = Annotated[
@@ -145,6 +146,7 @@ def stop(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
     from attnexp.base.progress import console
 
+    console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
     message = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: ascii(c[0])[1:-1], message)

@@ -123,12 +123,10 @@ def claims(
 
     Example: attnexp claims C04 C20
     """
-    from attnexp.base.progress import track
     from attnexp.claims import table
 
     chosen = table.choose(ids or [], everything=everything)
-    tracked = track(chosen, total=len(chosen), label="claims")
-    records = [table.check(claim, out) for claim in tracked]
+    records = [table.check(claim, out) for claim in chosen]
     if as_json:
         emit({"schema": 2, "claims": records})
     else:
