@@ -129,8 +129,7 @@ def make_up(sweep: Sweep) -> None:
         predictions.save(entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
         store.save(entry.path, result(entry, rng))
     runs = [
-        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.identity.run_id)
-        for e in entries
+        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
     ]
     made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
     manifest.record(sweep.directory, made)
@@ -161,7 +160,7 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
     n_train, n_test = contrast.NUM_TRAIN, contrast.NUM_TEST
     return RunResult(
         schema=SCHEMA,
-        run_id=entry.identity.run_id,
+        run_id=entry.path.name,
         code=entry.identity.code,
         seed=entry.job.config.seed,
         config=to_dict(entry.job.config),

@@ -63,8 +63,6 @@ def report(
     DIR is a study, another folder with runs, or a published file.
 
     Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN
-
-    Example: attnexp report outputs/blog --figure forest.svg --show forest
     """
     from attnexp.analysis.frames import load
     from attnexp.report import terminal
@@ -78,8 +76,9 @@ def report(
     else:
         from attnexp.report import figures, page  # imports matplotlib
 
-        readers = page.readers_of(run or [], trust_code=trust_code)
-        readings = [(name, read(text)) for name, read in readers]
+        readings = [
+            (n, read(text)) for n, read in page.readers_of(run or [], trust_code=trust_code)
+        ]
         if html is not None:
             page.write(html, groups, metrics, readings)
         if figure is not None:

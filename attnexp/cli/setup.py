@@ -63,9 +63,7 @@ def data(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="prepare OVERRIDES")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print where each data set would be read from; `prepare` reads those of OVERRIDES.
-
-    `prepare` prints classes, problems, and the first text as the model reads it.
+    """Print where data sets are read from; `prepare` reads those of OVERRIDES and describes them.
 
     Example: attnexp data prepare data=trec,subj
     """

@@ -60,15 +60,15 @@ def sweep(
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
     from attnexp.base import progress
-    from attnexp.report import terminal
     from attnexp.runs.result import Run
-    from attnexp.statistics.verdict import Metric
-    from attnexp.sweeps import sequential, tuning, watch
+    from attnexp.sweeps import tuning, watch
     from attnexp.sweeps.plan import plan
     from attnexp.sweeps.schedule import Entry, run_sweep
 
     words, search, entries = overrides or [], None, list[Entry]()
     if until:
+        from attnexp.sweeps import sequential
+
         planned = sequential.plan_until_decided(words, margin=margin / 100)
     elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
@@ -80,6 +80,10 @@ def sweep(
     if dry_run:
         emit("\n".join(watch.preview_sweep(planned, any_code=any_code)))
         return
+    from attnexp.report import terminal
+    from attnexp.statistics.verdict import Metric
+    from attnexp.sweeps import sequential
+
     run = partial(run_sweep, any_code=any_code)
     if search is not None:
         with watch.Watch() as view:

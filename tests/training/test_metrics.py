@@ -16,6 +16,12 @@ def test_every_figure_is_scikit_learns() -> None:
     assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
     assert found.brier == pytest.approx(metrics.brier_score_loss(labels, probability))
     assert found.accuracy == metrics.accuracy_score(labels, probability > 0.5)
+    logits, labels = rng.normal(size=(500, 4)) * 3, rng.integers(0, 4, 500)
+    probability = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = measure(logits, labels)
+    assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
+    assert found.brier == pytest.approx(np.square(probability - np.eye(4)[labels]).sum(1).mean())
+    assert found.accuracy == metrics.accuracy_score(labels, logits.argmax(1))
 
 
 @pytest.mark.parametrize("low", range(7, 14))

@@ -42,6 +42,8 @@ def test_the_folder_holds_what_the_contract_says(
     lines = [json.loads(line) for line in (path / store.METRICS).read_text().splitlines()]
     assert [EpochRow(**line) for line in lines] == result.epochs
     assert result.config == to_dict(config)
+    assert result.data["largest_class"] == 0.5
+    assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     assert predictions.TEST not in predictions_that_give_the_rows(path, result)
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
 
