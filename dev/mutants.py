@@ -39,7 +39,7 @@ TESTS = {
     "attnexp/report/*.py": "answer figures page explore report",
     "attnexp/config/*.py": "compose pieces settings identity",
     "attnexp/runs/*.py": "runs identity frames",
-    "attnexp/sweeps/*.py": "plan schedule tuning watch until_decided executors",
+    "attnexp/sweeps/*.py": "plan schedule tuning watch until_decided",
 }
 """Files to mutate, with the tests of which one must fail."""
 
