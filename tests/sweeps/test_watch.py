@@ -100,5 +100,5 @@ def test_seeds_are_added_by_the_command(tmp_path: Path) -> None:
     study.write_text("baseline: a\nvariants: {a: [train.lr=1e-9], b: [train.lr=3e-2]}")
     words = [f"study={study}", f"out={tmp_path}", "seed=range(20)", "--until", "decided"]
     code, _, err = sweep(*words)
-    assert (code, "b − a, final: helps" in err) == (0, True)
+    assert (code, "b − a, 7 seeds: helps" in err) == (0, True)
     assert len([*tmp_path.glob("runs/*/result.json")]) == 14
