@@ -161,7 +161,7 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
     return RunResult(
         schema=SCHEMA,
         run_id=entry.path.name,
-        code=entry.identity.code,
+        code={},
         seed=entry.job.config.seed,
         config=to_dict(entry.job.config),
         data={
