@@ -52,9 +52,9 @@ def read_results(
     metrics = [*columns] or found
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
-    wrong = cells[~empty & numbers[metrics].isna().any(axis=1)]
+    wrong = cells[(~empty | empty.all()) & numbers[metrics].isna().any(axis=1)]
     if len(wrong):
-        raise UserError(f"{_run(wrong)}: {', '.join(wrong[metrics].iloc[0])} is no number.")
+        raise UserError(f"{_run(wrong)}: not all numbers: {wrong[metrics].iloc[0].to_dict()}.")
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
     twice = rows[rows.duplicated(rows.columns.intersection([*KEYS, "example"]))]
     if len(twice):

@@ -62,7 +62,7 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def _read_csv(text: str, kind: str) -> pd.DataFrame:
-    header = text.partition("\n")[0]
+    header = re.sub('"[^"]*"', "", text.partition("\n")[0])  # names in quotes may hold delimiters
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t" if kind == "tsv" else max(",;\t", key=header.count)
@@ -74,7 +74,7 @@ def _read_csv(text: str, kind: str) -> pd.DataFrame:
         keep_default_na=False,
         quoting=csv.QUOTE_MINIMAL if delimiter != "\t" or _is_quoted(text) else csv.QUOTE_NONE,
     )
-    names = frame.iloc[0]
+    names = frame.iloc[0].str.strip()
     if twice := [*names[names.duplicated() & (names != "")]]:
         raise ValueError(f"it has more than one column {some(twice)}; leave one")
     return frame.set_axis(names, axis=1).iloc[1:]

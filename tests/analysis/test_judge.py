@@ -84,6 +84,9 @@ def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
     (group,) = read_results(frame, ["accuracy"])
     assert group.notes == ["Left out: 8 rows with an empty cell."]
     assert len(group.endpoints) == 8
+    frame["loss"] = frame["accuracy"].isna().astype(float).replace(0, float("nan"))
+    with pytest.raises(UserError, match="not all numbers"):  # no row has both
+        read_results(frame, ["accuracy", "loss"])
 
 
 def test_the_unit_is_that_of_the_file() -> None:
@@ -117,7 +120,7 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
         (FRAME, {"baseline": "c"}, ["c has nothing to be compared with", "a, b"]),
         (pd.concat([FRAME, FRAME[:1]]), {}, ["a, seed 0", "more than one result"]),
         (FRAME.astype({"accuracy": object}).replace({0.8: "n/a"}), {"columns": ["accuracy"]},
-         ["a, seed 0", "n/a", "no number"]),
+         ["a, seed 0", "n/a", "not all numbers"]),
         (MIXED, {}, ["accuracy", "0.823", "per cent"]),
         (FRAME[["variant", "seed"]], {}, ["of numbers"]),
     ],

@@ -101,9 +101,13 @@ def test_other_quotes_of_a_tsv_are_part_of_the_text(texts: list[str]) -> None:
 
 def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
     rows = [(f"text {i}", "ny"[i % 2], i) for i in range(10)]
-    named = {"text": "mine", "label": "yours"}
-    for names, settings in ((["Review", "Sentiment", ""], {}), (["mine", "yours", "text"], named)):
-        pd.DataFrame(rows, columns=names).to_csv(tmp_path / "train.csv", index=False)
+    named = {"text": "mine; my; own", "label": "yours"}
+    for names, settings in (
+        (["Review", " Sentiment ", ""], {}),
+        (["mine; my; own", "yours", "text"], named),
+    ):
+        frame = pd.DataFrame(rows, columns=names)
+        frame.to_csv(tmp_path / "train.csv", index=False, quoting=csv.QUOTE_ALL)
         found = rows_of(on_disk(tmp_path, **settings))
         assert sorted(found["train"] + found["test"]) == [row[:2] for row in rows]
 
