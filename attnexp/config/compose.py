@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
-import torch
 from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
@@ -240,6 +239,8 @@ def _check(config: RunConfig) -> None:
         raise UserError(f"data={data.name} needs data.path: {wanted}. None was given.")
     pieces.load(schema.TOKENIZERS.get(data.tokenizer, data.tokenizer))
     if config.is_network:
+        import torch  # which reports need not wait for
+
         small = replace(config, data=replace(data, vocab_size=min(data.vocab_size, 1000)))
         try:
             with torch.random.fork_rng(devices=[]):

@@ -7,7 +7,7 @@ import io
 import textwrap
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.inspect.insight import SATURATED, Reading
 from attnexp.report import tables
+
+if TYPE_CHECKING:
+    from attnexp.inspect.insight import Reading
 
 KINDS = {"svg": "Date", "pdf": "CreationDate", "png": "Creation Time"}
 """Endings of the files that can be written, and the metadata that would differ each time."""
@@ -131,9 +133,11 @@ def forest(differences: pd.DataFrame) -> Figure:
 
 
 @own_style
-def attention(reading: Reading) -> Figure:
+def attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. Colour is the weight as a
     multiple of uniform attention, on one scale for all texts."""
+    from attnexp.inspect.insight import SATURATED  # imports torch
+
     seen, tokens = reading.attention(), [_wrapped(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     axes = (figure := Figure(figsize=(side + 0.8, side), layout="constrained")).subplots()

@@ -4,6 +4,7 @@ and one picture of them. Names and texts are the user's, so all of them are esca
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader
@@ -13,15 +14,17 @@ from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.inspect.insight import Reading, reader
 from attnexp.report import figures, tables, terminal
 from attnexp.runs import store
 from attnexp.runs.identity import as_word, default_label, replicate, settings
 from attnexp.runs.result import POINTS, Run
 from attnexp.statistics.verdict import Metric
 
-Reader = Callable[[str], Reading]
-Readings = Sequence[tuple[str, Reading]]  # each with the name of its run
+if TYPE_CHECKING:
+    from attnexp.inspect.insight import Reading
+
+Reader = Callable[[str], "Reading"]
+Readings = Sequence[tuple[str, "Reading"]]  # each with the name of its run
 
 
 def write(
@@ -43,6 +46,10 @@ def write(
 def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
     """Names of finished runs, and functions that read a text with their models. Raises `UserError`
     as `reader` does."""
+    if not folders:
+        return []
+    from attnexp.inspect.insight import reader  # imports torch
+
     runs = [Run(path=folder, result=store.load(folder)) for folder in folders]
     readers = [reader(run, trust_code=trust_code) for run in runs]
     configs = [run.result.config for run in runs]

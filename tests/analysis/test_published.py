@@ -1,15 +1,18 @@
 """K's table beside our seeds, and one published study to the digit."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import attnexp
+from attnexp.analysis import published
 from attnexp.analysis.contrasts import differences
 from attnexp.analysis.frames import load
 from attnexp.analysis.published import k_counts, k_epochs, unlike_k
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
+from attnexp.runs.identity import default_settings
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}
@@ -74,3 +77,8 @@ def test_settings_that_differ_from_ks_are_named() -> None:
 def test_compare_is_the_difference_of_the_document() -> None:
     found = attnexp.compare(PUBLISHED / "blog.parquet", margin=3)
     assert [*found["verdict"]] == ["equivalent", "equivalent"]
+
+
+def test_the_settings_beside_ks_table_are_those_of_today() -> None:
+    stored = json.loads((Path(published.__file__).parent / "kexue.json").read_bytes())
+    assert stored == {name: default_settings(f"position={name}") for name in stored}
