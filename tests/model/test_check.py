@@ -34,6 +34,8 @@ class Own({}):
     def __init__(self, {}) -> None: nn.Module.__init__(self) if {!r} else None; {}
     def forward(self, x, *others): return {}
 """
+TINY = "torch.full((8, 7, 7), {}torch.inf).triu(1) + 1e-6 * torch.rand(8, 7, 7)"
+"""What is infinite is no measure of the rest."""
 Own = Callable[[str, str, str], Any]
 WRONG = [
     ("position", "Biased", "torch.zeros(2, 7)", "(ScoreBias) returned (2, 7), wanted (8, 7, 7)."),
@@ -50,6 +52,8 @@ WRONG = [
     ("position", "Joined", "x + torch.arange(3.)[: len(x), None, None]", "mixes the texts of a"),
     ("position", "Joined", "x - x.mean(0, keepdim=True)", "mixes the texts of a batch"),
     ("position", "Joined", "nn.functional.dropout(x, 0.5)", "draws at random in evaluation"),
+    ("position", "Biased", TINY.format("-"), "draws at random in evaluation"),
+    ("position", "Biased", TINY.format(""), "draws at random in evaluation"),
     ("position", "Lazy", "x", "cannot be built: its parameter 'w.weight' is lazy, and"),
     ("position", "Complex", "x", "cannot be built: its parameter 'w' is torch.complex64, and"),
 ]
