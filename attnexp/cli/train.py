@@ -98,7 +98,7 @@ def sweep(
         terminal.show_answer(groups, [Metric(margin=margin / 100)], console(), format=format)
         if not as_json:
             again = shlex.join(["attnexp", "report", str(planned.directory)])
-            emit(f"Results: {planned.directory}\nMore: {again} --html page.html")
+            emit(f"Results: {planned.directory}. More: {again} --html page.html")
     entries += judged
     if failed := [f"{one.job}: {one.outcome}" for one in entries if isinstance(one.outcome, str)]:
         stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *failed]), code=1)

@@ -61,7 +61,7 @@ def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_js
     first = here(*words, "seed=range(3)")
     assert first.returncode == 0, first.stderr
     answer, _, results = first.stdout.rpartition("Results: ")
-    assert results.startswith("my runs/blog\nMore: attnexp report 'my runs/blog'")
+    assert results.startswith("my runs/blog. More: attnexp report 'my runs/blog'")
     assert here("report", "my runs/blog").stdout == answer
     again = here(*words, "seed=range(2)")
     assert again.returncode == 0, again.stderr
