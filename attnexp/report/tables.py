@@ -76,11 +76,6 @@ def verdict_words(row: "pd.Series[Any]") -> str:
     return str(row["verdict"] or row["reason"])
 
 
-def verdict_line(row: "pd.Series[Any]") -> str:
-    """`pe − no_pe, final: helps by at least 0.25: +2.53 [+2.32, +2.73]`."""
-    return f"{name_of(row)}: {verdict_words(row)}: {size_of(row)}"
-
-
 def size_of(row: "pd.Series[Any]") -> str:
     """`+2.53 [+2.32, +2.73]`."""
     return f"{number(row['mean'], row['is_share'], '+')} {bounds_of(row)}"

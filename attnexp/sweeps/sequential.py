@@ -72,7 +72,7 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
     """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
-    added as many at a time as fill the executor. Each look is told.
+    added as many at a time as fill the executor. Verdicts are printed each time.
     """
     (baseline, *going), slots = sweep.variants, num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))

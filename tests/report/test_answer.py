@@ -87,12 +87,12 @@ def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
     assert "a no_pe   b pe   capitals: K's run" in text
 
 
-def test_verdict_lines() -> None:
+def test_names_verdicts_and_sizes_of_differences() -> None:
     (group,) = load([PUBLISHED / "blog"])
-    lines = [tables.verdict_line(row) for _, row in differences(group).iterrows()]
-    assert lines == [
-        "pe − no_pe, final: helps by at least 0.25: +2.53 [+2.32, +2.73]",
-        "pe − no_pe, best: equivalent on these texts: -0.05 [-0.23, +0.12]",
+    said = (tables.name_of, tables.verdict_words, tables.size_of)
+    assert [[say(row) for say in said] for _, row in differences(group).iterrows()] == [
+        ["pe − no_pe, final", "helps by at least 0.25", "+2.53 [+2.32, +2.73]"],
+        ["pe − no_pe, best", "equivalent on these texts", "-0.05 [-0.23, +0.12]"],
     ]
     (group,) = load([PUBLISHED / "position_x_scale"])
     rows = within(group)
