@@ -52,7 +52,8 @@ def test_gpus_are_dealt_to_slots(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
     executor = executors.processes(4)
-    executor.submit(plan([*SMOKE, "seed=range(4)"]).jobs)
+    futures = executor.submit(plan([*SMOKE, "seed=range(4)"]).jobs)
+    assert [future.result() for future in futures] == ["done"] * 4
     executor.close()
     assert sorted(given) == ["3", "3", "5", "5"]
 
