@@ -10,7 +10,7 @@ import pandas as pd
 
 from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
-from attnexp.config.schema import did_you_mean
+from attnexp.config.options import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.statistics.verdict import Metric
 

@@ -3,12 +3,14 @@
 The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
 """
 
-import re
+import difflib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError
+from attnexp.base.progress import note
 
 own_dirs: list[Path] = []
 """Folders that `--config-dir` gave."""
@@ -17,9 +19,8 @@ own_dirs: list[Path] = []
 @cache
 def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
-    package = Path(__file__).parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
+    places = [parent / "conf" for parent in Path(__file__).parents[1:3]]
+    return next(place for place in places if place.is_dir())
 
 
 def groups() -> dict[str, dict[str, Path]]:
@@ -30,8 +31,6 @@ def groups() -> dict[str, dict[str, Path]]:
 @cache
 def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
     """The options of all folders in groups of the first, which win; differing others are noted."""
-    from attnexp.base.progress import note
-
     found: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
@@ -44,11 +43,19 @@ def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
 
 
 def read(group: str, option: str) -> Any:
-    """Content of an option's file, as plain text. Raises `UserError` if it cannot be read."""
+    """Content of an option's file, as plain text. Raises `UserError` if there is none, or it cannot
+    be read."""
     from yaml import YAMLError
 
-    is_file = option.endswith((".yaml", ".yml"))
-    path = Path(option).expanduser() if is_file else groups()[group][option]
+    options = groups().get(group, {})
+    is_file = group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
+    if not is_file and option not in options:
+        raise UserError(
+            f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
+            f"one of: {', '.join(options)}. Your own are module:Class for a piece of the model, "
+            f"FILE.yaml for an experiment or a study."
+        )
+    path = Path(option).expanduser() if is_file else options[option]
     try:
         return _parsed(path.read_text("utf-8"))
     except (OSError, ValueError, YAMLError) as error:
@@ -64,26 +71,31 @@ def _parsed(text: str) -> Any:
 
 
 def describe() -> dict[str, dict[str, str]]:
-    """Every group's options, with the first sentence of the comment in their files."""
-    found: dict[str, dict[str, str]] = {}
-    for group, options in groups().items():
-        for option, path in options.items():
-            lines = path.read_text("utf-8").splitlines()
-            about = " ".join(one[2:] for one in lines if re.match("# (?!@package)", one))
-            first = re.split(r"(?<!\bal)\. ", about)[0].rstrip(".")  # "et al." ends no sentence
-            found.setdefault(group, {})[option] = first
-    return found
+    """Every group's options, with the comment in the first line of their files."""
+
+    def about(path: Path) -> str:
+        return path.read_text("utf-8").partition("\n")[0].lstrip("# ").rstrip(".")
+
+    return {g: {name: about(path) for name, path in of.items()} for g, of in groups().items()}
 
 
 @cache
 def _names() -> dict[str, str]:
     """Name of each class of our options: that with the fewest settings, `window` of two alike."""
     ours = [(group, name) for group, names in _groups(conf_dir()).items() for name in names]
-    trees = [(read(group, name), name) for group, name in ours]
-    named = [(-len(tree), name, tree["kind"]) for tree, name in trees if tree and tree.get("kind")]
-    return {kind: name for _, name, kind in sorted(named)}
+    trees = [(read(group, name) or {}, name) for group, name in ours]
+    named = sorted((-len(tree), name, str(tree.get("kind"))) for tree, name in trees)
+    return {kind: name for _, name, kind in named}
 
 
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
     return "none" if kind is None else _names().get(kind, kind.rpartition(":")[2])
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?`, or nothing when no known name is near, or ends in what was given."""
+    names = [*known]
+    ending = [name for name in names if name.endswith(f".{given}")]
+    near = (ending or difflib.get_close_matches(given, names, n=1, cutoff=0.6))[:2]
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -17,7 +17,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from pydantic import ConfigDict, PydanticUserError
 from pydantic.dataclasses import dataclass
+from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
@@ -47,10 +47,8 @@ class Piece:
 
     kind: str | None = None
 
-    lineage: ClassVar[tuple[str, ...]] = ()
-    """Names of the class and its bases in attnexp.model; the last is its seam."""
-    frame: ClassVar[Any] = None
-    """The class of the settings that every piece in its place has."""
+    lineage: ClassVar[tuple[str, ...]] = ()  # as the function below gives it
+    frame: ClassVar[Any] = None  # class of the settings that every piece in its place has
 
     @property
     def name(self) -> str:
@@ -71,7 +69,7 @@ class Piece:
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(frame: Any, values: dict[str, Any]) -> Piece:
+def _restore(frame: Any, values: dict[str, Any]) -> Any:
     return spec(values["kind"], frame)(**values)
 
 
@@ -83,58 +81,46 @@ def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: A
     return field(default=default, metadata=known)
 
 
-def spec(kind: str | None, frame: type[Piece] = Piece) -> type[Piece]:
+@cache
+def spec(kind: str | None, frame: Any = Piece) -> Any:
     """The dataclass of a class's settings, on top of those that `frame` has for all its pieces.
 
     Raises `UserError` where there is no such class, or its constructor cannot be read.
     """
-    # mypy takes a class for an instance, which has no hash
-    made: type[Piece] = _spec(kind, load(kind), frame) if kind else frame  # type: ignore[arg-type]
-    return made
-
-
-@cache
-def _spec(kind: str, made_of: Any, frame: type[Piece]) -> Any:
+    if kind is None:
+        return frame
+    made_of = load(kind)
     try:
         hints = get_type_hints(made_of.__init__, include_extras=True)
         given = inspect.signature(made_of).parameters.values()
         own = [one for one in given if one.kind is one.KEYWORD_ONLY]
         for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
             raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-        settings = [_setting(one, hints.get(one.name, Any)) for one in own]
-        classes = [c for c in inspect.getmro(made_of) if c.__module__.startswith("attnexp.model.")]
-        namespace = {"lineage": tuple(c.__name__ for c in classes), "frame": frame}
-        namespace |= {
-            "__module__": __name__,
-            "__annotations__": {n: hint for n, hint, _ in settings},
-        }
-        made = type(made_of.__name__, (frame,), namespace | {name: f for name, _, f in settings})
-        return dataclass(made, kw_only=True, config=CHECKED)
+        settings = {one.name: _setting(one, hints.get(one.name, Any)) for one in own}
+        body = {name: f for name, (_, f) in settings.items()}
+        body |= {"lineage": lineage(kind), "frame": frame, "__module__": __name__}
+        body["__annotations__"] = {name: hint for name, (hint, _) in settings.items()}
+        return dataclass(type(made_of.__name__, (frame,), body), kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         said = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
         raise UserError(f"{kind}: its constructor cannot be read: {said}.") from error
 
 
-def _setting(given: inspect.Parameter, hint: Any) -> tuple[str, Any, Any]:
+def _setting(given: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """Type and field of an argument."""
     default = MISSING if given.default is given.empty else given.default
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    plain, *more = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    about = "".join(one.documentation for one in more if isinstance(one, Doc))
     if get_origin(plain) is not type:
-        return given.name, hint, setting(default)
+        return hint, setting(default, about)
     chosen = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
-    return given.name, Piece, setting(Piece, seam=get_args(plain)[0].__name__, option=chosen)
+    return Piece, setting(Piece, about, seam=get_args(plain)[0].__name__, option=chosen)
 
 
-def seam(kind: str | None) -> str | None:
-    """The seam that a class fills; None where it fills none. Raises `UserError` like `load`."""
-    seams = vars(importlib.import_module("attnexp.model.seams"))
-    classes: tuple[type, ...] = getattr(load(kind), "__mro__", ()) if kind else ()
-    return next((c.__name__ for c in classes if seams.get(c.__name__) is c), None)
-
-
-def settings(piece: Piece) -> dict[str, Any]:
-    """Settings of the piece itself, without those that every piece in its place has."""
-    shared = {f.name for f in fields(piece.frame or type(piece))}
-    return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+def lineage(kind: str) -> tuple[str, ...]:
+    """Names of a class and its bases in attnexp.model, its seam among them. Raises like `load`."""
+    classes = getattr(load(kind), "__mro__", ())
+    return tuple(c.__name__ for c in classes if c.__module__.startswith("attnexp.model."))
 
 
 def load(kind: str) -> Any:
@@ -150,12 +136,12 @@ def load(kind: str) -> Any:
         importlib.invalidate_caches()  # the file may just have been written
     try:
         found = getattr(importlib.import_module(module), name)
+        now = {} if is_ours else _code_on_disk(module)
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    now = {} if is_ours else _code_on_disk(module)
     if _imported.setdefault((kind, id(found)), now) != now:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
@@ -180,8 +166,8 @@ def _code_on_disk(name: str) -> dict[str, str]:
 
 
 def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Sixteen hex digits for each file, by its name from `root`, which change with what its code
-    says: not with comments, docstrings and layout."""
+    """Sixteen hex digits for each file, by its name from `root`, which change with its code, not
+    with comments and layout."""
     return {
         path.relative_to(root).as_posix(): _digest(path, path.stat().st_mtime_ns)
         for path in sorted(files)
@@ -190,13 +176,4 @@ def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 @cache
 def _digest(path: Path, _changed: int) -> str:
-    code = path.read_bytes()
-    with suppress(SyntaxError):  # half written, and imported by nobody
-        code = ast.dump(_WithoutDocstrings().visit(ast.parse(code))).encode()
-    return hashlib.sha256(code).hexdigest()[:16]
-
-
-class _WithoutDocstrings(ast.NodeTransformer):
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        """Statements that are a constant do nothing."""
-        return None if isinstance(node.value, ast.Constant) else node
+    return hashlib.sha256(ast.dump(ast.parse(path.read_bytes())).encode()).hexdigest()[:16]

@@ -5,9 +5,8 @@ are those of K's script of March 2018. The settings of the pieces stand in the s
 classes, where `pieces` reads them.
 """
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
@@ -15,13 +14,11 @@ from typing import Annotated, Any, NamedTuple
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
-from typing_extensions import Doc
 
 from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
 Count = Annotated[int, Ge(1), Lt(2**63)]
 Natural = Annotated[int, Ge(0), Lt(2**63)]
-Threads = Annotated[int, Ge(1), Le(1024)]
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
@@ -43,13 +40,8 @@ ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 PRESETS = [*DataName][4:]
 """Data sets that have a YAML of their own in `conf/data/`, besides IMDB and contrast."""
 
-TOKENIZERS = {
-    "keras": "attnexp.data.text:keras_words",
-    "basic_english": "attnexp.data.text:basic_english",
-    "characters": "attnexp.data.text:characters",
-    "whitespace": "attnexp.data.text:whitespace",
-}
-"""Names of `data.tokenizer`, each with its function as `module:function`."""
+TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]
+"""Names of `data.tokenizer`: functions of `attnexp.data.text`."""
 
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
@@ -58,19 +50,11 @@ class When(NamedTuple):
     """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
 
     description: str
-    holds: Callable[[Any], Any]
-    """Test of the whole config."""
+    holds: Callable[[Any], Any]  # of the whole config
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
 ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
-POSITION = When(
-    "networks, and inside attention to models with attention",
-    lambda run: (
-        run.model.fills("Layers")
-        or (run.is_network and not run.position.fills("Rotation", "ScoreBias"))
-    ),
-)
 JOINED = When("position=sinusoidal, learned", lambda run: run.position.fills("JoinedPosition"))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
@@ -178,7 +162,7 @@ class TrainConfig:
     fast: bool = setting(True, "Use the fast path; false is the reference.", NETWORK)
     device: Device = setting(Device.auto, "auto: CUDA where there is one, else the CPU.")
     precision: Precision = setting(Precision.fp32, "bf16: matrix products in 16 bits.", NETWORK)
-    threads: Threads | None = setting(None, "CPU threads; null is one in a sweep, else torch's.")
+    threads: Count | None = setting(None, "CPU threads; null is one in a sweep, else torch's.")
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)
@@ -200,7 +184,7 @@ class RunConfig:
     out: str = setting("outputs", "Root of all results.")
     data: DataConfig = setting(DataConfig)
     model: Piece = setting(Piece)
-    position: Piece = setting(Piece, when=POSITION)
+    position: Piece = setting(Piece, when=NETWORK)
     mask: MaskConfig = setting(MaskConfig, when=ATTENTION)
     train: TrainConfig = setting(TrainConfig)
 
@@ -208,12 +192,6 @@ class RunConfig:
     def is_network(self) -> bool:
         """Whether the model is a network, rather than a baseline that is fitted."""
         return isinstance(self.model, ModelConfig)
-
-    @property
-    def vectors(self) -> tuple[str, int] | None:
-        """File of pretrained embeddings and their width; None without."""
-        path: str | None = getattr(self.model, "vectors", None)  # a baseline takes none
-        return None if path is None else (path, self.model.d_model)
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
@@ -228,9 +206,12 @@ class ExecutorConfig:
     kind: ExecutorKind = ExecutorKind.local
     workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
-    timeout_min: Count = setting(120, "Minutes that a run may take.", SLURM)
-    mem_gb: Count = setting(8, "Memory of a run.", SLURM)
-    slurm: dict[str, Any] = setting(dict, "What else sbatch takes: {partition: gpu}.", SLURM)
+    slurm: dict[str, Any] = setting(dict, "Options of sbatch: {time: 120, mem: 8GB}.", SLURM)
+
+
+def acts(f: Field[Any], config: Any) -> bool:
+    """Whether a field of a config has an effect."""
+    return f.metadata.get("when") is None or f.metadata["when"].holds(config)
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
@@ -243,12 +224,8 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
 
 
 def meanings(config: Any) -> dict[str, str]:
-    """What each key of a config means: in a piece, the `Doc` of its constructor says it."""
-    found = {}
-    for key, _, f in walk(config):
-        docs = [one for one in getattr(f.type, "__metadata__", ()) if isinstance(one, Doc)]
-        found[key] = docs[0].documentation if docs else f.metadata.get("about", "")
-    return found
+    """What each key of a config means."""
+    return {key: f.metadata.get("about", "") for key, _, f in walk(config)}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -256,11 +233,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
     def plain(value: Any) -> Any:
         if is_dataclass(value):
-            return {f.name: plain(getattr(value, f.name)) for f in fields(value) if acts(f)}
+            return {f.name: plain(getattr(value, f.name)) for f in fields(value) if acts(f, config)}
         return str(value) if isinstance(value, StrEnum) else value
-
-    def acts(f: Field[Any]) -> bool:
-        return f.metadata.get("when") is None or f.metadata["when"].holds(config)
 
     result: dict[str, Any] = plain(config)
     return result
@@ -275,9 +249,3 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
-
-
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing when no known name is near."""
-    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
-    return f" Did you mean '{near[0]}'?" if near else ""

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from attnexp.base.errors import UserError, check_name
 from attnexp.config.options import read
-from attnexp.config.words import check_option
 
 
 class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
@@ -52,13 +51,11 @@ def load_study(given: str) -> Study:
 
     Raises `UserError` for an unknown name, or a file that is no study.
     """
-    check_option("study", given)
     try:
         return Study.model_validate(read("study", given))
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(
-            f"study={given}: {'.'.join(map(str, first['loc']))} {first['msg']}. A study is written "
-            f"baseline: NAME and variants: {{NAME: [WORDS]}}, or factors: {{FACTOR: {{LEVEL: "
-            f"[WORDS]}}}}, and overrides: [WORDS] for all of them."
+            f"study={given}: {'.'.join(map(str, first['loc']))} {first['msg']}. It has baseline: "
+            f"NAME and variants: {{NAME: [WORDS]}}, or factors: {{FACTOR: {{LEVEL: [WORDS]}}}}."
         ) from error

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.schema import TOKENIZERS, DataConfig, Side
+from attnexp.config.schema import DataConfig, Side
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
 
@@ -40,14 +40,14 @@ _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
 _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
 
-def keras_words(text: str) -> list[str]:
+def keras(text: str) -> list[str]:
     """Keras's `text_to_word_sequence`: lower case, filtered characters to spaces, split there."""
     return list(filter(None, text.lower().translate(_KERAS).split(" ")))
 
 
 def characters(text: str) -> list[str]:
     """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
-    else as `keras_words`."""
+    else as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
     return [token for token in spaced.split(" ") if token]
 
@@ -67,8 +67,8 @@ def basic_english(text: str) -> list[str]:
 def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
     is no list of str, or has a line break or half a character in it."""
-    kind = TOKENIZERS.get(config.tokenizer, config.tokenizer)
-    function: Tokenize = pieces.load(kind)
+    is_ours, kind = ":" not in config.tokenizer, config.tokenizer
+    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_ours else kind)
 
     def checked(text: str) -> list[str]:
         tokens = function(text)
@@ -81,7 +81,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
             )
         return tokens
 
-    return function if kind in TOKENIZERS.values() else checked
+    return function if is_ours else checked
 
 
 @dataclass(frozen=True, slots=True)

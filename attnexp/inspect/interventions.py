@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.schema import did_you_mean
+from attnexp.config.options import did_you_mean
 from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias

@@ -7,6 +7,7 @@ Only this file reads a config; every piece receives plain arguments.
 
 import copy
 import math
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -83,6 +84,8 @@ class Classifier(nn.Module):
             )
             self.layers = build(model, width, model.d_model, context)
             width = self.layers.d_output
+        elif position.fills("Rotation", "ScoreBias"):
+            raise UserError(f"position={position.name} acts on attention, and this model has none.")
 
         self.pool: seams.Pooling = build(model.pooling, width)
         self.dropout = nn.Dropout(model.dropout)
@@ -149,13 +152,25 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     return classifier
 
 
+def try_to_build(config: RunConfig) -> None:
+    """Build the model once, with few words. Raises `UserError` if that fails."""
+    data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            build_model(replace(config, data=data))
+    except RuntimeError as error:  # torch's, of memory and sizes
+        raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
+
+
 def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
     """Import a piece's class, and call it with its surroundings and its settings."""
     assert piece.kind is not None
-    settings = by_name | {
-        name: partial(build_piece, value, seed=seed) if isinstance(value, Piece) else value
-        for name, value in pieces.settings(piece).items()
-    }
+    shared = {f.name for f in fields(piece.frame or type(piece))}
+    settings = by_name | {f.name: getattr(piece, f.name) for f in fields(piece)}
+    settings = {name: value for name, value in settings.items() if name not in shared}
+    for name, value in settings.items():
+        if isinstance(value, Piece):
+            settings[name] = partial(build_piece, value, seed=seed)
     make = pieces.load(piece.kind)
     try:
         if piece.kind.startswith("attnexp."):  # `init_weights` replaces its first draws

@@ -16,7 +16,6 @@ from attnexp.config import pieces
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
 from attnexp.config.schema import DataConfig, DataName, RunConfig, flatten, to_dict
-from attnexp.config.words import quoted
 from attnexp.runs.result import SCHEMA
 
 NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
@@ -97,7 +96,7 @@ def departures(config: dict[str, Any]) -> list[str]:
     """Keys of the choices that are not the default ones, and of the settings that differ from the
     defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
     data, own, foreign = data_of(config), settings(config), foreign_code(config)
-    words = [f"data={data.name}", *([quoted("data.path", data.path)] if data.path else [])]
+    words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]
     default, chosen = default_settings(*words), list[str]()
     for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
         if default.get(key, ...) != own[key]:  # a choice brings settings of its own

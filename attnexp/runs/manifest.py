@@ -137,7 +137,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 def _named(folder: Path) -> list[tuple[Path, str]]:
     """Runs in a folder with the names of their variants, from the studies in and around it."""
-    outs = [folder, *folder.absolute().parents[:2]]
+    outs = [*folder.absolute().parents[1::-1], folder]  # the nearest study counts
     studies = [load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
     labels = {entry.run_id: entry.variant for study in studies if study for entry in study.runs}
     places = {run_id: place for place, run_id in enumerate(labels)}

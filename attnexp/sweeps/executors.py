@@ -160,11 +160,11 @@ def _sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[str, dict[str,
     """Folder of submitit's files, and the request of each run as its `SlurmExecutor` takes it."""
     options = {
         "job_name": "attnexp",
-        "time": config.timeout_min,
+        "time": 120,  # minutes
         "cpus_per_task": _num_threads(jobs),
-        "mem": f"{config.mem_gb}GB",
+        "mem": "8GB",
         "gpus_per_node": 1 if _want_gpu(jobs) else None,
-        "additional_parameters": config.slurm,
+        "additional_parameters": config.slurm,  # these win
         "array_parallelism": num_slots(config, jobs),
     }
     return os.path.abspath(f"{jobs[0].config.out}/{RUNS}/.jobs"), options

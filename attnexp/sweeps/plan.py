@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, compose_executor, is_executor
+from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand
@@ -59,7 +59,7 @@ class Sweep:
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong."""
     command = shlex.join(["attnexp", "sweep", *words])
-    executor = [word for word in words if is_executor(word.partition("=")[0])]
+    executor = [word for word in words if re.match(r"executor\b", word)]
     studies = [word for word in words if word.startswith("study=")]
     words = [word for word in words if word not in (*executor, *studies)]
     if studies:
@@ -76,13 +76,13 @@ def plan(words: Sequence[str]) -> Sweep:
         name, variants, levels = f"sweep_{keys}".rstrip("_"), {"": []}, {"": {}}
     jobs, crossed = dict[str, Job](), dict[str, dict[str, str]]()
     for label, own in variants.items():
-        axes = {axis[0][0]: axis for axis in expand([*own, *words])}  # a later word overrides
-        if (num_runs := math.prod(map(len, axes.values()))) > 10_000:
+        axes = expand([*own, *words])
+        if (num_runs := math.prod(map(len, axes))) > 10_000:
             raise UserError(f"These axes make {num_runs:,} runs; a sweep takes 10,000 at most.")
-        several = [key for key, axis in axes.items() if len(axis) > 1 and not is_seed(key)]
-        for run in map(dict, itertools.product(*axes.values())):
-            config = compose([*run.values()])
-            factors = {key: run[key] for key in several if key != "data"}  # nobody compares those
+        several = {axis[0][0] for axis in axes if len(axis) > 1 and not is_seed(axis[0][0])}
+        for run in itertools.product(*axes):
+            config = compose([word for _, word in run])
+            factors = {k: word for k, word in run if k in several - {"data"}}  # nobody compares it
             called = " ".join(filter(None, [label, *factors.values()]))
             job = Job(config=config, label=called or default_label(to_dict(config)))
             crossed[job.label] = levels[label] | factors

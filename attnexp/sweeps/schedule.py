@@ -35,7 +35,7 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
     """
     entries, wanted, fingerprints = list[Entry](), [], dict[str, str]()
     for job in sweep.jobs:
-        reads = repr((job.config.data, job.config.vectors))
+        reads = repr((job.config.data, getattr(job.config.model, "vectors", None)))
         if reads not in fingerprints:
             fingerprints[reads] = read_inputs(job.config).fingerprint
         identity = identify(job.config, fingerprints[reads])

@@ -30,7 +30,7 @@ def evaluate_run(
 
     On the machine and with the number of threads of the run they agree to the last bit. With
     `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
-    `NotTrusted` where the model is not attnexp's, without `trust_code`.
+    `UserError` where the model is not attnexp's, without `trust_code`.
     """
     for word in words:
         if word.partition("=")[0] not in SETTINGS:

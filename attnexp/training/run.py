@@ -54,10 +54,9 @@ class Inputs(NamedTuple):
 def read_inputs(config: RunConfig) -> Inputs:
     """Read the inputs of a run. Raises `UserError` if they are missing."""
     dataset = load_data(config.data, config.seeds.resample)
-    if config.vectors is None:
+    if (path := getattr(config.model, "vectors", None)) is None:  # a baseline takes none
         return Inputs(dataset, None, dataset.fingerprint)
-    path, d_model = config.vectors
-    vectors = load_vectors(path, dataset.words, d_model)
+    vectors = load_vectors(path, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config import options
-from attnexp.config.compose import NotTrusted, compose, compose_executor, overlay
+from attnexp.config.compose import compose, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.config.words import expand, habit
@@ -71,17 +71,18 @@ WRONG = {
     "train.batch_size=100000000000000000000": ["train.batch_size must be less than"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
-    "model=lstm position=rotary": ["position=rotary would do nothing", "attention"],
+    "model=lstm position=rotary": ["position=rotary acts on attention"],
+    "model=tfidf position=rotary": ["position would do nothing here", "a model that is a network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
     "model.d_model=1000000000000000": ["model cannot be built"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
-    "train.holdout=0.5": ["train.holdout=0.5 would do nothing", "train=holdout"],
+    "train.holdout=0.5": ["train.holdout would do nothing here", "train=holdout"],
     "data.holdout=0.5": ["Did you mean 'train.holdout'?"],
     "lr=0.1": ["Did you mean 'train.lr'?"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
-    "position=rotary position.dropout=0.1": ["position.dropout belongs to position=sinusoidal"],
+    "position=rotary position.dropout=0.1": ["position=sinusoidal, learned"],
     "seeds=3": ["Did you mean 'seed'?"],
-    "data.order_fraction=0.5": ["data=contrast", "data.order_fraction=0.5"],
+    "data.order_fraction=0.5": ["data.order_fraction would", "data=contrast"],
     "data=files": ["data=files needs data.path"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
@@ -106,12 +107,11 @@ HABITS = {
     "++train.lr=1": "write train.lr=1",
     "~position": "position=none",
     "hydra/launcher=submitit_slurm": "executor=slurm",
-    "hydra/sweeper=optuna": "tune=",
+    "hydra/sweeper=optuna": "`attnexp config`",
     "hydra.run.dir=/x": "out=/x",
     "hydra.job.name=a": "`attnexp config`",
     "position._target_=my.mod.Decay": "position=my.mod:Decay",
     "out=${oc.env:HOME}": "out=VALUE",
-    "model@other=lstm": "KEY=VALUE",
 }
 
 
@@ -130,7 +130,6 @@ def test_what_hydras_users_type_is_answered_by_what_to_write(word: str) -> None:
         ("config -m", "attnexp sweep"),
         ("train --multirun seed=1,2", "attnexp sweep"),
         ("train --cfg job", "attnexp config"),
-        ("train -cn mine", "experiment=FILE.yaml"),
         ("train --seed 3", "seed=VALUE"),
         ("sweep --position=none", "position=VALUE"),
     ],
@@ -150,8 +149,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
     config = compose("experiment=mine", "position.scale=3")
-    with pytest.raises(UserError, match="position=alibi would do nothing"):
-        compose("experiment=mine", "position=alibi", "model=lstm")
     assert (config.position.scale, config.seed) == (3, 9)
     with pytest.raises(UserError, match="no such data"):
         compose("data=short")
@@ -174,9 +171,6 @@ def test_experiments_compose_in_order(here: Path) -> None:
         assert (config.position.name, config.train.epochs, config.train.lr) == ("alibi", 4, 0.5)
     assert compose("experiment=two.yaml", "experiment=one.yaml").position.name == "rotary"
     assert compose("experiment=blog_pe", "experiment=one.yaml").train.eps == 1e-8
-    (axis,) = expand(["experiment=one.yaml", "experiment=two.yaml,smoke"])
-    names = ["[one.yaml,two.yaml]", "[one.yaml,smoke]"]
-    assert axis == [("experiment", f"experiment={name}") for name in names]
     write(here / "one.yaml", "train: {epochs: 8}")
     assert compose("experiment=one.yaml").train.epochs == 8
 
@@ -186,9 +180,10 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
     write(here / "run/config.yaml", yaml.safe_dump(to_dict(config)))
     assert asdict(compose("experiment=run/config.yaml")) == asdict(config)
     assert compose("experiment=run/config.yaml", "seed=6").seed == 6
-    for word in ("position=rotary", "data=cr", "train=blog"):
-        with pytest.raises(UserError, match=f"{word} would do nothing: the experiment names its"):
-            compose("experiment=run/config.yaml", word)
+    assert compose("experiment=run/config.yaml", "data=cr").data.name == "cr"
+    assert compose("experiment=run/config.yaml", "position=sinusoidal").position.scale == 1
+    with pytest.raises(UserError, match="score=dot, which is not chosen"):
+        compose("experiment=blog_pe", "model=lstm")
 
 
 @pytest.mark.parametrize(
@@ -199,8 +194,8 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
         ("hydra: {job: {name: x}}", "no key 'hydra.job.name'"),
         ("model: [", "cannot be read: .*line 1"),
         ("defaults: [override /model: nosuch]", "no such model"),
-        ("defaults: [override /modle: lstm]", "no group 'modle'"),
-        ("defaults: [blog_pe]", "no group 'blog_pe'.*several words"),
+        ("defaults: [override /modle: lstm]", "Did you mean 'model'"),
+        ("defaults: [blog_pe]", "Several experiments are several words"),
         ("1: 2", "no key '1'"),
     ],
 )
@@ -235,7 +230,7 @@ def test_an_executor_composes() -> None:
     assert compose_executor(["executor.workers=2"]).kind == "local"
     for word, message in {
         "executor.gpu=2": "less than or equal to 1",
-        "executor.mem_gb=2": "would do nothing: executor.mem_gb belongs to executor=slurm",
+        "executor.slurm={mem: 2GB}": "executor.slurm would do nothing.*executor=slurm",
         "executor.wrokers=2": "executor.workers",
         "executor=rya": "no such executor.*'ray'",
     }.items():
@@ -261,7 +256,7 @@ def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) 
     tree = copy.deepcopy(STORED)
     *sections, name = key.split(".")
     reduce(lambda branch, section: branch[section], sections, tree)[name] = f"{theirs}:Mean"
-    with pytest.raises(NotTrusted, match=rf"{theirs}:Mean.*--trust-code"):
+    with pytest.raises(UserError, match=rf"{theirs}:Mean.*--trust-code"):
         overlay(tree, [])
     assert not (here / "ran").exists()
     overlay(tree, [], trust_code=True)

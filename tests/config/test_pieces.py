@@ -126,11 +126,11 @@ def test_a_module_that_fails_or_exits_when_imported_is_named(name: str, tmp_path
 
 
 def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Path) -> None:
-    """As in a notebook. Comments, docstrings and layout are no edit."""
+    """As in a notebook. Comments and layout are no edit."""
     file = tmp_path / f"{name}.py"
     words = [f"model={name}:Mix", f"data.tokenizer={name}:words"]
     compose(words)
-    file.write_text(f"'Documented.'\n{MODULE}\n# A comment.")
+    file.write_text(f"{MODULE}\n# A comment.")
     compose(words)
     file.write_text(MODULE.replace("width: int = 3", "width: int = 4"))
     with pytest.raises(UserError, match=r"changed since it was imported.*Restart the kernel"):

@@ -14,7 +14,7 @@ from attnexp.data import text as t
 
 
 def test_our_tokenizers() -> None:
-    words = t.keras_words('It\'s GOOD!<br />Really\tgood...\nno-one\u00a0else  says "so"')
+    words = t.keras('It\'s GOOD!<br />Really\tgood...\nno-one\u00a0else  says "so"')
     assert words == ["it's", *"good br really good no one\u00a0else says so".split(" ")]
     words = t.tokenizer_of(DataConfig(tokenizer="basic_english"))("You can't.<br />No!")
     assert words == ["you", "can", "'", "t", ".", "no", "!"]
@@ -29,7 +29,7 @@ ASCII = st.characters(max_codepoint=0x7F)
 @given(st.text(alphabet=HAN | ASCII))
 def test_characters_differs_from_the_default_rules_in_cjk_alone(text: str) -> None:
     apart = "".join(f" {one} " if one >= "\u4e00" else one for one in text)
-    assert t.characters(text) == t.keras_words(apart)
+    assert t.characters(text) == t.keras(apart)
 
 
 OWN = r"""

@@ -118,17 +118,19 @@ def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_out(
     tmp_path: Path,
 ) -> None:
+    tmp_path = tmp_path / "project" / "outputs"
     for run_id in ("1-x", "2-x"):
         write(store.run_dir(tmp_path, run_id))
     manifest.record(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
+    manifest.record(tmp_path.parent / "far", planned(("c", 0, "1-x")))
     (store.run_dir(tmp_path, "2-x") / store.RESULT).write_text("{")
     left_out = list[str]()
     studies = tmp_path / "one", tmp_path / "two"
     runs = [run for study in studies for run in manifest.load_runs(study, left_out.append)]
     assert [run.label for run in runs] == ["a", "twin", "b"]
     assert str(store.run_dir(tmp_path, "2-x")) in "".join(left_out)
-    assert [run.label for run in manifest.load_runs(tmp_path, left_out.append)] == ["a"]
+    assert [run.label for run in manifest.load_runs(tmp_path, left_out.append)] == ["b"]
     with pytest.raises(UserError, match="There is no folder"):
         manifest.load_runs(tmp_path / "three")
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')

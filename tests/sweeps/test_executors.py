@@ -67,12 +67,11 @@ def test_a_missing_extra_gives_the_install_line(monkeypatch: pytest.MonkeyPatch,
 
 def test_the_script_for_slurm_has_what_is_asked_for_and_what_is_passed_on(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
-    words = """executor=slurm executor.timeout_min=30 executor.mem_gb=2
-    executor.workers=3 train.threads=2""".split()
-    passed = "executor.slurm={partition: long, mail-type: END}"
+    words = "executor=slurm executor.workers=3 train.threads=2".split()
+    passed = "executor.slurm={partition: long, mail-type: END, time: 30}"
     planned = plan([*SMOKE, "seed=range(4)", *words, passed, f"out={tmp_path}"])
     lines = sbatch_script(planned.executor, planned.jobs).splitlines()
-    wanted = """array=0-3%3 partition=long time=30 mem=2GB cpus-per-task=2 mail-type=END
+    wanted = """array=0-3%3 partition=long time=30 mem=8GB cpus-per-task=2 mail-type=END
     gpus-per-node=1"""
     assert {f"#SBATCH --{option}" for option in wanted.split()} <= {*lines}
     assert any(line.startswith("srun") and f"{tmp_path}/runs/.jobs" in line for line in lines)
@@ -154,7 +153,7 @@ def test_slurm_gives_the_figures_of_processes_here(
 ) -> None:
     """And stops what it queued: the first sweep is interrupted, the second one does the runs."""
     pytest.importorskip("submitit")
-    words = [*SIX, "executor=slurm", "executor.mem_gb=1"]
+    words = [*SIX, "executor=slurm", "executor.slurm={mem: 1GB}"]
     with slurm_node(tmp_path / "slurm") as environment:
         first = sweeping(tmp_path / "out", *words, **environment)
         wait_for(lambda: queue(environment))
