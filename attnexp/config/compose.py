@@ -200,9 +200,10 @@ def _unknown(key: str, keys: Sequence[str]) -> UserError:
     if key in owners:
         return UserError(f"'{key}' belongs to {', '.join(owners[key])}, which is not chosen.")
     known = dict.fromkeys([*keys, *(name for name, _, _ in walk(RunConfig())), *owners, *groups()])
+    known.pop(key, None)
     return UserError(
-        f"There is no key '{key}'.{did_you_mean(key, known.keys() - {key})} `attnexp config` lists "
-        f"the keys of what is chosen, `attnexp config --groups` all there is to choose."
+        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
+        f"what is chosen, `attnexp config --groups` all there is to choose."
     )
 
 

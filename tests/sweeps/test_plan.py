@@ -42,8 +42,6 @@ def test_axes_multiply_and_name_the_variants() -> None:
         (["out=a,b"], "one place for its results"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
-        (["study=blog", "executor.slurm={mem: 2GB}"], "executor=slurm"),
-        (["data=contrast", "seed=0,-1"], "seed"),
         (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
     ],
 )

@@ -24,12 +24,6 @@ def texts(n: int = 200, *, seed: int = 0, num_classes: int = 2) -> tuple[Tensor,
     return torch.from_numpy(ids), torch.from_numpy(labels)
 
 
-def fitted(ids: Tensor, labels: Tensor, *, vocab_size: int = VOCAB, classes: int = 2) -> TfidfModel:
-    model = TfidfModel(vocab_size, classes)
-    model.fit(ids, labels)
-    return model.requires_grad_(False)
-
-
 def as_text(ids: Tensor) -> list[str]:
     """The same texts as strings for a vectoriser: a token an id, padding and start left out."""
     return [" ".join(f"w{id_}" for id_ in row if id_ > 1) for row in ids.tolist()]
@@ -44,7 +38,8 @@ def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     (ids, labels), (test_ids, _) = texts(num_classes=num_classes), texts(seed=1)
     vectorizer, regression = TfidfVectorizer(), LogisticRegression(max_iter=10_000)
     pipeline = make_pipeline(vectorizer, regression).fit(as_text(ids), labels.numpy())
-    model = fitted(ids, labels, classes=num_classes)
+    model = TfidfModel(VOCAB, num_classes).requires_grad_(False)
+    model.fit(ids, labels)
     for some in (ids, test_ids):
         expected = pipeline.decision_function(as_text(some))
         np.testing.assert_allclose(model(some), expected, atol=1e-5, rtol=0)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from small import WORDS, examples, fit, shuffle
 from torch import Tensor, nn
 
@@ -19,8 +18,6 @@ from attnexp.model.classifier import build_model
 from attnexp.runs.result import EpochRow
 from attnexp.training.loop import Examples, batch_size_of, predict
 from attnexp.training.optimizer import learning_rate, make_optimizer
-
-Float = NDArray[np.float64]
 
 
 def numbered(n: int) -> Examples:
@@ -190,34 +187,20 @@ def test_training_with_schedule_decay_and_clipping_is_torch_written_out() -> Non
     torch.testing.assert_close(ours.score.weight, theirs.score.weight)
 
 
-class KerasAdam:
-    """Adam as Keras writes it: epsilon joins before the bias correction; every row moves."""
-
-    def __init__(self, *, lr: float, eps: float = 1e-7) -> None:
-        self.lr, self.eps, self.t = lr, eps, 0
-        self.m: Float | float = 0.0
-        self.v: Float | float = 0.0
-
-    def step(self, value: Float, gradient: Float) -> Float:
-        self.t += 1
-        self.m = 0.9 * self.m + 0.1 * gradient
-        self.v = 0.999 * self.v + 0.001 * gradient**2
-        alpha = self.lr * math.sqrt(1 - 0.999**self.t) / (1 - 0.9**self.t)
-        moved: Float = value - alpha * self.m / (np.sqrt(self.v) + self.eps)
-        return moved
-
-
 @pytest.mark.parametrize("scale", [1e-8, 1.0])
 @pytest.mark.parametrize("eps", [1e-7, 1e-8])
 def test_adam_is_kerass_written_in_numpy(eps: float, scale: float) -> None:
-    """At 1e-8, what W_Q and W_K get at first, epsilon decides the length of a step."""
+    """Epsilon joins before the bias correction, and every row moves. At 1e-8, what W_Q and W_K get
+    at first, epsilon decides the length of a step."""
     model = nn.Linear(5, 1, bias=False)
     nn.init.zeros_(model.weight)
     optimizer = make_optimizer(model, TrainConfig(lr=1.0, eps=eps))
-    adam, expected = KerasAdam(lr=1.0, eps=eps), np.zeros((1, 5))
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(10):
-        model.weight.grad = scale * torch.randn(1, 5, generator=generator)
+    m = v = expected = np.zeros((1, 5))
+    for t in range(1, 11):
+        model.weight.grad = scale * torch.randn(1, 5, generator=torch.Generator().manual_seed(t))
         optimizer.step()
-        expected = adam.step(expected, model.weight.grad.double().numpy())
+        gradient = model.weight.grad.double().numpy()
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        alpha = math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        expected = expected - alpha * m / (np.sqrt(v) + eps)
     np.testing.assert_allclose(model.weight.detach().numpy(), expected, rtol=1e-3, atol=0)
