@@ -44,7 +44,6 @@ def report(
     paths: Folders,
     table: TableName = None,
     format: Format = "table",
-    at: Annotated[str | None, typer.Option(metavar="POINT", help="Endpoint for LaTeX.")] = None,
     margin: Margin = 0.25,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
@@ -72,7 +71,7 @@ def report(
     groups, metrics = load(paths, left_out), [Metric(margin=margin / 100)]
     if html is None and figure is None:
         format = "json" if as_json else format
-        terminal.show_answer(groups, metrics, console(), table=table, format=format, at=at)
+        terminal.show_answer(groups, metrics, console(), table=table, format=format)
     else:
         from attnexp.report import figures, page  # imports matplotlib
 

@@ -91,7 +91,6 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
 
     found = encode.load(config)
     parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
-    first, shift = found.train.ids[0], text.INDEX_FROM + 1
     return {
         "name": config.title,
         "source": found.source,
@@ -102,9 +101,7 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         },
         "problems": [f"{count:,} {what}" for what, count in found.quality.items()],
         "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
-        "first": " ".join(
-            found.words[i - shift] for i in first if 0 <= i - shift < len(found.words)
-        ),
+        "first": found.read(found.train.ids[0]),
     }
 
 

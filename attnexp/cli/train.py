@@ -30,7 +30,7 @@ def train(
     from attnexp.analysis.frames import groups_of, rows_of
     from attnexp.report import tables, terminal
     from attnexp.runs.result import Run
-    from attnexp.training.run import train_run
+    from attnexp.training.run import load_data, train_run
 
     run_dir, result = train_run(config, again=again)
     if as_json:
@@ -38,7 +38,8 @@ def train(
     else:
         groups = groups_of([*rows_of(Run(path=run_dir, result=result))], {})
         terminal.print_table(tables.epochs(groups, []), console())
-        emit("\n".join(terminal.next_commands(run_dir, words, config)))
+        data = load_data(config.data, config.seeds.resample)
+        emit("\n".join(terminal.next_commands(run_dir, words, config, data.read(data.test.ids[0]))))
 
 
 @app.command()
@@ -84,18 +85,20 @@ def sweep(
     from attnexp.statistics.verdict import Metric
     from attnexp.sweeps import sequential
 
-    run = partial(run_sweep, any_code=any_code)
+    run, metric = partial(run_sweep, any_code=any_code), Metric(margin=margin / 100)
     if search is not None:
         with watch.Watch() as view:
             entries = run(planned, observe=view)
         planned, lines = tuning.choose(search, entries)
         progress.note("\n".join(lines))
-    with watch.Watch() as view:
+    with watch.Watch(
+        lambda found: terminal.prospects(sequential.groups_in(planned, found), metric)
+    ) as view:
         choose = partial(sequential.rounds, planned) if until else None
         judged = run(planned, observe=view, choose=choose)
     if any(isinstance(one.outcome, Run) for one in judged):
         groups, format = sequential.groups_in(planned, judged), "json" if as_json else "table"
-        terminal.show_answer(groups, [Metric(margin=margin / 100)], console(), format=format)
+        terminal.show_answer(groups, [metric], console(), format=format)
         if not as_json:
             again = shlex.join(["attnexp", "report", str(planned.directory)])
             emit(f"Results: {planned.directory}. More: {again} --html page.html")

@@ -30,11 +30,6 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 |and that is that|or so it seemed to me""".replace("\n", "").split("|")
 
 
-def order_blind_ceiling(order_fraction: float) -> float:
-    """The accuracy that no model of bags of words can pass on this corpus."""
-    return 1 - order_fraction / 2
-
-
 def generate(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
     random, seen = Random(0), set[tuple[str, ...]]()

@@ -44,6 +44,11 @@ class Dataset:
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 
+    def read(self, ids: NDArray[np.int32]) -> str:
+        """The known words of a text, (max_len,), as the model sees it."""
+        ranks = ids - text.INDEX_FROM - 1
+        return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
+
 
 def load(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.

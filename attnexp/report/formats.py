@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -29,26 +28,19 @@ LATEX = str.maketrans(
 
 
 def text(
-    groups: Sequence[Group], metrics: Sequence[Metric], format: str, *, table: str | None = None,
-    at: str | None = None,
-) -> str:  # fmt: skip
-    """An answer, or one of its tables, in a format. at: endpoint of the LaTeX table; the deciding
-    one if None. Raises `UserError` where there is no such endpoint."""
+    groups: Sequence[Group], metrics: Sequence[Metric], format: str, table: str | None = None
+) -> str:
+    """An answer, or one of its tables, in a format."""
     if format == "json":
         return json.dumps(document(groups, metrics), indent=1)
     if table is not None:
         shown = {table: tables.TABLES[table](groups, metrics)}
     elif format == "csv":  # a row for each seed, endpoint and metric
         shown = {"": ("", pd.concat([group.endpoints for group in groups]))}
-    elif format == "markdown":
+    else:
         found = pd.concat([differences(group, metrics) for group in groups])
         shown = {"accuracy": tables.accuracy(groups, metrics)}
         shown |= {"verdicts": tables.of_differences(found)} if len(found) else {}
-    else:
-        shown = {}
-        for group, metric in product(groups, metrics):
-            point = at or group.points[0]
-            shown[f"{group.data}-{point}-{metric.name}"] = tables.paper(group, metric, point)
     if format == "csv":
         return "".join(frame.to_csv(index=False) for _, frame in shown.values()).rstrip("\n")
     write = markdown if format == "markdown" else latex

@@ -256,26 +256,6 @@ def effects(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([cells(row) for _, row in found.iterrows()])
 
 
-def paper(group: Group, metric: Metric, point: str) -> Table:
-    """What a paper shows of one endpoint: a grid of means for two crossed factors, else a row for
-    each variant with its difference from the baseline. Raises `UserError` for another endpoint."""
-    if point not in group.points:
-        raise UserError(f"--at {point}: there are {', '.join(group.points)}.")
-    values, percent = group.values(point, metric.name), " in %" if metric.is_share else ""
-    cells = values.apply(mean_and_sd, args=[metric.is_share])
-    title = f"{metric.name.capitalize()}{percent} on {group.data}, mean ± sd ({point})"
-    if group.levels:
-        grid = pd.DataFrame(group.levels).T.assign(cell=cells)
-        one, other = grid.columns[:2]
-        return title, grid.pivot(index=one, columns=other, values="cell").reset_index()
-    table = pd.DataFrame({"n": values.count().astype(str), metric.name: cells})
-    found = contrasts.differences(group, [metric])
-    for _, row in found[found["point"] == point].iterrows() if len(found) else ():
-        table.loc[row["variant"], f"minus {group.variants[0]}"] = CELLS["mean"](row)
-        table.loc[row["variant"], "95 % interval"] = bounds_of(row)
-    return title, table.fillna("–").rename_axis("variant").reset_index()
-
-
 TABLES: dict[str, Callable[[Sequence[Group], Sequence[Metric]], Table]] = {
     table.__name__: table for table in (differences, epochs, metrics, classes, within, across)
 }

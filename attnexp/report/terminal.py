@@ -1,5 +1,6 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,11 +15,10 @@ from rich.text import Text
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import k_counts
-from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
 from attnexp.report import formats, tables
-from attnexp.statistics.verdict import UNDECIDED, Metric
+from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split(), "data set"}
@@ -27,12 +27,12 @@ TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".
 
 def show_answer(
     groups: Sequence[Group], metrics: Sequence[Metric], console: Console, *,
-    table: str | None = None, format: str = "table", at: str | None = None,
+    table: str | None = None, format: str = "table",
 ) -> None:  # fmt: skip
-    """Print an answer, or one of its tables, in a format. at: endpoint of the LaTeX table. The
-    answer of several data sets has the differences at the deciding endpoint."""
+    """Print an answer, or one of its tables, in a format. The answer of several data sets has the
+    differences at the deciding endpoint."""
     if format != "table":
-        print(formats.text(groups, metrics, format, table=table, at=at), file=console.file)
+        print(formats.text(groups, metrics, format, table), file=console.file)
         return
     if table is not None:
         print_table(tables.TABLES[table](groups, metrics), console)
@@ -137,13 +137,34 @@ def curve(group: Group, console: Console) -> Text:
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
 
 
-def next_commands(run_dir: Path, words: Sequence[str], config: RunConfig) -> Iterator[str]:
-    """Where the results of a run of these words are, and commands worth trying after it."""
+def prospects(groups: Sequence[Group], metric: Metric) -> Iterator[str]:
+    """A line for each data set whose runs so far vary so much that the margin takes more than four
+    times the planned seeds."""
+    for group in groups:
+        wanted = [
+            10_000 if math.isnan(row["seeds_wanted"]) else row["seeds_wanted"]
+            for _, row in contrasts.differences(group, [metric]).iterrows()
+            if row["point"] == group.points[0] and row["n"] >= FEWEST_SEEDS
+        ]
+        planned = min(map(len, group.planned.values()), default=math.inf)  # as they are wanted
+        if wanted and min(wanted) > 4 * planned:
+            yield (
+                f"{group.data}: seeds vary so much that ±{100 * metric.margin:g} takes some "
+                f"{min(wanted):,.0f} of them. The {planned} planned show large differences alone."
+            )
+
+
+def next_commands(
+    run_dir: Path, words: Sequence[str], config: RunConfig, text: str
+) -> Iterator[str]:
+    """Where the results of a run of these words are, and commands worth trying after it. text: one
+    that it was tested on, of which the first words are shown."""
     yield f"\nResults: {run_dir}\nNext:"
     key, both, own = "model", "tfidf,attention", config.position.name
     if config.is_network:
         key, both = "position", f"none,{'sinusoidal' if own == 'none' else own}"
-        yield "  " + shlex.join(["attnexp", "predict", str(run_dir), SENTENCE])
+        example = " ".join(text.split()[:24])
+        yield "  " + shlex.join(["attnexp", "predict", str(run_dir), example])
     others = [word for word in words if word.partition("=")[0] not in (key, "seed")]
     yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

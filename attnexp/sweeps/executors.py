@@ -29,8 +29,7 @@ Outcome = Run | str
 
 
 def do(job: Job) -> Outcome:
-    """Train, or wait for another sweep that does so. An error becomes a reason, so that one run
-    does not end the sweep."""
+    """Train, or wait for another sweep that does so; an error becomes the reason of a failure."""
     while True:
         try:
             path, result = train_run(job.config)
@@ -64,8 +63,7 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
 
 
 def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
-    """Number of runs at a time: one for each core of this machine, or share of a GPU; on a cluster,
-    which decides itself, all."""
+    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
     if config.workers is not None:
         fitting = config.workers
     elif config.kind is not ExecutorKind.local:
@@ -73,8 +71,8 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
     elif _want_gpu(jobs) and (gpus := torch.cuda.device_count()):
         fitting = gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
     else:
-        has_affinity = hasattr(os, "sched_getaffinity")  # Linux
-        cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+        is_linux = hasattr(os, "sched_getaffinity")
+        cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
         fitting = cores // _num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
 
@@ -96,9 +94,8 @@ def _do_here(jobs: Sequence[Job]) -> list[Future[Outcome]]:
 
 
 def processes(slots: int) -> Executor:
-    """Executor of runs side by side, to which the GPUs are dealt in turn. A thread for each slot
-    has a process of its own, so that one that is killed ends its own run alone, which is tried once
-    more in another."""
+    """Runs side by side, to which the GPUs are dealt in turn. Each slot has a process of its own:
+    one that is killed ends its own run alone, which is tried once more in another."""
     all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
     gpus = itertools.cycle(os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(","))
     spawn = get_context("spawn")  # a fork of a process that used torch's threads may hang
@@ -106,10 +103,9 @@ def processes(slots: int) -> Executor:
     slot = threading.local()
 
     def begin() -> None:
-        if hasattr(signal, "pthread_sigmask"):  # not on Windows
-            # Ctrl-C reaches all processes. They inherit that it is blocked; this one ends them.
-            resource_tracker.ensure_running()  # now, since it unblocks
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        # Ctrl-C reaches all processes. They inherit that it is blocked; this one ends them.
+        resource_tracker.ensure_running()  # now, since it unblocks
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         slot.gpu = next(gpus)
         renew()
 

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Any
 
@@ -43,19 +44,23 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
 
 
 class Watch(Progress):
-    """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar."""
+    """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar. Before
+    that, where some have finished before, the lines of `foresee`."""
 
-    def __init__(self) -> None:
+    def __init__(self, foresee: Callable[[list[Entry]], Iterable[str]] | None = None) -> None:
         columns, console = (TextColumn("{task.description}"), BarColumn(20)), progress.console
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task, self.told = self.add_task("", total=None), set[Any]()
-        self.began = time.monotonic()
+        self.began, self.foresee = time.monotonic(), foresee
 
     def __call__(self, entries: list[Entry]) -> None:
         """Display the current state of these entries."""
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
         num_left = sum(entry.outcome is None for entry in entries)
         num_mine = sum(not entry.before for entry in entries)
+        if self.foresee and not self.told and 0 < num_left < len(entries):
+            for line in self.foresee(entries):
+                progress.note(line)
         line = f"{len(entries) - num_failed - num_left} done, {num_failed} failed, {num_left} left"
         if num_left < num_mine:
             each = (time.monotonic() - self.began) / (num_mine - num_left)

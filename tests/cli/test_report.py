@@ -62,7 +62,6 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
         (["--format", "markdown"], "| variant | final | best |"),
         (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
         (["--format", "latex"], r"\toprule"),
-        (["--format", "latex", "--at", "best"], r"\label{tab:imdb-best-accuracy}"),
         (["--table", "differences"], "other texts too"),
         (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
     ],
@@ -126,10 +125,6 @@ def test_a_hundred_thousand_rows_end(here: Command, tmp_path: Path) -> None:
     [
         (["report", "nowhere"], "There is no folder nowhere"),
         (["report", BLOG, "--margin", "0"], "--margin"),
-        (
-            ["report", BLOG, "--format", "latex", "--at", "chosen"],
-            "--at chosen: there are final, best",
-        ),
         (["report", BLOG, "--table", "across"], "two data sets"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
         (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),

@@ -95,6 +95,18 @@ def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
 
 
 @pytest.mark.usefixtures("done")
+def test_seeds_that_cannot_decide_are_told_before_more_are_trained(tmp_path: Path) -> None:
+    """A test set of 256 texts shows nothing finer than 0.4 points."""
+    words = [f"out={tmp_path}", "position=none,rotary", "--margin", "0.001"]
+    assert "vary so much" not in sweep(*words, "seed=0,2,4,9")[2]
+    told = sweep(*words, "seed=range(5)")[2]
+    assert "contrast (64 + 256 texts): seeds vary so much that ±0.001 takes some 10,000" in told
+    assert told.index("vary so much") < told.index("seed 1:")
+    assert "vary so much" not in sweep(*words, "seed=range(5)")[2]  # nothing is left to train
+    assert "vary so much" not in sweep(*words[:2], "seed=range(6)", "--margin", "2")[2]
+
+
+@pytest.mark.usefixtures("done")
 def test_seeds_are_added_by_the_command(tmp_path: Path) -> None:
     study = tmp_path / "mine.yaml"
     study.write_text("baseline: a\nvariants: {a: [train.lr=1e-9], b: [train.lr=3e-2]}")
