@@ -39,7 +39,10 @@ TESTS = {
     "attnexp/report/*.py": "answer figures page explore report",
     "attnexp/config/*.py": "compose pieces settings identity",
     "attnexp/runs/*.py": "runs identity frames",
-    "attnexp/sweeps/*.py": "plan schedule tuning watch until_decided",
+    "attnexp/sweeps/*.py": "plan schedule executors tuning watch until_decided",
+    "attnexp/claims/*.py": "claims",
+    "attnexp/cli/*.py": "cli report completion surface package",
+    "attnexp/base/*.py": "base portability resume",
 }
 """Files to mutate, with the tests of which one must fail."""
 

@@ -26,8 +26,7 @@ from attnexp.config.words import setting_of
 
 Settings = Iterable[tuple[str, Any]]  # such as ("position.scale", 2)
 
-CHOSEN_BY = {"data": "name", "train": "protocol"}
-"""Setting that says which option of a group was chosen, where that is not `kind`."""
+CHOSEN_BY = {"data": "name", "train": "protocol"}  # in other groups `kind` says what is chosen
 
 
 def compose(*given: str | Sequence[str]) -> RunConfig:

@@ -37,12 +37,8 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 
-PRESETS = [*DataName][4:]
-"""Data sets that have a YAML of their own in `conf/data/`, besides IMDB and contrast."""
-
-TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]
-"""Names of `data.tokenizer`: functions of `attnexp.data.text`."""
-
+PRESETS = [*DataName][4:]  # these have YAML files that say where they lie on the hub
+TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # of `attnexp.data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
 

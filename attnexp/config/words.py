@@ -17,8 +17,7 @@ from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
 
-MAX_VALUES = 10_000
-"""Maximum number of values of one axis of a sweep."""
+MAX_VALUES = 10_000  # of one axis of a sweep
 
 HABITS = {
     r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
@@ -68,9 +67,15 @@ def setting_of(word: str) -> tuple[str, Any]:
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
 
-    `a,b`, `range()` and `choice()` give several pairs, anything else gives one.
+    `a,b`, `range()` and `choice()` give several pairs, anything else gives one. Of one key the last
+    word counts, but all experiments do, since they compose.
     """
-    return [[(str(parse(word).key_or_group), one) for one in _single(word)] for word in words]
+    keys = [str(parse(word).key_or_group) for word in words]
+    return [
+        [(key, one) for one in _single(word)]
+        for place, (key, word) in enumerate(zip(keys, words, strict=True), start=1)
+        if key == "experiment" or key not in keys[place:]
+    ]
 
 
 def _single(word: str) -> list[str]:

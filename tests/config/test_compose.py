@@ -212,6 +212,9 @@ def test_axes_expand_as_hydra_writes_them() -> None:
     assert [[word for _, word in axis] for axis in axes] == [
         ["seed=1", "seed=2", "seed=3"], ["train.lr=0.1", "train.lr=0.2"], ["model.heads=4"]
     ]  # fmt: skip
+    assert expand(["seed=0,1", "experiment=a", "seed=5", "experiment=b"]) == [
+        [("experiment", "experiment=a")], [("seed", "seed=5")], [("experiment", "experiment=b")]
+    ]  # fmt: skip
     for word in ("seed=range(0,inf)", "seed=range(1000000)", "seed=range(3,3)"):
         with pytest.raises(UserError, match="10,000"):
             expand([word])
