@@ -44,8 +44,8 @@ PLACES = ("model", "model.before", "position", "mask", "model.score", "model.poo
 
 ANSWERS = (
     ("blog", "final", "after five epochs, as K measured"),
-    ("blog", "best", "at the best epoch of each model"),
-    ("blog_unscaled_holdout", "chosen", "at the epoch chosen on held-out data"),
+    ("blog", "best", "at the epoch that is best on the test set"),
+    ("blog_unscaled_holdout", "chosen", "at the epoch chosen on other, held-out reviews"),
 )
 """Rows of README's table: a published study, the endpoint, and the endpoint in words."""
 
@@ -107,17 +107,19 @@ def findings() -> Iterator[str]:
     lines = (
         """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
         that is what PE changes.""",
-        f"""**Attention.** Without positions a plain average in its place is better, by
-        {size(even.loc[("no_pe", "accuracy")])} points; with them, and scaled scores, attention
-        does worse than averaging the word vectors, by {size(rivals.loc[("mean", "final")])}
-        points after five epochs ([rivals](docs/results.md#attention-and-its-rivals)).""",
+        f"""**Attention.** Put the same weight on every word of a trained model without PE, and it
+        gets better: {size(even.loc[("no_pe", "accuracy")])} points. A model without attention,
+        which averages the word vectors, beats the paper's attention with PE after five epochs:
+        {size(rivals.loc[("mean", "final")])} points
+        ([rivals](docs/results.md#attention-and-its-rivals)).""",
         f"""**Other data.** On average over {mean["final", "n"]} data sets PE lowers accuracy:
         {size(mean["final"])} points after five epochs, which may be chance, and
         {size(mean["best"])} at the best epoch, which is not; its positions are too large beside
         the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** {k["inside"]} of its {k["values"]} numbers are what one more of our
-        runs could give; with scores divided by √d_k, which K's code did not do, it is
-        {scaled["inside"]} of {scaled["values"]}, so the missing √d_k explains the table.""",
+        f"""**K's table.** K published {k["values"]} numbers. {k["inside"]} of them are what one
+        more of our runs could give, as K's code was then: it did not divide the scores by √d_k.
+        With that division it is {scaled["inside"]} of {scaled["values"]}, so the missing √d_k
+        explains the table.""",
     )
     return (fill("- " + " ".join(line.split()), 120, subsequent_indent="  ") for line in lines)
 
