@@ -14,6 +14,7 @@ import attnexp
 from attnexp.analysis.frames import Group, groups_of, load, rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
+from attnexp.runs import predictions
 from attnexp.runs.manifest import Declaration, Entry, Manifest, record
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
@@ -53,6 +54,13 @@ def test_a_best_epoch_that_is_the_last_is_no_endpoint_of_its_own() -> None:
 def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
     group = one(result("a", 0, [0.6, 0.7, 0.9], "train.epochs=3"), result("a", 1, [0.7, 0.8, 0.6]))
     assert group.epochs_of("best") == {"a": 2}
+
+
+def test_predictions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / predictions.FILE).write_bytes(b"half")
+    run = replace(result("a", 0, [0.6]), path=tmp_path)
+    with pytest.raises(UserError, match=f"{tmp_path / predictions.FILE} cannot be read"):
+        predictions.at_endpoint(run, "final")
 
 
 def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:

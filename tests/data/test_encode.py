@@ -90,6 +90,8 @@ def test_problems_are_counted(tmp_path: Path) -> None:
     assert load(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
     doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
     assert [*load(doubled).quality.values()] == [3, 1, 2]  # in train, without words, both labels
+    silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
+    assert [*load(silent).quality.values()] == [2, 6]  # in train, without words
     chinese = write(
         tmp_path,
         train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],

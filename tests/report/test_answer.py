@@ -87,6 +87,47 @@ def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
     assert "a no_pe   b pe   capitals: K's run" in text
 
 
+WIDE = """
+data  at     difference   mean  verdict
+imdb  final  pe          +1.00  helps
+imdb  final  alibi       -0.20  undecided, ~46 seeds
+cr    best   pe          +3.00  hurts"""
+NARROW = """
+data at    difference  mean verdict
+imdb final pe         +1.00 helps
+imdb final alibi      -0.20 undecided, ~46 seeds
+cr   best  pe         +3.00 hurts"""
+HEADINGS = """
+difference     mean  verdict
+imdb, final
+  pe          +1.00  helps
+  alibi       -0.20  undecided, ~46 seeds
+cr, best, pe  +3.00  hurts"""
+NARROW_HEADINGS = """
+difference    mean  verdict
+imdb, final
+  pe         +1.00  helps
+  alibi      -0.20  undecided, ~46 seeds
+cr, best
+  pe         +3.00  hurts"""
+
+
+@pytest.mark.parametrize(
+    ("widths", "text"),
+    [((80, 52), WIDE), ((51, 48), NARROW), ((47, 42), HEADINGS), ((41, 40), NARROW_HEADINGS)],
+)
+def test_a_table_too_wide_has_headings_in_place_of_columns(
+    widths: tuple[int, int], text: str
+) -> None:
+    header, *rows = [re.split(r" \s*(?!seeds|~)", line) for line in WIDE.splitlines()[1:]]
+    for width in widths:
+        console = Console(file=io.StringIO(), width=width)
+        terminal.print_table(("Title", pd.DataFrame(rows, columns=header)), console)
+        title, *lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        shown = [line.rstrip() for line in lines if not line.startswith("─")]
+        assert (title, shown) == ("Title", [*text.splitlines()[1:], ""])
+
+
 def test_names_verdicts_and_sizes_of_differences() -> None:
     (group,) = load([PUBLISHED / "blog"])
     said = (tables.name_of, tables.verdict_words, tables.size_of)

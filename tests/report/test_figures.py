@@ -80,6 +80,18 @@ def test_uniform_attention_has_one_colour_in_every_text() -> None:
     assert len(np.unique(np.concatenate(colours), axis=0)) == 1
 
 
+def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
+    reading = made_reading(" ".join(["sentimental"] * 60))
+    figure = figures.attention(reading)
+    figure.draw_without_rendering()
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        words = [label.get_window_extent() for label in axis.get_ticklabels()]
+        assert len(words) == 60
+        assert not any(one.overlaps(other) for one, other in combinations(words, 2))
+    few = figures.attention(made_reading("a b"))
+    assert few.get_size_inches() == pytest.approx([5.0, 4.2])
+
+
 DRAWN: dict[str, Callable[[], Figure]] = {
     "curves": lambda: figures.curves(made_group("none", "$pe")),
     "forest": lambda: figures.forest(differences(made_group("none", "$pe"))),

@@ -1,6 +1,7 @@
 """The page: whole, safe, readable at any width in either theme, and asking nobody for anything."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +11,8 @@ from made_up import made_group, made_reading
 from samples import result
 
 from attnexp.analysis.frames import Group, load
-from attnexp.report import page
+from attnexp.base.errors import UserError
+from attnexp.report import figures, page
 from attnexp.runs import store
 from attnexp.statistics.verdict import Metric
 
@@ -58,6 +60,20 @@ def test_models_stand_side_by_side(tmp_path: Path) -> None:
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2
     assert text.count("mean of the heads of the first layer</figcaption><img") == 2
+
+
+def test_a_picture_is_of_the_first_that_has_one() -> None:
+    one, other, more = made_group("none"), made_group("none", "pe"), made_group("a", data="cr")
+    blind = replace(READINGS[0][1], layers=[], table=None)
+    (axes,) = page.draw("curves", [one, other], [Metric()], []).axes
+    assert len(axes.lines) == len(figures.curves(one).axes[0].lines)
+    (axes,) = page.draw("forest", [one, other], [Metric()], []).axes
+    assert [text.get_text() for text in axes.texts[::2]] == ["pe − none, final"]
+    for show in ("attention", "positions"):
+        drawn = page.draw(show, [one], [Metric()], [("blind", blind), *READINGS])
+        assert len(drawn.axes) == 2  # the map and its colours
+        with pytest.raises(UserError, match=f"no run with {show} to show"):
+            page.draw(show, [one, more], [Metric()], [("blind", blind)])
 
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
