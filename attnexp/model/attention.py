@@ -211,12 +211,14 @@ class Attention(Layers):
         d_model: int,
         context: LayerContext,
         *,
-        heads: Annotated[int, Ge(1), Doc("How many, each d_head wide.")] = 8,
+        heads: Annotated[
+            int, Ge(1), Doc("Number of heads; d_head stays, so the width changes.")
+        ] = 8,
         d_head: Annotated[int, Ge(1), Doc("Width of a head's queries, keys and values.")] = 16,
         d_query: Width = None,
         d_key: Width = None,
         d_value: Width = None,
-        layers: Annotated[int, Ge(1), Le(1000), Doc("How many, on top of each other.")] = 1,
+        layers: Annotated[int, Ge(1), Le(1000), Doc("Number of layers, one on the other.")] = 1,
         score: Annotated[type[Score], Doc("How well a query matches a key.")] = DotProduct,
         output_projection: Annotated[bool, Doc("W_O after the heads.")] = False,
         residual: Annotated[bool, Doc("Add a part's input to its output.")] = False,

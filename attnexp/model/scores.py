@@ -17,7 +17,7 @@ from typing_extensions import Doc
 from attnexp.model.init import Stream
 from attnexp.model.seams import Mask, Score
 
-Radius = Annotated[int, Ge(0), Doc("How many keys to either side.")]
+Radius = Annotated[int, Ge(0), Doc("Number of keys to either side.")]
 Scale = Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")]
 
 

@@ -78,6 +78,10 @@ def test_evaluate_gives_the_stored_figures(here: Command, run: str, refused: Ref
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:
     assert here_json("config", "model.heads=4")["model"]["heads"] == 4
     assert "sinusoidal" in here("config", "--groups").stdout
+    lines = here("config").stdout.splitlines()
+    for setting in ("seed: 0", "  max_len: 80", "    scale: true", "  epochs: 5"):
+        (line,) = [line for line in lines if line.startswith(setting)]
+        assert re.fullmatch(rf"{setting} +# .{{15,}}", line)  # with its meaning
     assert here_json("config", "--cost", "experiment=blog_pe")["parameters"] == 2_609_281
 
 

@@ -68,7 +68,7 @@ WRONG = {
     "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "number"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
-    "train.batch_size=100000000000000000000": ["train.batch_size must be less than"],
+    "train.batch_size=9223372036854775808": ["must be less than 9223372036854775808"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],

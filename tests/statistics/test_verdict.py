@@ -48,6 +48,7 @@ def test_no_verdict_contradicts_its_interval(low: float, width: float, margin: f
     said = verdict(9, low, high, Metric(margin=margin))
     if low <= 0 <= high:
         assert said in ("equivalent", "undecided")
+    assert is_beyond(low, high, margin) is (low >= margin or high <= -margin)
     if is_beyond(low, high, margin):
         assert said == ("helps" if low > 0 else "hurts")
 
