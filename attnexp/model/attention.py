@@ -211,9 +211,7 @@ class Attention(Layers):
         d_model: int,
         context: LayerContext,
         *,
-        heads: Annotated[
-            int, Ge(1), Doc("Number of heads; d_head stays, so the width changes.")
-        ] = 8,
+        heads: Annotated[int, Ge(1), Doc("Number of heads, each d_head wide.")] = 8,
         d_head: Annotated[int, Ge(1), Doc("Width of a head's queries, keys and values.")] = 16,
         d_query: Width = None,
         d_key: Width = None,
