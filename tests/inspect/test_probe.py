@@ -262,6 +262,12 @@ def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:
     assert "no_head=3: the model has 2 heads" in out
 
 
+def test_every_head_of_every_layer_is_left_out_in_turn(tmp_path: Path) -> None:
+    path, _ = train_run(compose([*SMALL, "model.layers=2", f"out={tmp_path}"]))
+    frame, _ = probe([path], ["no_head"])
+    assert [*frame["intervention"]] == [f"no_head={head}" for head in (1, 2, 3, 4)]
+
+
 class Pool(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         return x.mean(dim=1)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attnexp.config.compose import compose
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.model.positions import RotaryPosition
 from attnexp.model.scores import Causal, grid, real_keys
 
 
@@ -25,6 +26,12 @@ def test_ours_is_torchs_multihead_attention(mask: Tensor) -> None:
     y, weights = theirs(x, x, x, padding, attn_mask=mask, average_attn_weights=False)
     torch.testing.assert_close(ours(x, allowed), y)
     torch.testing.assert_close(ours.weights(x, allowed), weights)
+
+
+def test_rotary_knows_sixteen_thousand_positions() -> None:
+    turned = RotaryPosition(2)(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([2**14 - 1]))
+    angle = torch.tensor(2.0**14 - 1, dtype=torch.float64)
+    torch.testing.assert_close(turned.flatten().double(), torch.stack([angle.cos(), angle.sin()]))
 
 
 BLIND = ["", "model.layers=2 mask.padding=true", "position=shuffled", "model=mean"]

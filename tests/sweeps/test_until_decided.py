@@ -102,6 +102,8 @@ def test_what_cannot_be_decided_so_is_reported(
 
 
 def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> None:
+    with pytest.raises(UserError, match="--until decided compares variants"):
+        plan_until_decided(["data=contrast"], margin=0.01)
     words = ["data=contrast", "position=none,sinusoidal", "train=holdout"]
     planned = plan_until_decided(words, margin=0.01)
     assert planned.declaration == Declaration(metric="chosen", margin=0.01)

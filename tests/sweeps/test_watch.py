@@ -22,7 +22,7 @@ from attnexp.sweeps.watch import Watch, preview_sweep
 def test_without_a_terminal_every_run_has_its_line_once(
     tmp_path: Path, template: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of five took 120 s, so three more take 180 s."""
+    """Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
     result = replace(template.result, final=final, wall_seconds=45.2)
@@ -32,10 +32,10 @@ def test_without_a_terminal_every_run_has_its_line_once(
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
     with Watch() as view:
-        view.began -= 120
+        view.began -= 5.2
         for _ in range(2):
             view(entries)
-    state = "(2 done, 1 failed, 3 left, about 3 min)"
+    state = "(2 done, 1 failed, 3 left, about 8 s)"
     assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
         f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before {state}",
         f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
