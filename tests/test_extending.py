@@ -25,22 +25,26 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 def test_the_page_works_from_an_empty_file_to_a_verdict(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    module, tokenizer = (text for language, text in BLOCKS if language == "python")
+    module, tokenizer, loss = (text for language, text in BLOCKS if language == "python")
     (study,) = [text for language, text in BLOCKS if language == "yaml"]
     (tmp_path / "decay.py").write_text(module)
     (tmp_path / "pairs.py").write_text(tokenizer)
+    (tmp_path / "smooth.py").write_text(loss)
     (tmp_path / "mine.yaml").write_text(study)
     said = []
     for language, text in BLOCKS:
         for line in text.splitlines() if language == "sh" else []:
-            once = ["executor.workers=1"] * ("study=" in line)  # processes had their turn before
+            once = ["executor.workers=1"] * (
+                "Decay" not in line and "sweep" in line
+            )  # processes had their turn before
             done = attnexp(*shlex.split(line)[1:], *once)
             assert done.returncode == 0, done.stderr
             said.append(done.stdout)
-    config, _, sweep, _, study_sweep, _ = said
+    config, _, sweep, _, study_sweep, _, losses = said
     assert "kind: decay:Decay" in config
     assert "rate: 0.5" in config
     assert "position=decay:Decay" in sweep.partition("\nDifference from position=none ")[2]
+    assert "train.loss=smooth" in losses.partition("\nDifference from train.loss=null ")[2]
     assert "fast" in study_sweep.partition("\nDifference from none ")[2]
     page = (tmp_path / "page.html").read_text()
     assert "decay:Decay" in page
