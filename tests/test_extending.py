@@ -34,9 +34,8 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
     said = []
     for language, text in BLOCKS:
         for line in text.splitlines() if language == "sh" else []:
-            once = ["executor.workers=1"] * (
-                "Decay" not in line and "sweep" in line
-            )  # processes had their turn before
+            # Processes have their turn once.
+            once = ["executor.workers=1"] * ("sweep " in line and "Decay" not in line)
             done = attnexp(*shlex.split(line)[1:], *once)
             assert done.returncode == 0, done.stderr
             said.append(done.stdout)
