@@ -80,10 +80,11 @@ def _composed(words: Settings) -> dict[str, Any]:
     for key, value in words:
         if key == "experiment":
             files += value if isinstance(value, list) else [value]
-    tree = dict[str, Any]()
-    for file in files:
-        tree = _set(tree, _experiment(str(file)))
-    tree = _set(tree, [word for word in words if word[0] != "experiment"])
+    settings = [setting for file in files for setting in _experiment(str(file))]
+    for key, value in words:
+        if f"{key}.{CHOSEN_BY.get(key, 'kind')}" in dict(settings):
+            raise UserError(f"{key}={value} would do nothing: the experiment names its {key}.")
+    tree = _set({}, [*settings, *(word for word in words if word[0] != "experiment")])
     return tree | {group: _filled(group, tree[group]) for group in CHOSEN_BY}
 
 
@@ -115,8 +116,7 @@ def _set(tree: dict[str, Any], settings: Settings) -> dict[str, Any]:
         for section in sections:
             branch[section] = _section(section, branch.get(section, {}))
             branch = branch[section]
-        is_choice = isinstance(branch.get(name), dict) and not isinstance(value, dict)
-        branch[name] = branch[name] | _section(name, value) if is_choice else value
+        branch[name] = value
     return tree
 
 
