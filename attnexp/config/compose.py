@@ -3,7 +3,7 @@
 Files of `conf/` and words are merged as plain text, in Hydra's order: the options of the groups,
 then the experiments, then the words. `_typed` then gives every section the spec of the piece that
 was chosen (`pieces`), and has pydantic check each value. A stored config goes the same way from
-there. Nothing in words, files or stored configs is executed: `${...}` stays the text it is.
+there. Nothing in files or stored configs is executed: `${...}` stays the text it is.
 """
 
 import copy
@@ -36,7 +36,7 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
     """
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     for word in words:
-        if re.match(r"(study|executor|tune)\b", word):
+        if re.match(r"(study|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(words)}")
     return _typed(_composed([setting_of(word) for word in words]))
 
@@ -128,7 +128,7 @@ def _filled(group: str, given: Any) -> dict[str, Any]:
 
 
 def _typed(tree: dict[str, Any]) -> RunConfig:
-    """Config from a composed tree, typed by the specs of its pieces, whose constructors speak."""
+    """Checked config of a composed tree. A network is built once, so that its errors show here."""
     found = {place: _piece(tree.get(place), place, seams) for place, seams in PLACES.items()}
     config: RunConfig = _made(RunConfig, tree | found)
     _refuse_idle(config)
@@ -211,5 +211,4 @@ def _refuse_idle(config: Any, prefix: str = "") -> None:
     for key, section, f in walk(config, prefix):
         default = f.default if f.default_factory is MISSING else f.default_factory()
         if not acts(f, config) and getattr(section, f.name) != default:
-            when = f.metadata["when"].description
-            raise UserError(f"{key} would do nothing here: it belongs to {when}.")
+            raise UserError(f"{key} would do nothing: it is for {f.metadata['when'].description}.")

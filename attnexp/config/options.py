@@ -30,7 +30,7 @@ def groups() -> dict[str, dict[str, Path]]:
 
 @cache
 def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
-    """The options of all folders in groups of the first, which win; differing others are noted."""
+    """Options of the first folder's groups, of all folders. The first of a name wins, noted."""
     found: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
@@ -43,8 +43,7 @@ def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
 
 
 def read(group: str, option: str) -> Any:
-    """Content of an option's file, as plain text. Raises `UserError` if there is none, or it cannot
-    be read."""
+    """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
     from yaml import YAMLError
 
     options = groups().get(group, {})
@@ -57,7 +56,9 @@ def read(group: str, option: str) -> Any:
         )
     path = Path(option).expanduser() if is_file else options[option]
     try:
-        return _parsed(path.read_text("utf-8"))
+        if isinstance(tree := _parsed(path.read_text("utf-8")), dict):
+            return tree
+        raise ValueError("it must hold keys")
     except (OSError, ValueError, YAMLError) as error:
         said = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise UserError(f"{group}={option} cannot be read: {said}.") from error

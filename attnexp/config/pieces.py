@@ -37,8 +37,7 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_imported: dict[tuple[str, int], dict[str, str]] = {}
-"""Digests of the user's code when it was imported, by name and identity."""
+_imported: dict[str, dict[str, str]] = {}  # digests of the user's code as it was imported
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -47,7 +46,7 @@ class Piece:
 
     kind: str | None = None
 
-    lineage: ClassVar[tuple[str, ...]] = ()  # as the function below gives it
+    lineage: ClassVar[tuple[str, ...]] = ()  # names of the class and its bases in attnexp.model
     frame: ClassVar[Any] = None  # class of the settings that every piece in its place has
 
     @property
@@ -142,7 +141,7 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault((kind, id(found)), now) != now:
+    if _imported.setdefault(kind, now) != now:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
@@ -152,7 +151,8 @@ def load(kind: str) -> Any:
 
 def code_of(kind: str) -> dict[str, str]:
     """Digests of the file, or of all files of the package, of a user's `module:name`, by name."""
-    return _imported[kind, id(load(kind))]
+    load(kind)
+    return _imported[kind]
 
 
 def _code_on_disk(name: str) -> dict[str, str]:

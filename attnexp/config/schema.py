@@ -43,7 +43,7 @@ Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|
 
 
 class When(NamedTuple):
-    """Condition under which a setting acts; otherwise it is neither shown nor accepted."""
+    """Condition under which a setting acts; otherwise it is hidden, and must have its default."""
 
     description: str
     holds: Callable[[Any], Any]  # of the whole config
@@ -51,7 +51,7 @@ class When(NamedTuple):
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
 ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
-JOINED = When("position=sinusoidal, learned", lambda run: run.position.fills("JoinedPosition"))
+JOINED = When("a position table", lambda run: run.position.fills("JoinedPosition"))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")

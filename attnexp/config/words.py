@@ -61,7 +61,7 @@ def setting_of(word: str) -> tuple[str, Any]:
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
-    return str(override.key_or_group), override.value()
+    return override.get_key_element(), override.value()
 
 
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -70,7 +70,7 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     `a,b`, `range()` and `choice()` give several pairs, anything else gives one. Of one key the last
     word counts, but all experiments do, since they compose.
     """
-    keys = [str(parse(word).key_or_group) for word in words]
+    keys = [parse(word).get_key_element() for word in words]
     return [
         [(key, one) for one in _single(word)]
         for place, (key, word) in enumerate(zip(keys, words, strict=True), start=1)
@@ -92,5 +92,5 @@ def _single(word: str) -> list[str]:
         ) from error
     if not 0 < len(values) <= MAX_VALUES:
         raise UserError(f"{word}: a sweep takes 1 to {MAX_VALUES:,} values.")
-    key = override.key_or_group
+    key = override.get_key_element()
     return [f"{key}={value}".replace("\\:", ":") for value in values]  # escaped in `module:Class`

@@ -181,7 +181,7 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
                 made = make(*surroundings, **settings)
     except UserError:  # of a piece within it
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
     if isinstance(made, nn.Module):
         made.surroundings = surroundings  # type: ignore[assignment]  # read by `check`

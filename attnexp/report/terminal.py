@@ -16,7 +16,8 @@ from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import k_counts
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig
+from attnexp.config.compose import foreign_code
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.report import formats, tables
 from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
 
@@ -138,33 +139,32 @@ def curve(group: Group, console: Console) -> Text:
 
 
 def prospects(groups: Sequence[Group], metric: Metric) -> Iterator[str]:
-    """A line for each data set whose runs so far vary so much that the margin takes more than four
-    times the planned seeds."""
+    """A line for each data set that takes over four times its planned seeds, by the runs so far."""
     for group in groups:
         wanted = [
             10_000 if math.isnan(row["seeds_wanted"]) else row["seeds_wanted"]
             for _, row in contrasts.differences(group, [metric]).iterrows()
             if row["point"] == group.points[0] and row["n"] >= FEWEST_SEEDS
         ]
-        planned = min(map(len, group.planned.values()), default=math.inf)  # as they are wanted
+        planned = min(map(len, group.planned.values()), default=math.inf)  # of --until: no limit
         if wanted and min(wanted) > 4 * planned:
             yield (
-                f"{group.data}: seeds vary so much that ±{100 * metric.margin:g} takes some "
-                f"{min(wanted):,.0f} of them. The {planned} planned show large differences alone."
+                f"{group.data}: by the spread between seeds, ±{100 * metric.margin:g} points take "
+                f"{min(wanted):,.0f} seeds or more. With {planned} only larger differences show."
             )
 
 
 def next_commands(
     run_dir: Path, words: Sequence[str], config: RunConfig, text: str
 ) -> Iterator[str]:
-    """Where the results of a run of these words are, and commands worth trying after it. text: one
-    that it was tested on, of which the first words are shown."""
+    """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"\nResults: {run_dir}\nNext:"
-    key, both, own = "model", "tfidf,attention", config.position.name
+    key, both, kind = "model", "tfidf,attention", config.position.kind or "none"
+    own = config.position.name if kind.startswith("attnexp.") else kind
     if config.is_network:
         key, both = "position", f"none,{'sinusoidal' if own == 'none' else own}"
-        example = " ".join(text.split()[:24])
-        yield "  " + shlex.join(["attnexp", "predict", str(run_dir), example])
-    others = [word for word in words if word.partition("=")[0] not in (key, "seed")]
+        if (text := " ".join(text.split()[:24])) and not foreign_code(to_dict(config)):
+            yield "  " + shlex.join(["attnexp", "predict", str(run_dir), text])
+    others = [word for word in words if not word.startswith((f"{key}=", f"{key}.", "seed="))]
     yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

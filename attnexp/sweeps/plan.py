@@ -47,8 +47,7 @@ class Sweep:
     """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
 
     directory: Path  # of its manifest, named after the study or the axes
-    variants: dict[str, dict[str, str]]
-    """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
+    variants: dict[str, dict[str, str]]  # by label, baseline first: two factors' levels, or {}
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -59,7 +58,7 @@ class Sweep:
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong."""
     command = shlex.join(["attnexp", "sweep", *words])
-    executor = [word for word in words if re.match(r"executor\b", word)]
+    executor = [word for word in words if re.match(r"executor[.=]", word)]
     studies = [word for word in words if word.startswith("study=")]
     words = [word for word in words if word not in (*executor, *studies)]
     if studies:
@@ -68,7 +67,7 @@ def plan(words: Sequence[str]) -> Sweep:
         variants, words = study.variants, [*study.overrides, *words]
         levels = study.levels or {label: {name: label} for label in variants}
         varied = tuple(f"{word.partition('=')[0]}=" for own in variants.values() for word in own)
-        if twice := [word for word in words if word.startswith(varied)]:
+        if twice := [w for w in words if w.replace(".kind=", "=").startswith(varied)]:
             raise UserError(f"{twice[0]}: {name} varies this setting itself. Leave it out.")
     else:
         varying = [axis[0][0] for axis in expand(words) if len(axis) > 1]
@@ -79,14 +78,15 @@ def plan(words: Sequence[str]) -> Sweep:
         axes = expand([*own, *words])
         if (num_runs := math.prod(map(len, axes))) > 10_000:
             raise UserError(f"These axes make {num_runs:,} runs; a sweep takes 10,000 at most.")
-        several = {axis[0][0] for axis in axes if len(axis) > 1 and not is_seed(axis[0][0])}
+        compared = [len(a) > 1 and a[0][0] != "data" and not is_seed(a[0][0]) for a in axes]
         for run in itertools.product(*axes):
             config = compose([word for _, word in run])
-            factors = {k: word for k, word in run if k in several - {"data"}}  # nobody compares it
-            called = " ".join(filter(None, [label, *factors.values()]))
+            chosen = [*itertools.compress(run, compared)]
+            called = " ".join(filter(None, [label, *(word for _, word in chosen)]))
             job = Job(config=config, label=called or default_label(to_dict(config)))
-            crossed[job.label] = levels[label] | factors
-            jobs[str(job)] = job  # once, though a value may be given twice
+            crossed[job.label] = levels[label] | dict(chosen)
+            if jobs.setdefault(str(job), job).config != config:  # a value may be given twice
+                raise UserError(f"Two different runs are called '{job}'. Sweep them apart.")
     out, *others = {job.config.out for job in jobs.values()}
     if others:
         raise UserError("A sweep has one place for its results; give one out=DIR.")

@@ -58,7 +58,7 @@ class Watch(Progress):
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
         num_left = sum(entry.outcome is None for entry in entries)
         num_mine = sum(not entry.before for entry in entries)
-        if self.foresee and not self.told and 0 < num_left < len(entries):
+        if self.foresee and not self.told and num_left and num_mine < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
         line = f"{len(entries) - num_failed - num_left} done, {num_failed} failed, {num_left} left"

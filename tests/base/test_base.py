@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnexp.base.errors import UserError, check_name, require
+from attnexp.base.errors import UserError, check_name
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration, note, track
 
@@ -37,12 +37,6 @@ def test_names_are_printable_text_of_one_line(name: str) -> None:
         check_name(name, "a variant")
     assert ascii(name) in str(caught.value)
     assert check_name("naïve 好", "a variant") == "naïve 好"
-
-
-def test_a_missing_package_says_how_to_install_it() -> None:
-    assert require("json", "x", "y").__name__ == "json"
-    with pytest.raises(UserError, match=r"executor=ray needs nowhere.*attnexp\[ray\]"):
-        require("nowhere", "executor=ray", "ray")
 
 
 def test_notes_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:

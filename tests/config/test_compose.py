@@ -20,6 +20,7 @@ from attnexp.config.compose import compose, compose_executor, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.config.words import expand, habit
+from attnexp.sweeps.plan import plan
 
 
 @pytest.fixture
@@ -73,13 +74,13 @@ WRONG = {
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],
-    "model=tfidf position=rotary": ["position would do nothing here", "a model that is a network"],
+    "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
     "model.d_model=1000000000000000": ["model cannot be built"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
-    "train.holdout=0.5": ["train.holdout would do nothing here", "train=holdout"],
+    "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
-    "position=rotary position.dropout=0.1": ["position=sinusoidal, learned"],
+    "position=rotary position.dropout=0.1": ["it is for a position table"],
     "data.order_fraction=0.5": ["data.order_fraction would", "data=contrast"],
     "data=files": ["data=files needs data.path"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
@@ -88,6 +89,7 @@ WRONG = {
     "tune=train.lr=1,2": ["attnexp sweep tune="],
     "seed=": ["No value is given"],
     "nonsense": ["key=value"],
+    "position@foo=rotary": ["no key 'position@foo'. Did you mean 'position'?"],
     "data.path={a": ["data.path={a", "texts in quotes"],
 }
 
@@ -142,6 +144,9 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     write(here / "conf/position/rotary.yaml", f"{sinusoidal}scale: 5")
     write(here / "conf/experiment/mine.yaml", "defaults: [override /position: four]\nseed: 9")
     write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
+    write(here / "conf/data/half.yaml", "name: contrast\norder_fraction: 0.5")
+    with pytest.raises(UserError, match="Two different runs are called"):
+        plan(["data=contrast,half", "position=none,rotary"])
     assert "four" in groups()["position"]
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
@@ -188,6 +193,7 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
     ("content", "wrong"),
     [
         ("- model", "must hold keys"),
+        ("", "must hold keys"),
         ("defaults: model", "a list of defaults"),
         ("hydra: {job: {name: x}}", "no key 'hydra.job.name'"),
         ("model: [", "cannot be read: .*line 1"),

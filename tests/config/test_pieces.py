@@ -50,6 +50,8 @@ class Values(Mix):
     def __init__(self, d_input: int, d_model: int):
         super().__init__(d_input, d_model)
         self.d_output = int(nn.Linear(2, 2).weight.sum().item() * 0 + d_input)
+class Keyless(Mixer):
+    def __init__(self, d_input: int, d_model: int): raise KeyError("no such key")
 class Clash(Mixer):
     def __init__(self, d_input: int, d_model: int, *, dropout: float = 0.1): ...
 class Odd(seams.ScoreBias):
@@ -106,6 +108,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
+        ("model=NAME:Keyless", ["NAME:Keyless cannot be built", "no such key"]),
         ("model=NAME:Clash", ["'dropout'", "rename"]),
         ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
     ],

@@ -53,15 +53,6 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
         store.load(tmp_path)
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    path = tmp_path / "file" / "run"
-    with pytest.raises(UserError, match="out=DIR"), store.lock(path):
-        pass
-    with pytest.raises(UserError, match="out=DIR"):
-        manifest.record(tmp_path / "file" / "study", planned())
-
-
 def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
     for name, code in (("1-old", "x"), ("1-new", "y"), ("2-old", "x")):
         write(store.run_dir(tmp_path, name), code=code)

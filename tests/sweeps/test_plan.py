@@ -29,6 +29,8 @@ def test_axes_multiply_and_name_the_variants() -> None:
     ]
     assert planned.directory.name == "sweep_position_x_model.heads"
     assert len(planned.jobs) == 8
+    both = plan(["experiment=blog_pe,blog_no_pe", "experiment=smoke,blog_scaled"])
+    assert len({job.label for job in both.jobs}) == len(both.jobs) == 4
     assert planned.variants["position=none model.heads=8"] == {
         "position": "position=none", "model.heads": "model.heads=8"
     }  # fmt: skip
@@ -41,6 +43,7 @@ def test_axes_multiply_and_name_the_variants() -> None:
         (["model.d_model=64,65", "position=sinusoidal"], "65"),
         (["out=a,b"], "one place for its results"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
+        (["study=blog", "position.kind=rotary"], "blog varies this setting itself"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
         (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
     ],
