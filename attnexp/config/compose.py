@@ -21,7 +21,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.options import conf_dir, did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece
-from attnexp.config.schema import PLACES, ExecutorConfig, RunConfig, acts, flatten, walk
+from attnexp.config.schema import PLACES, TOKENIZERS, ExecutorConfig, RunConfig, acts, flatten, walk
 from attnexp.config.words import setting_of
 
 Settings = Iterable[tuple[str, Any]]  # such as ("position.scale", 2)
@@ -82,8 +82,9 @@ def _composed(words: Settings) -> dict[str, Any]:
             files += value if isinstance(value, list) else [value]
     settings = [setting for file in files for setting in _experiment(str(file))]
     for key, value in words:
-        if f"{key}.{CHOSEN_BY.get(key, 'kind')}" in dict(settings):
-            raise UserError(f"{key}={value} would do nothing: the experiment names its {key}.")
+        place = re.sub(r"\.(name|kind)$", "", key)
+        if f"{place}.{CHOSEN_BY.get(place, 'kind')}" in dict(settings):
+            raise UserError(f"{key}={value} would do nothing: the experiment names its {place}.")
     tree = _set({}, [*settings, *(word for word in words if word[0] != "experiment")])
     return tree | {group: _filled(group, tree[group]) for group in CHOSEN_BY}
 
@@ -135,8 +136,8 @@ def _typed(tree: dict[str, Any]) -> RunConfig:
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
-    if ":" in data.tokenizer:
-        pieces.load(data.tokenizer)
+    for code in filter(None, {data.tokenizer, config.train.loss} - {*TOKENIZERS}):
+        pieces.load(code)
     if config.is_network:
         pieces.load("attnexp.model.classifier:try_to_build")(config)
     for section, name in ((data, "path"), (config.model, "vectors")):

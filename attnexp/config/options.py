@@ -83,8 +83,7 @@ def describe() -> dict[str, dict[str, str]]:
 @cache
 def _names() -> dict[str, str]:
     """Name of each class of our options: that with the fewest settings, `window` of two alike."""
-    ours = [(group, name) for group, names in _groups(conf_dir()).items() for name in names]
-    trees = [(read(group, name) or {}, name) for group, name in ours]
+    trees = [(read(g, name), name) for g, names in _groups(conf_dir()).items() for name in names]
     named = sorted((-len(tree), name, str(tree.get("kind"))) for tree, name in trees)
     return {kind: name for _, name, kind in named}
 

@@ -74,10 +74,8 @@ def _restore(frame: Any, values: dict[str, Any]) -> Any:
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
     """A field of a config, with its meaning and the condition under which it acts."""
-    known = {"about": about, "when": when, **more}
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=known)
-    return field(default=default, metadata=known)
+    how = "default_factory" if isinstance(default, type) else "default"
+    return field(**{how: default}, metadata={"about": about, "when": when, **more})
 
 
 @cache

@@ -59,6 +59,7 @@ CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
 FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
 PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
 OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
+SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and OWN.holds(run))
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 
 
@@ -74,7 +75,7 @@ class DataConfig:
     label: str | None = setting(None, "Column of the classes; null likewise.", OWN)
     train_split: str = setting("train", "Split to train on, or the file or folder of it.", OWN)
     test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", OWN)
-    val_split: str | None = setting(None, "Split to validate on; null: of train.", HOLDOUT)
+    val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
     test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", OWN)
     max_len: Count = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")

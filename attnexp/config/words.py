@@ -30,6 +30,7 @@ HABITS = {
     r"\+\+?([^=]*)=(.*)": "Keys need not be added: write {0}={1}",
     r"~([^=]*).*": "No key can be deleted: write {0}=none for a choice, {0}=null for a setting.",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
+    r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"([\w.]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
     r"([^=]*)=.*\$\{.*": "Nothing is interpolated. Write the value itself: {0}=VALUE",
 }

@@ -16,7 +16,7 @@ from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
 from attnexp.analysis.published import k_counts
 from attnexp.base.errors import UserError
-from attnexp.config.compose import foreign_code
+from attnexp.config.compose import compose, foreign_code
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.report import formats, tables
 from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
@@ -24,6 +24,9 @@ from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split(), "data set"}
 """Columns that stand to the left and may wrap; all others are numbers."""
+
+WORD = 12
+"""Width at which a verdict still wraps between its words. It wraps first, then names do."""
 
 
 def show_answer(
@@ -73,10 +76,12 @@ def print_table(table: tables.Table, console: Console) -> None:
         frame = pd.concat(rows).fillna("")
     gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
+    verdict = _width(frame[["verdict"]]) if "verdict" in frame else 0
+    excess = _width(frame) + gap * (len(frame.columns) - 1) - console.width
+    wrapping = TEXTS if excess > verdict - WORD else {"verdict"}
     for name in frame:
-        is_text = name in TEXTS
-        side: JustifyMethod = "left" if is_text else "right"
-        shown.add_column(str(name), justify=side, no_wrap=not is_text, overflow="fold")
+        side: JustifyMethod = "left" if name in TEXTS else "right"
+        shown.add_column(str(name), justify=side, no_wrap=name not in wrapping, overflow="fold")
     for _, row in frame.iterrows():
         style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
         shown.add_row(*(Text(text, style if k == "verdict" else "") for k, text in row.items()))
@@ -166,5 +171,7 @@ def next_commands(
         if (text := " ".join(text.split()[:24])) and not foreign_code(to_dict(config)):
             yield "  " + shlex.join(["attnexp", "predict", str(run_dir), text])
     others = [word for word in words if not word.startswith((f"{key}=", f"{key}.", "seed="))]
-    yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
+    with suppress(UserError):  # a stored config names its own
+        compose([*others, f"{key}={both.partition(',')[0]}"])
+        yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

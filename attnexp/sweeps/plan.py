@@ -73,7 +73,7 @@ def plan(words: Sequence[str]) -> Sweep:
         varying = [axis[0][0] for axis in expand(words) if len(axis) > 1]
         keys = "_x_".join(key for key in varying if not is_seed(key))
         name, variants, levels = f"sweep_{keys}".rstrip("_"), {"": []}, {"": {}}
-    jobs, crossed = dict[str, Job](), dict[str, dict[str, str]]()
+    jobs, crossed, names = dict[str, Job](), dict[str, dict[str, str]](), dict[str, str]()
     for label, own in variants.items():
         axes = expand([*own, *words])
         if (num_runs := math.prod(map(len, axes))) > 10_000:
@@ -87,13 +87,14 @@ def plan(words: Sequence[str]) -> Sweep:
             crossed[job.label] = levels[label] | dict(chosen)
             if jobs.setdefault(str(job), job).config != config:  # a value may be given twice
                 raise UserError(f"Two different runs are called '{job}'. Sweep them apart.")
+            if (twin := names.setdefault(repr(config), str(job))) != str(job):
+                raise UserError(f"'{twin}' and '{job}' are the same run. Leave one of them out.")
     out, *others = {job.config.out for job in jobs.values()}
     if others:
         raise UserError("A sweep has one place for its results; give one out=DIR.")
-    two = all(len(factors) == 2 for factors in crossed.values())
     return Sweep(
         directory=Path(out) / re.sub(r"^\.|[^\w.-]", "-", name)[:100],
-        variants=crossed if two else {label: {} for label in crossed},
+        variants={label: of if len(of) == 2 else {} for label, of in crossed.items()},
         jobs=sorted(jobs.values(), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor),
         command=command,

@@ -91,11 +91,10 @@ def _steps(batch: Sequence[Entry], executor: Executor) -> Iterator[None]:
     """Run a batch, in its order but for what another sweep is doing. Yields after every change."""
     left, running = [*batch], dict[Any, Entry]()
     while True:
-        for entry in [one for one in left if store.has_finished(one.path)]:
-            left.remove(entry)
-            result = store.load(entry.path)
-            entry.before = True
-            entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
+        for one in [entry for entry in left if store.has_finished(entry.path)]:
+            left.remove(one)
+            one.before = True
+            one.outcome = Run(path=one.path, result=store.load(one.path), label=one.job.label)
         yield
         if not left and not running:
             return

@@ -45,6 +45,9 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     assert "<h1>" in Path("page.html").read_text()
     assert "position=none,rotary" in sweep
     assert "11 runs to do" in here(*sweep, "--dry-run").stdout
+    stored = here("train", f"experiment={results}/config.yaml").stdout
+    assert "report" in stored
+    assert "sweep" not in stored
 
 
 def test_a_run_of_ones_own_class_is_followed_by_its_name(here: Command, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ WRONG = {
     "data=files": ["data=files needs data.path"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
+    "train.loss=nowhere:loss": ["nowhere:loss cannot be imported"],
+    "train=holdout data=contrast data.val_split=val": ["data.val_split would do nothing"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
     "seed=": ["No value is given"],
@@ -182,7 +184,7 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
     write(here / "run/config.yaml", yaml.safe_dump({"mask": {"kind": None}} | to_dict(config)))
     assert asdict(compose("experiment=run/config.yaml")) == asdict(config)
     assert compose("experiment=run/config.yaml", "seed=6").seed == 6
-    for word in ("position=rotary", "data=cr", "train=blog", "mask=padding", "model=cnn"):
+    for word in ("position=rotary", "data=cr", "train=blog", "data.name=cr", "model=cnn"):
         with pytest.raises(UserError, match=f"{word} would do nothing: the experiment names its"):
             compose("experiment=run/config.yaml", word)
     with pytest.raises(UserError, match="score=dot, which is not chosen"):

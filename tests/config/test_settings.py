@@ -22,7 +22,7 @@ PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.tr
 """Settings that say where content lies; the content counts, its place does not."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """Settings that change a result by rounding alone."""
-RARELY = {"mask.query", "position.shuffled", "train.patience", "data.val_split"}
+RARELY = {"mask.query", "position.shuffled", "train.patience"}
 """Settings that are shown although not every model or data set has a use for them."""
 
 

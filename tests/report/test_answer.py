@@ -128,6 +128,15 @@ def test_a_table_too_wide_has_headings_in_place_of_columns(
         assert (title, shown) == ("Title", [*text.splitlines()[1:], ""])
 
 
+def test_a_verdict_wraps_before_a_name_does() -> None:
+    row = {"difference": "position=sinusoidal", "mean": "+2.53", "verdict": "no verdict of these"}
+    for width, is_whole in ((45, True), (38, True), (33, False)):
+        console = Console(file=io.StringIO(), width=width)
+        terminal.print_table(("Title", pd.DataFrame([row])), console)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert (row["difference"] in text, row["verdict"] in text) == (is_whole, width == 45)
+
+
 def test_names_verdicts_and_sizes_of_differences() -> None:
     (group,) = load([PUBLISHED / "blog"])
     said = (tables.name_of, tables.verdict_words, tables.size_of)

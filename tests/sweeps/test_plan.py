@@ -27,9 +27,8 @@ def test_axes_multiply_and_name_the_variants() -> None:
         "position=sinusoidal model.heads=1",
         "position=sinusoidal model.heads=8",
     ]
-    assert planned.directory.name == "sweep_position_x_model.heads"
-    assert len(planned.jobs) == 8
-    both = plan(["experiment=blog_pe,blog_no_pe", "experiment=smoke,blog_scaled"])
+    assert (planned.directory.name, len(planned.jobs)) == ("sweep_position_x_model.heads", 8)
+    both = plan(["experiment=smoke,blog_scaled", "experiment=blog_pe,blog_no_pe"])
     assert len({job.label for job in both.jobs}) == len(both.jobs) == 4
     assert planned.variants["position=none model.heads=8"] == {
         "position": "position=none", "model.heads": "model.heads=8"
@@ -44,6 +43,8 @@ def test_axes_multiply_and_name_the_variants() -> None:
         (["out=a,b"], "one place for its results"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
         (["study=blog", "position.kind=rotary"], "blog varies this setting itself"),
+        (["position=none,null"], "'position=none on .* and 'position=null on .* are the same run"),
+        (["position=none,rotary", "executor=local,ray"], "take one executor"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
         (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
     ],
