@@ -105,7 +105,12 @@ def commands(page: str) -> list[str]:
 
 
 COMMANDS = list(dict.fromkeys(line for name in TEXTS for line in commands(name)))
-FILES = {"class Decay": "decay.py", "def of_words": "pairs.py", "baseline: none": "mine.yaml"}
+FILES = {
+    "class Decay": "decay.py",
+    "def of_words": "pairs.py",
+    "def label_smoothing": "smooth.py",
+    "baseline: none": "mine.yaml",
+}
 
 
 def write_files(folder: Path) -> None:

@@ -36,17 +36,6 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     }
 
 
-def test_two_names_for_one_variant_are_one_run_under_two_labels(
-    tmp_path: Path, done: list[str]
-) -> None:
-    study = tmp_path / "mine.yaml"
-    study.write_text("baseline: a\nvariants: {a: [], twin: [position=none]}")
-    for _ in range(2):  # done, then loaded
-        found = finished(run_sweep(small(tmp_path, f"study={study}", "seed=0,1")))
-        assert done == ["none 0", "none 1"]
-        assert [run.label for run in found] == ["a", "twin"] * 2
-
-
 def test_one_failed_run_does_not_lose_the_others(tmp_path: Path, pretend: Pretend) -> None:
     pretend(fails=lambda config: config.seed == 1)
     entries = run_sweep(small(tmp_path, "seed=range(3)"))
