@@ -65,7 +65,7 @@ def _read_csv(text: str, kind: str) -> pd.DataFrame:
     header = re.sub('"[^"]*"', "", text.partition("\n")[0])  # names in quotes may hold delimiters
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
-    delimiter = "\t" if kind == "tsv" else max(",;\t", key=header.count)
+    delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
     frame = pd.read_csv(
         io.StringIO(text),
         sep=delimiter,

@@ -1,4 +1,4 @@
-"""The same rows in fourteen formats are the same data; what cannot be read is said."""
+"""The same rows in fifteen formats are the same data; what cannot be read is said."""
 
 import csv
 import re
@@ -47,6 +47,7 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
     "csv": ("{}.csv", text_of, {}),
     "tsv": ("{}.tsv", text_of, {"sep": "\t"}),
     "csv with semicolons": ("{}.csv", text_of, {"sep": ";"}),
+    "csv with bars": ("{}.csv", text_of, {"sep": "|"}),
     "csv with tabs": ("{}.csv", text_of, {"sep": "\t"}),
     "csv with a mark": ("{}.csv", text_of, {"encoding": "utf-8-sig"}),
     "csv.zst": ("{}.csv.zst", text_of, {}),
