@@ -44,9 +44,8 @@ def compare(*paths: File, margin: float = 0.25) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
     runs, or published files. margin: in percentage points. Raises `UserError`."""
     groups = load([Path(path) for path in paths])
-    return pd.concat([differences(group, [Metric(margin=margin / 100)]) for group in groups])[
-        FIELDS
-    ]
+    found = pd.concat([differences(group, [Metric(margin=margin / 100)]) for group in groups])
+    return found.reindex(columns=FIELDS)
 
 
 def judge(
@@ -67,4 +66,4 @@ def judge(
         files, columns, variant_column=variant_column, seed_column=seed_column, baseline=baseline
     )
     metrics = [*metrics_of(groups, higher, lower, margin)]
-    return pd.concat([differences(group, metrics) for group in groups])[FIELDS]
+    return pd.concat([differences(group, metrics) for group in groups]).reindex(columns=FIELDS)

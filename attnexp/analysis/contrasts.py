@@ -54,7 +54,7 @@ def contrast(
         **found._asdict(),
         "texts_low": wider[0] if wider else math.nan,
         "texts_high": wider[1] if wider else math.nan,
-        "p": intervals.p_value(d, m=m, step=step),
+        "p": math.nan if anytime else intervals.p_value(d, m=m, step=step),
         "verdict": "" if reason else verdict(found.n, found.low, found.high, metric, wider),
         "reason": reason,
         "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),

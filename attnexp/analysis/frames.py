@@ -92,11 +92,8 @@ def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group
     left_out: gets a message for each run that cannot be read. Raises `UserError` for a path without
     any finished run.
     """
-    rows, studies, left_out = (
-        list[Row](),
-        dict[str, Manifest](),
-        [] if left_out is None else left_out,
-    )
+    rows, studies = list[Row](), dict[str, Manifest]()
+    left_out = [] if left_out is None else left_out
     for path in dict.fromkeys(paths):
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         if file.is_file():

@@ -16,7 +16,7 @@ from attnexp.statistics.verdict import Metric
 
 KEYS = ["data", "variant", "seed"]
 NO_METRICS = {*KEYS, "example", "correct", "epoch", "step", ""}
-TRUTH = {"true": "1", "false": "0"}
+TRUTH, BITS = {"true": "1", "false": "0"}, ["1", "0", "1.0", "0.0", ""]
 
 
 def read_results(
@@ -42,11 +42,14 @@ def read_results(
     cells = given.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
     _check([variant_column, seed_column], cells, "Name them with --variant-column, --seed-column.")
     keys = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
-    cells = pd.DataFrame({"data": name, **cells.rename(columns=keys)})
+    kept = [name for name in cells if name in keys or name not in keys.values()]
+    cells = pd.DataFrame({"data": name, **cells[kept].rename(columns=keys)})
     cells["seed"] = cells["seed"].str.replace(r"\.0*$", "", regex=True)  # pandas' 1.0 is 1
     if "example" in cells:
         _check(["correct"], cells, "Answers by example need it, 1 or 0.")
-        cells["accuracy"], columns = cells["correct"].str.lower().replace(TRUTH), ["accuracy"]
+        right = cells["correct"].str.lower().replace(TRUTH)
+        cells["accuracy"] = right.where(right.isin(BITS), right + ", which is neither 1 nor 0")
+        columns = [*dict.fromkeys([*columns, "accuracy"])]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
     found = [name for name in numbers.dropna(axis=1, how="all") if name not in NO_METRICS]
     metrics = [*columns] or found
@@ -75,9 +78,7 @@ def _group(
     if first not in variants or len(variants) < 2:
         hint = f"{did_you_mean(first, variants)} There is {', '.join(variants)}."
         raise UserError(f"{data}: {first} has nothing to be compared with.{hint}")
-    runs = []
-    if "example" in rows:
-        runs = [*rows.sort_values("example").groupby(["variant", "seed"])]
+    runs = [*rows.sort_values("example").groupby(["variant", "seed"])] if "example" in rows else []
     same = len({tuple(of["example"]) for _, of in runs}) == 1
     means = rows.groupby(KEYS, sort=False)[metrics].mean().reset_index()
     long = means.melt(KEYS, var_name="metric").assign(protocol="", point="result", epoch=math.nan)

@@ -59,5 +59,6 @@ def k_counts(group: "Group") -> list[dict[str, Any]]:
         own = inside_by_the_others(wide.to_numpy()) if len(wide) > 3 else []
         count = {"inside": int(k.between(low, high).sum()), "values": len(k), "own": own}
         variants = [*rows["variant"].unique()]
-        found.append({"variants": variants, "n": len(wide), "unlike": differing, **count})
+        record = {"variants": variants, "n": len(wide), "unlike": differing, **count}
+        found += [record] * (len(wide) > 2)
     return found

@@ -16,7 +16,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     Two processes may write at once: each has a file of its own, and the later rename wins. An
     `OSError` names `path`.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
             yield file

@@ -112,7 +112,6 @@ Margin = Annotated[
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
 Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

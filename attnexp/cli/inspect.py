@@ -1,10 +1,12 @@
 """Commands on trained models: `evaluate`, `probe`, `predict`, `explore`."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
 
 
@@ -93,7 +95,9 @@ def predict(
 
 @app.command()
 def explore(
-    run_dirs: Folders,
+    run_dirs: Annotated[
+        list[Path], typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)
+    ],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
     trust_code: TrustCode = False,
 ) -> None:

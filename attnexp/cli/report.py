@@ -7,19 +7,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from attnexp.base import SENTENCE
+from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import (
-    AsJson,
-    Folders,
-    Html,
-    Margin,
-    TrustCode,
-    Until,
-    app,
-    console,
-    emit,
-    stop,
-)
+from attnexp.cli.app import AsJson, Folders, Margin, TrustCode, Until, app, console, emit, stop
 
 TableName = Annotated[
     Literal["differences", "epochs", "metrics", "classes", "within", "across"] | None,
@@ -28,6 +18,7 @@ TableName = Annotated[
 Format = Annotated[
     Literal["table", "csv", "markdown", "latex", "json"], typer.Option(help="Output format.")
 ]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
 Show = Literal["curves", "forest", "attention", "positions"]
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
@@ -36,6 +27,8 @@ Metrics = typer.Option(metavar="METRIC", help="Metric to judge, and its directio
 
 def _pair(text: str) -> tuple[float, float]:
     width, height = map(float, text.split(","))
+    if not (0 < width < 100 and 0 < height < 100):
+        raise ValueError("inches, above 0 and below 100")
     return width, height
 
 
@@ -67,17 +60,22 @@ def report(
     from attnexp.report import terminal
     from attnexp.statistics.verdict import Metric
 
+    if text != SENTENCE and not run:
+        raise UserError("--text is a text for a model to read: add --run RUN_DIR.")
+    if figure is None and (size or show != "curves"):
+        raise UserError("--show and --size are about a picture: add --figure FILE.")
+    if figure is None and html is None and run:
+        raise UserError("--run shows attention in a page or a picture: add --html or --figure.")
     left_out: list[str] = []
     groups, metrics = load(paths, left_out), [Metric(margin=margin / 100)]
-    if html is None and figure is None:
-        format = "json" if as_json else format
+    format = "json" if as_json else format
+    if table or format != "table" or (html is None and figure is None):
         terminal.show_answer(groups, metrics, console(), table=table, format=format)
-    else:
+    if html is not None or figure is not None:
         from attnexp.report import figures, page  # imports matplotlib
 
-        readings = [
-            (n, read(text)) for n, read in page.readers_of(run or [], trust_code=trust_code)
-        ]
+        readers = page.readers_of(run or [], trust_code=trust_code)
+        readings = [(name, read(text)) for name, read in readers]
         if html is not None:
             page.write(html, groups, metrics, readings)
         if figure is not None:
@@ -129,8 +127,8 @@ def judge(
         from attnexp.report import page  # imports matplotlib
 
         page.write(html, groups, metrics)
-    else:
-        format = "json" if as_json else format
+    format = "json" if as_json else format
+    if table or format != "table" or html is None:
         terminal.show_answer(groups, metrics, console(), table=table, format=format)
     if until and (names := tables.undecided(groups, metrics)):
         stop(f"not decided: {', '.join(names)}. Add a seed to each variant and judge again.", 1)

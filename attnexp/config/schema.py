@@ -60,6 +60,7 @@ FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
 PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
 OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
 SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and OWN.holds(run))
+PART = When("train=holdout, no data.val_split", lambda r: HOLDOUT.holds(r) and not r.data.val_split)
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 
 
@@ -143,7 +144,7 @@ class TrainConfig:
     """Settings of the training loop."""
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
-    holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", HOLDOUT)
+    holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
     patience: Count | None = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
@@ -168,7 +169,7 @@ class SeedsConfig:
 
     init: Natural | None = setting(None, "Seed of the initial weights.", NETWORK)
     order: Natural | None = setting(None, "Seed of the order of texts, and of dropout.", NETWORK)
-    split: Natural | None = setting(None, "Seed of the part that is held out.", HOLDOUT)
+    split: Natural | None = setting(None, "Seed of the part that is held out.", PART)
     resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
 
 
@@ -241,8 +242,6 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+        own = {f"{prefix}{key}": value}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else own
     return flat

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -129,12 +129,6 @@ def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
     what = "names of classes differ in space or case alone"
     counts |= {f"{what} ({', '.join(own)})": len(own) for own in alike.values() if len(own) > 1}
     return {what: int(count) for what, count in counts.items() if count}
-
-
-def format_quality(quality: Mapping[str, int]) -> str:
-    """Problems in one line; empty where there are none."""
-    line = "; ".join(f"{count:,} {what}" for what, count in quality.items())
-    return f"Warning: {line}." if line else ""
 
 
 def some(names: Iterable[object]) -> str:

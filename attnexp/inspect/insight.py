@@ -129,7 +129,7 @@ def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text:
     return Reading(
         tokens=tokens,
         known=known,
-        num_cut=num_cut,
+        num_cut=num_cut - (START not in tokens),
         probabilities=dict(zip(run.result.classes, probabilities, strict=True)),
         layers=layers,
         table=None if table is None else table.detach().numpy(),

@@ -40,15 +40,20 @@ def probe(
     words = words or interventions.DEFAULT
     frames, folders, notes = list[pd.DataFrame](), list[Path](), dict[str, None]()
     for path in paths:
-        name = path.name.removesuffix(".parquet").removesuffix(".probe")
-        if (file := path.with_name(f"{name}.probe.parquet")).exists():
-            rows = probed.read(file)
+        name = str(path).removesuffix(".parquet").removesuffix(".probe")
+        if (file := Path(f"{name}.probe.parquet")).exists():
+            rows = pd.read_parquet(file)
             kinds = rows["intervention"].str.partition("=")[0]
             frames.append(rows[kinds.isin(words) | rows["intervention"].isin(words)])
+            if frames[-1].empty:
+                there = ", ".join(kinds.unique())
+                raise UserError(f"{file} has none of {', '.join(words)}. It has {there}.")
         else:
             folders.append(path)
     for group in load(folders) if folders else ():
         for run in group.runs.itertuples():
+            if run.folder is None:
+                raise UserError("A published study holds no models. Name folders of your own runs.")
             one = Run(path=run.folder, result=store.load(run.folder))
             found, impossible = probe_run(one, words, limit, trust)
             about = {"data": group.data, "variant": run.variant, "seed": run.seed}

@@ -50,11 +50,6 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
     return found
 
 
-def read(path: Path) -> pd.DataFrame:
-    """The frame of a published study, `outputs/published/NAME.probe.parquet`."""
-    return pd.read_parquet(path)
-
-
 def effects(found: pd.DataFrame) -> pd.DataFrame:
     """Over the seeds of each variant, a row for each intervention (metric accuracy: the change from
     the untouched model, paired by seed, as a share) and for each measure of attention.

@@ -219,11 +219,11 @@ class Attention(Layers):
         layers: Annotated[int, Ge(1), Le(1000), Doc("Number of layers, one on the other.")] = 1,
         score: Annotated[type[Score], Doc("How well a query matches a key.")] = DotProduct,
         output_projection: Annotated[bool, Doc("W_O after the heads.")] = False,
-        residual: Annotated[bool, Doc("Add a part's input to its output.")] = False,
+        residual: Annotated[bool, Doc("Add a sublayer's input to its output.")] = False,
         norm: Annotated[Literal["none", "pre", "post"], Doc("Place of LayerNorm.")] = "none",
-        feed_forward: Annotated[int | None, Ge(1), Doc("Its hidden width, if any.")] = None,
-        layer_dropout: Annotated[float, Ge(0), Lt(1), Doc("On what each part gives.")] = 0.0,
-        attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("On the attention weights.")] = 0.0,
+        feed_forward: Annotated[int | None, Ge(1), Doc("Width of that sublayer, if any.")] = None,
+        layer_dropout: Annotated[float, Ge(0), Lt(1), Doc("Dropout of a sublayer's output.")] = 0.0,
+        attention_dropout: Annotated[float, Ge(0), Lt(1), Doc("Dropout of the weights.")] = 0.0,
     ) -> None:
         super().__init__()
         self.num_tokens = context.num_tokens

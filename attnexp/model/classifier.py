@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import RunConfig
+from attnexp.config.schema import RunConfig, SeedsConfig
 from attnexp.model import seams
 from attnexp.model.attention import Attention
 from attnexp.model.init import Stream, init_layers, init_table, init_weights, named_seed
@@ -32,6 +32,8 @@ PAD = 0
 
 FIRST_WORD = 4
 """Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
+
+_built = set[str]()  # configs, their seeds aside, of models that could be built
 
 REFERENCE = "reference"
 """Name of the path of a model that computes as its code reads: see `take_fast_path`."""
@@ -155,9 +157,12 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
 def try_to_build(config: RunConfig) -> None:
     """Build the model once, with few words. Raises `UserError` if that fails."""
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
+    alike = replace(config, seed=0, seeds=SeedsConfig(), data=data)
     try:
         with torch.random.fork_rng(devices=[]):
-            build_model(replace(config, data=data))
+            if repr(alike) not in _built:
+                build_model(alike)
+        _built.add(repr(alike))
     except RuntimeError as error:  # torch's, of memory and sizes
         raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
 
@@ -166,19 +171,18 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
     """Import a piece's class, and call it with its surroundings and its settings."""
     assert piece.kind is not None
     shared = {f.name for f in fields(piece.frame or type(piece))}
-    settings = by_name | {f.name: getattr(piece, f.name) for f in fields(piece)}
-    settings = {name: value for name, value in settings.items() if name not in shared}
-    for name, value in settings.items():
+    own = by_name | {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+    for name, value in own.items():
         if isinstance(value, Piece):
-            settings[name] = partial(build_piece, value, seed=seed)
+            own[name] = partial(build_piece, value, seed=seed)
     make = pieces.load(piece.kind)
     try:
         if piece.kind.startswith("attnexp."):  # `init_weights` replaces its first draws
-            made = make(*surroundings, **settings)
+            made = make(*surroundings, **own)
         else:  # its weights follow the seed, and the global stream stays where it is
             with torch.random.fork_rng():
                 torch.manual_seed(named_seed(seed, piece.kind))
-                made = make(*surroundings, **settings)
+                made = make(*surroundings, **own)
     except UserError:  # of a piece within it
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:

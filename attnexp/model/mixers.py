@@ -121,11 +121,7 @@ class Mean(Pooling):
         return x.mean(dim=-2)
 
 
-class RealTokens(Pooling):
-    """A pooling to which padding is nothing; a text of padding alone gives zeros."""
-
-
-class MaskedMean(RealTokens):
+class MaskedMean(Pooling):
     """Over real tokens only."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -134,7 +130,7 @@ class MaskedMean(RealTokens):
         return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
 
 
-class Maximum(RealTokens):
+class Maximum(Pooling):
     """The largest of each column over real tokens."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -143,7 +139,7 @@ class Maximum(RealTokens):
         return highest.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
 
 
-class Last(RealTokens):
+class Last(Pooling):
     """The last real token, as an LSTM is read."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -154,7 +150,7 @@ class Last(RealTokens):
         return chosen.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
 
 
-class SummaryToken(RealTokens):
+class SummaryToken(Pooling):
     """A learned token that the classifier puts in front of all others (Devlin et al. 2019)."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:

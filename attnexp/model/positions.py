@@ -19,7 +19,7 @@ Layout = Annotated[Literal["split", "interleaved"], Doc("K's cosines, then sines
 MaxDistance = Annotated[int, Ge(1), Doc("Distances beyond share one weight.")]
 Pairs = Annotated[Literal["interleaved", "split"], Doc("Which columns are a pair.")]
 Combine = Annotated[Literal["add", "concat"], Doc("Concatenation puts the table in front.")]
-Scale = Annotated[float, Doc("Multiplies the table, whose rows have norm 8 where d_model is 128.")]
+Scale = Annotated[float, Doc("Multiplies the table; sinusoidal rows have norm sqrt(d_model / 2).")]
 
 
 def angles(num_positions: int, width: int) -> Tensor:

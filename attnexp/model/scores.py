@@ -1,7 +1,7 @@
 """From queries and keys to attention weights: the softmax, masks, and scores.
 
-A mask is a predicate on (query, key), True where the query may look; `&` joins several. A one-sided
-one makes attention order-aware by itself: cross it with position.
+A mask is a predicate on (query, key), True where the query may look. One that depends on positions
+makes attention order-aware by itself: cross it with position.
 
 Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys.
 """

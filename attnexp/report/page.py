@@ -3,6 +3,7 @@ and one picture of them. Names and texts are the user's, so all of them are esca
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ def draw(
         return figures.curves(groups[0])
     if show == "forest":
         rows = [contrasts.differences(group, metrics) for group in groups]
-        rows += [contrasts.across(groups, metrics)] if len({g.data for g in groups}) > 1 else []
+        with suppress(UserError):  # one data set, or no variant of the same name on two of them
+            rows.append(contrasts.across(groups, metrics))
         return figures.forest(pd.concat(rows))
     for _, reading in readings:
         if show == "attention" and reading.layers:

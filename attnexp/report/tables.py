@@ -88,6 +88,7 @@ def bounds_of(row: "pd.Series[Any]", prefix: str = "") -> str:
 
 CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
     "data": lambda row: str(row["data"]),
+    "protocol": lambda row: str(row["protocol"]),
     "within": lambda row: str(row["within"]),
     "at": lambda row: str(row["point"]),
     "metric": lambda row: str(row["metric"]),
@@ -100,12 +101,12 @@ CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
     "other seeds": bounds_of,
     "other texts too": lambda row: bounds_of(row, "texts_"),
     "next data set": lambda row: bounds_of(row, "next_"),
-    "p": lambda row: "<0.001" if row["p"] < 0.001 else number(row["p"], False)[:-1],
+    "p": lambda row: "<0.001" if row["p"] < 0.001 else f"{row['p']:.3f}".replace("nan", "–"),
     "verdict": verdict_words,
 }
 """Text of a difference in each column that a table may have."""
 
-PLACES = ("data", "within", "at", "metric")
+PLACES = ("data", "protocol", "within", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
 VERDICT = ("mean", "other seeds", "other texts too", "verdict")
@@ -125,7 +126,7 @@ def of_differences(found: pd.DataFrame, columns: Sequence[str] = VERDICT, title:
     if not title:
         at = f" at {found['point'].iloc[0]}" if {*found["point"]} in ({"final"}, {"chosen"}) else ""
         points = " in points" if found["is_share"].all() else ""
-        valid = "anytime-valid " if found["anytime"].any() else ""
+        valid = "anytime-valid " if found["anytime"].all() else ""
         together = f", all {found['m'].max()} together" if found["m"].max() > 1 else ""
         title = f"Difference{{}}{at}{points}, {valid}95 % intervals{together}"
     table = table.loc[:, ~(table == "–").all()]
@@ -139,10 +140,10 @@ def _without_constant(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFra
 
 def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
     """Means of every variant at every endpoint of one protocol, with K's where they belong."""
-    tables = dict[str, pd.DataFrame]()
+    tables = dict[tuple[str, str], pd.DataFrame]()
     for group in groups:
         n = group.endpoints.groupby("variant")["seed"].nunique().astype(str)
-        table = tables[group.data] = pd.DataFrame({"n": n}).reindex(group.variants)
+        table = tables[group.data, group.protocol] = pd.DataFrame({"n": n}).reindex(group.variants)
         for point, metric in product(group.points, metrics):
             named = metric.name != "accuracy" or point == "result"
             name = " ".join([point] * (point != "result") + [metric.name] * named)
@@ -152,14 +153,15 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
         if "final" in table and len(k) and k["epoch"].max() == group.epochs["epoch"].max():
             found = k.groupby("variant")["val_accuracy"].agg(["last", "max"])
             table[["K final", "K best"]] = found.map(number, is_share=True)
-    table = pd.concat(tables, names=["data", "variant"]).fillna("").reset_index()
+    table = pd.concat(tables, names=["data", "protocol", "variant"]).fillna("").reset_index()
     over = f"{table['n'].iloc[0]} seeds" if table["n"].nunique() == 1 else "n seeds"
     what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
     is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
     on = f" on {groups[0].data}{' (synthetic)' * is_made}" if len(groups) == 1 else ""
     percent = ", %" if all(metric.is_share for metric in metrics) else ""
-    title = f"{what}{on}{percent}, mean ± sd over {over}{PROTOCOLS[groups[0].protocol]}"
-    return title, _without_constant(table, ["data", "n"])
+    protocol = PROTOCOLS[groups[0].protocol] if table["protocol"].nunique() == 1 else ""
+    title = f"{what}{on}{percent}, mean ± sd over {over}{protocol}"
+    return title, _without_constant(table, ["data", "protocol", "n"])
 
 
 def differences(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
@@ -194,11 +196,11 @@ def undecided(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[str]:
 
 def epochs(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
-    keys = ["data", "variant", "epoch"]
+    keys = ["data", "protocol", "variant", "epoch"]
     rows = [group.epochs[group.epochs["metric"].isin(METRICS)] for group in groups]
     for group in groups:
         if len(k := group.published):
-            k = k.assign(data=group.data, variant=k["variant"] + ", K")
+            k = k.assign(data=group.data, protocol=group.protocol, variant=k["variant"] + ", K")
             rows.append(k.melt(keys, METRICS, "metric"))
     title = "Metrics by epoch: of training a running mean, of validation after the epoch"
     return title, _means(pd.concat(rows), keys)
@@ -208,20 +210,22 @@ def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     title = "Metrics at the endpoints (ece: calibration error, gap: train accuracy minus accuracy)"
     rows = pd.concat([group.endpoints for group in groups])
-    return title, _means(rows, ["data", "variant", "point"])
+    return title, _means(rows, ["data", "protocol", "variant", "point"])
 
 
 def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Precision, recall and F1 of each class at the deciding endpoint, and their means over
     classes. Raises `UserError` where no run is on disk, with its predictions."""
-    rows, keys, names = [], ["data", "variant", "class"], ["precision", "recall", "F1", "n"]
+    rows, names = [], ["precision", "recall", "F1", "n"]
+    keys = ["data", "protocol", "variant", "class"]
     for group in groups:
         for run in group.runs.reindex(columns=["variant", "folder"]).dropna().itertuples():
             stored = Run(path=run.folder, result=store.load(run.folder))
             figures = by_class(*predictions.at_endpoint(stored, group.points[0]))
             own = pd.DataFrame(figures, names, stored.result.classes).T
             own.loc["macro"] = [*own.mean()[:-1], own["n"].sum()]
-            own = own.rename_axis("class").assign(data=group.data, variant=run.variant)
+            about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
+            own = own.rename_axis("class").assign(**about)
             rows.append(own.reset_index().melt(keys, var_name="metric"))
     if not rows:
         raise UserError("--table classes takes a folder of runs; no other file has predictions.")
@@ -236,7 +240,7 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     cells = rows.astype(dict.fromkeys(keys, str)).groupby([*keys, "metric"], sort=False)["value"]
     texts = pd.Series({place: mean_and_sd(of, place[-1] in SHARES) for place, of in cells})
     table = texts.rename_axis([*keys, "metric"]).unstack(sort=False).fillna("–")
-    return _without_constant(table.rename_axis(columns=None).reset_index(), ["data"])
+    return _without_constant(table.rename_axis(columns=None).reset_index(), ["data", "protocol"])
 
 
 def effects(found: pd.DataFrame) -> pd.DataFrame:

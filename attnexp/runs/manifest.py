@@ -83,7 +83,7 @@ def load(folder: Path) -> Manifest | None:
 
 
 def record(folder: Path, planned: Manifest) -> None:
-    """Add the runs that a command plans, the only one of `planned`, to the study of a folder.
+    """Add the runs of one command, which `planned.commands` holds, to the study of a folder.
 
     Where both have a variant, the new plan counts. Of what other commands planned, finished runs
     stay. Raises `UserError` if the study cannot be read or written.

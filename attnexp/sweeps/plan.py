@@ -17,7 +17,7 @@ from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand
-from attnexp.runs.identity import default_label, replicate
+from attnexp.runs.identity import default_label, replicate, settings
 from attnexp.runs.manifest import Declaration
 
 
@@ -87,7 +87,8 @@ def plan(words: Sequence[str]) -> Sweep:
             crossed[job.label] = levels[label] | dict(chosen)
             if jobs.setdefault(str(job), job).config != config:  # a value may be given twice
                 raise UserError(f"Two different runs are called '{job}'. Sweep them apart.")
-            if (twin := names.setdefault(repr(config), str(job))) != str(job):
+            run_of = settings(to_dict(config)), config.seed, config.seeds, config.data, config.out
+            if (twin := names.setdefault(repr(run_of), str(job))) != str(job):
                 raise UserError(f"'{twin}' and '{job}' are the same run. Leave one of them out.")
     out, *others = {job.config.out for job in jobs.values()}
     if others:

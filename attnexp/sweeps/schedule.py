@@ -76,11 +76,9 @@ def run_sweep(
     return entries
 
 
-def _record(sweep: Sweep, entries: Sequence[Entry]) -> None:
+def _record(sweep: Sweep, known: Sequence[Entry]) -> None:
     """Add runs to the study of a sweep."""
-    runs = [
-        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
-    ]
+    runs = [manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in known]
     study = manifest.Manifest(
         variants=sweep.variants, commands=[sweep.command], runs=runs, declaration=sweep.declaration
     )

@@ -81,7 +81,7 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
         due = (entry for entry in planned if entry.job.label in (baseline, *going))
         yield [entry for entry in due if entry.job.config.seed in chosen]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-        if baseline in failed:
+        if baseline in failed or failed.issuperset(going):
             return
         found = judge(sweep, planned)
         for row in found.itertuples():

@@ -19,7 +19,6 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data import encode
-from attnexp.data.corpus import format_quality
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.check import check_pieces, check_rebuilt, explain
 from attnexp.model.classifier import (
@@ -64,8 +63,8 @@ def read_inputs(config: RunConfig) -> Inputs:
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
     """Data set of a config; problems found in it are noted once."""
     dataset = encode.load(config, resample)
-    if questions := format_quality(dataset.quality):
-        progress.note(questions)
+    if found := [f"{count:,} {what}" for what, count in dataset.quality.items()]:
+        progress.note(f"Warning: {'; '.join(found)}.")
     return dataset
 
 

@@ -82,6 +82,7 @@ def test_seeds_that_were_added_because_of_results_have_the_anytime_interval() ->
     expected = anytime_interval(d, step=0.01)
     assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
     assert np.isnan(found["texts_low"])
+    assert np.isnan(found["p"])  # that of a fixed number of seeds
 
 
 def answers(seeds: int, texts: int = 30) -> tuple[str, dict[str, Any]]:

@@ -64,8 +64,10 @@ def test_files_are_put_together(tmp_path: Path) -> None:
 def test_columns_may_have_other_names_and_a_column_names_data_sets() -> None:
     frame = FRAME.rename(columns={"variant": "model", "seed": "run"})
     frame = pd.concat([frame.assign(dataset=name) for name in ("x", "y")])
+    frame["variant"] = "large"  # a column like any other, where --variant-column names another
     found = attnexp.judge(frame, variant_column="model", seed_column="run", columns=["accuracy"])
     assert [*found["data"]] == ["x", "y"]
+    assert {*found["variant"]} == {"b"}
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
@@ -77,6 +79,16 @@ def test_answers_by_example_make_an_accuracy() -> None:
     assert group.values("result", "accuracy").to_numpy().tolist() == [[0.5, 0.8]] * 3
     assert group.num_texts == {"result": 10}
     assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
+    (group,) = read_results(pd.DataFrame(rows).assign(loss=0.5), ["loss"])
+    assert {*group.endpoints["metric"]} == {"accuracy", "loss"}
+    rows[0]["correct"] = "0.3"
+    with pytest.raises(UserError, match=r"a, seed 0 on .*'0\.3, which is neither 1 nor 0"):
+        read_results(pd.DataFrame(rows))
+
+
+def test_where_nothing_can_be_compared_the_frame_is_empty_and_has_its_columns() -> None:
+    apart = FRAME.assign(seed=FRAME["seed"] + 4 * (FRAME["variant"] == "b"))
+    assert [*attnexp.judge(apart).columns] == [*attnexp.judge(FRAME).columns]
 
 
 def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:

@@ -1,6 +1,7 @@
 """K's table beside our seeds, and one published study to the digit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_ks_values_are_counted(
     assert own is None or [(min(c["own"]), max(c["own"])) for c in found] == own
     assert found[0]["unlike"] == (() if study != "blog_scaled" else
                                   ("model.score.scale=true", "train.eps=1e-07"))  # fmt: skip
+
+
+@pytest.mark.parametrize("num_seeds", [2, 3])
+def test_two_seeds_cannot_say_where_ks_would_lie(num_seeds: int) -> None:
+    (group,) = load([PUBLISHED / "blog"])
+    few = {*map(str, range(100, 100 + num_seeds))}
+    rows = group.epochs[group.epochs["seed"].isin(few)]
+    assert len(k_counts(replace(group, epochs=rows))) == (num_seeds > 2)
 
 
 @pytest.mark.parametrize(

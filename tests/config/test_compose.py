@@ -86,6 +86,7 @@ WRONG = {
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "train.loss=nowhere:loss": ["nowhere:loss cannot be imported"],
+    "train=holdout data=trec data.val_split=val train.holdout=0.3": ["no data.val_split"],
     "train=holdout data=contrast data.val_split=val": ["data.val_split would do nothing"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],

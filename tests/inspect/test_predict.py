@@ -100,7 +100,7 @@ def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Pat
     path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
     reading = insight.reader(run_of(path))("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
-    assert reading.num_cut == 4
+    assert reading.num_cut == 3
     assert reading.table is not None
     assert reading.table.shape == (7, 128)
     for layer in reading.layers:

@@ -247,6 +247,13 @@ def test_a_published_study_is_read_with_and_without_its_endings() -> None:
     assert effects["pe", "shuffle"]["mean"] == pytest.approx(-0.0252, abs=5e-5)
     for name in ("blog.parquet", "blog.probe.parquet"):
         assert command(PUBLISHED / name, "--do", "shuffle,no_head", "--json")[1] == out
+    for name, words, said in (
+        ("blog", ["--do", "reverse"], "has none of reverse. It has shuffle"),
+        ("blog_cells", [], "A published study holds no models."),
+    ):
+        code, out, err = command(PUBLISHED / name, *words)
+        assert (code, out) == (2, "")
+        assert said in err
 
 
 def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:

@@ -225,6 +225,17 @@ def test_epochs_are_means_over_seeds_with_ks_run_below() -> None:
     assert (last["pe", "5"], last["pe, K", "5"]) == ("81.58 ± 0.62", "81.78")
 
 
+def test_two_protocols_stay_apart_in_every_table() -> None:
+    groups = load([PUBLISHED / name for name in ("blog", "blog_holdout")])
+    for made in (tables.accuracy, tables.differences):
+        assert [*made(groups, [Metric()])[1]["protocol"].unique()] == ["blog", "holdout"]
+    for name in ("epochs", "metrics"):
+        _, frame = tables.TABLES[name](groups, [])
+        _, alone = tables.TABLES[name](groups[:1], [])
+        own = frame[frame["protocol"] == "blog"].reset_index(drop=True)
+        pd.testing.assert_frame_equal(own[alone.columns], alone, check_dtype=False)
+
+
 def test_latex_is_escaped_and_captioned() -> None:
     text = formats.text(load([PUBLISHED / "blog"]), [Metric()], "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",

@@ -69,6 +69,7 @@ def test_a_picture_is_of_the_first_that_has_one() -> None:
     assert len(axes.lines) == len(figures.curves(one).axes[0].lines)
     (axes,) = page.draw("forest", [one, other], [Metric()], []).axes
     assert [text.get_text() for text in axes.texts[::2]] == ["pe − none, final"]
+    page.draw("forest", [other, made_group("a", "b", data="cr")], [Metric()], [])  # without a mean
     for show in ("attention", "positions"):
         drawn = page.draw(show, [one], [Metric()], [("blind", blind), *READINGS])
         assert len(drawn.axes) == 2  # the map and its colours

@@ -43,6 +43,7 @@ def test_axes_multiply_and_name_the_variants() -> None:
         (["out=a,b"], "one place for its results"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
         (["study=blog", "position.kind=rotary"], "blog varies this setting itself"),
+        (["train.fast=true,false"], "are the same run"),
         (["position=none,null"], "'position=none on .* and 'position=null on .* are the same run"),
         (["position=none,rotary", "executor=local,ray"], "take one executor"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),

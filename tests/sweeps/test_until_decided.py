@@ -86,6 +86,11 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     assert seeds(sweep(tmp_path)) == found
 
 
+def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) -> None:
+    pretend(fails=lambda config: config.train.lr > 1e-9 or config.model.heads == 2)
+    assert seeds(sweep(tmp_path)) == {"slow": 8}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
