@@ -154,13 +154,15 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
             found = k.groupby("variant")["val_accuracy"].agg(["last", "max"])
             table[["K final", "K best"]] = found.map(number, is_share=True)
     table = pd.concat(tables, names=["data", "protocol", "variant"]).fillna("").reset_index()
-    over = f"{table['n'].iloc[0]} seeds" if table["n"].nunique() == 1 else "n seeds"
+    counts = [*table["n"].unique()]
+    over = f"mean ± sd over {counts[0] if len(counts) == 1 else 'n'} seeds"
+    over = "one seed" if counts == ["1"] else over
     what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
     is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
     on = f" on {groups[0].data}{' (synthetic)' * is_made}" if len(groups) == 1 else ""
     percent = ", %" if all(metric.is_share for metric in metrics) else ""
     protocol = PROTOCOLS[groups[0].protocol] if table["protocol"].nunique() == 1 else ""
-    title = f"{what}{on}{percent}, mean ± sd over {over}{protocol}"
+    title = f"{what}{on}{percent}, {over}{protocol}"
     return title, _without_constant(table, ["data", "protocol", "n"])
 
 
@@ -240,7 +242,8 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     cells = rows.astype(dict.fromkeys(keys, str)).groupby([*keys, "metric"], sort=False)["value"]
     texts = pd.Series({place: mean_and_sd(of, place[-1] in SHARES) for place, of in cells})
     table = texts.rename_axis([*keys, "metric"]).unstack(sort=False).fillna("–")
-    return _without_constant(table.rename_axis(columns=None).reset_index(), ["data", "protocol"])
+    table = table.rename_axis(columns=None).reset_index()
+    return _without_constant(table, ["data", "protocol", "variant"])
 
 
 def effects(found: pd.DataFrame) -> pd.DataFrame:

@@ -163,7 +163,7 @@ def next_commands(
     run_dir: Path, words: Sequence[str], config: RunConfig, text: str
 ) -> Iterator[str]:
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
-    yield f"\nResults: {run_dir}\nNext:"
+    yield f"Results: {run_dir}\nNext:"
     key, both, kind = "model", "tfidf,attention", config.position.kind or "none"
     own = config.position.name if kind.startswith("attnexp.") else kind
     if config.is_network:

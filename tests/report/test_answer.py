@@ -211,9 +211,9 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
     group = made_group("a", runs=pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]}))
     _, frame = tables.classes([group], [])
     assert frame.to_numpy().tolist() == [
-        ["a", "negative", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "500"],
-        ["a", "positive", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "1,000"],
-        ["a", "macro", "25.00 ± 11.79", "50.00 ± 0.00", "32.50 ± 10.61", "1,500"],
+        ["negative", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "500"],
+        ["positive", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "1,000"],
+        ["macro", "25.00 ± 11.79", "50.00 ± 0.00", "32.50 ± 10.61", "1,500"],
     ]
     with pytest.raises(UserError, match="a folder of runs"):
         tables.classes([made_group("a")], [])
@@ -258,6 +258,13 @@ def test_json_has_null_where_there_is_no_number() -> None:
     (found,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
     assert [found[key] for key in ("sd", "low", "high", "texts_low", "p", "within")] == [None] * 6
     assert (found["n"], found["mean"], found["verdict"]) == (1, pytest.approx(0.1), "too few seeds")
+
+
+def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> None:
+    groups = [made_group("pe", seeds=1)]
+    title, _ = tables.accuracy(groups, [Metric()])
+    assert title == "Accuracy on imdb, %, one seed, validated on test"
+    assert [*tables.metrics(groups, [])[1].columns][:2] == ["point", "accuracy"]
 
 
 def test_missing_seeds_and_notes_are_said() -> None:
