@@ -16,6 +16,7 @@ from attnexp.statistics.verdict import Metric
 
 KEYS = ["data", "variant", "seed"]
 NO_METRICS = {*KEYS, "example", "correct", "epoch", "step", ""}
+ACCURACY = ("acc", "accuracy")  # endings of the names of columns that hold one
 TRUTH, BITS = {"true": "1", "false": "0"}, ["1", "0", "1.0", "0.0", ""]
 
 
@@ -51,11 +52,12 @@ def read_results(
         cells["accuracy"] = right.where(right.isin(BITS), right + ", which is neither 1 nor 0")
         columns = [*dict.fromkeys([*columns, "accuracy"])]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
-    found = [name for name in numbers.dropna(axis=1, how="all") if name not in NO_METRICS]
-    metrics = [*columns] or found
+    filled = {name for name in numbers if name.lower().endswith(ACCURACY) and any(cells[name])}
+    filled |= {*numbers.dropna(axis=1, how="all")} - NO_METRICS
+    metrics = [*columns] * len(cells[:1]) or [name for name in numbers if name in filled]
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
-    wrong = cells[(~empty | empty.all()) & numbers[metrics].isna().any(axis=1)]
+    wrong = cells[(~empty | empty.all()) & (0 * numbers[metrics]).isna().any(axis=1)]
     if len(wrong):
         raise UserError(f"{_run(wrong)}: not all numbers: {wrong[metrics].iloc[0].to_dict()}.")
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
@@ -63,34 +65,33 @@ def read_results(
     if len(twice):
         said = "has more than one result. Give one row, of the epoch that you declared, or a column"
         raise UserError(f"{_run(twice)} {said} example.")
-    by_data = iter(rows.groupby("data", sort=False))
+    by_data, baseline = iter(rows.groupby("data", sort=False)), baseline or cells["variant"][0]
     groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in by_data]
     if empty.any():
         groups[0].notes.append(f"Left out: {empty.sum():,} rows with an empty cell.")
     return groups
 
 
-def _group(
-    data: str, rows: pd.DataFrame, metrics: list[str], baseline: str | None, sequential: bool
-) -> Group:
+def _group(data: str, rows: pd.DataFrame, metrics: list[str], base: str, sequential: bool) -> Group:
     variants = [*rows["variant"].unique()]
-    first = baseline or variants[0]
-    if first not in variants or len(variants) < 2:
-        hint = f"{did_you_mean(first, variants)} There is {', '.join(variants)}."
-        raise UserError(f"{data}: {first} has nothing to be compared with.{hint}")
+    if base not in variants or len(variants) < 2:
+        near = did_you_mean(base, {*variants} - {base})
+        there = f"{near} In rows without an empty cell there is {', '.join(variants)}."
+        raise UserError(f"{data}: {base} has nothing to be compared with.{there}")
     runs = [*rows.sort_values("example").groupby(["variant", "seed"])] if "example" in rows else []
     same = len({tuple(of["example"]) for _, of in runs}) == 1
-    means = rows.groupby(KEYS, sort=False)[metrics].mean().reset_index()
-    long = means.melt(KEYS, var_name="metric").assign(protocol="", point="result", epoch=math.nan)
+    means = rows.groupby(KEYS, sort=False)[metrics].mean().rename_axis(columns="metric").stack()
+    long = means.reset_index(name="value").assign(protocol="", point="result", epoch=math.nan)
     return Group(
         data=data,
         protocol="",
-        variants=sorted(variants, key=lambda name: name != first),
+        variants=sorted(variants, key=lambda name: name != base),
         points=["result"],
         endpoints=long,
         epochs=long.iloc[:0],
         right={(*run, "result"): of["accuracy"].to_numpy(bool) for run, of in runs if same},
         num_texts={"result": min(len(of) for _, of in runs)} if runs else {},
+        notes=["Not all runs answered the same examples."] * (len(runs) > 0 and not same),
         sequential=frozenset(variants if sequential else ()),
     )
 
@@ -107,7 +108,7 @@ def metrics_of(
     given = {name: pd.to_numeric(number, errors="coerce") for name, _, number in words}
     for_all = given.pop("", None)
     _check([*higher, *lower, *given], values, "Choose with --columns.")
-    known = {name for name in values if name.lower().endswith(("acc", "accuracy"))}
+    known = {name for name in values if name.lower().endswith(ACCURACY)}
     for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
         usual = 0.25 if name in known else 0
         margin = float(given.get(name, usual if for_all is None else for_all))

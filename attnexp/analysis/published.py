@@ -58,7 +58,6 @@ def k_counts(group: "Group") -> list[dict[str, Any]]:
         low, high = np.array([prediction_interval(wide[place]) for place in k.index]).T
         own = inside_by_the_others(wide.to_numpy()) if len(wide) > 3 else []
         count = {"inside": int(k.between(low, high).sum()), "values": len(k), "own": own}
-        variants = [*rows["variant"].unique()]
-        record = {"variants": variants, "n": len(wide), "unlike": differing, **count}
-        found += [record] * (len(wide) > 2)
+        record = {"variants": [*rows["variant"].unique()], "n": len(wide), "unlike": differing}
+        found += [record | count] * (len(wide) > 2)
     return found

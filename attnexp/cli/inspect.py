@@ -90,7 +90,7 @@ def predict(
         emit({"schema": 1, "texts": [insight.to_json(one, head) for one in found]})
     else:
         for one in found:
-            console().print(insight.to_text(one, head))
+            console().print(insight.to_text(one, head), soft_wrap=not console().is_terminal)
 
 
 @app.command()

@@ -99,7 +99,7 @@ def judge(
         Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
     ] = None,
     until: Annotated[Until, typer.Option(help="Seeds were added; is all decided?")] = None,
-    table: TableName = None,
+    table: Literal["differences", "metrics", "within", "across"] | None = None,
     format: Format = "table",
     html: Html = None,
     as_json: AsJson = False,

@@ -51,9 +51,10 @@ def parse(word: str) -> Override:
     try:
         return OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
+        key, _, value = word.partition("=")
         raise UserError(
             f"'{word}' is not understood. Settings are written key=value, lists with no space "
-            f"after the comma, texts in quotes: 'data.path=\"a b\"'"
+            f"after the comma, texts in quotes: '{key}=\"{value}\"'"
         ) from error
 
 

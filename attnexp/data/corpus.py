@@ -18,7 +18,7 @@ SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
-WHOLE, FRACTION = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"-?\d*\.\d+(e-?\d+)?")
+WHOLE, NO_LABEL = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,10 +78,7 @@ def _check(rows: pd.DataFrame, source: str) -> None:
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
-    is_label = [
-        isinstance(label, int | str) and label != "" and not FRACTION.fullmatch(str(label))
-        for label in rows.label
-    ]
+    is_label = [isinstance(x, int | str) and not NO_LABEL.fullmatch(str(x)) for x in rows.label]
     wanted = {"text": ("texts", is_text), "label": ("names or whole numbers", is_label)}
     for column, (kind, is_right) in wanted.items():
         wrong = rows.assign(row=rows.groupby("split").cumcount())[np.invert(is_right)]
@@ -132,6 +129,6 @@ def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
 
 
 def some(names: Iterable[object]) -> str:
-    """First five names, with what a terminal cannot show escaped."""
+    """First five names, of a length that can be read, with what a terminal cannot show escaped."""
     shown = [name if name.isprintable() else ascii(name)[1:-1] for name in map(str, names)]
-    return ", ".join(shown[:5]) + (", ..." if shown[5:] else "")
+    return ", ".join(name[:99] for name in shown[:5]) + (", ..." if shown[5:] else "")

@@ -55,7 +55,8 @@ def load_corpus(data: DataConfig) -> Corpus:
         parts = {split: _read(part) for split, part in _choose(found, source, data).items()}
         columns = tables.choose_columns([*parts["train"]], source, data)
         rows = pd.concat([
-            part[columns].set_axis(["text", "label"], axis=1).astype(object).assign(split=split)
+            part.reindex(columns=columns).set_axis(["text", "label"], axis=1).astype(object)
+            .assign(split=split)
             for split, part in parts.items()
         ], ignore_index=True)  # fmt: skip
     except UserError:
@@ -73,6 +74,8 @@ def load_corpus(data: DataConfig) -> Corpus:
 def locate(data: DataConfig) -> tuple[str | None, str]:
     """The file or folder to read and what names it: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the
     folder of this name in `$ATTNEXP_DATA`; or else None and the name of a data set of the hub."""
+    if data.name is DataName.contrast:
+        return "generated", "attnexp"
     if data.path is not None and data.name is not DataName.hub:
         return data.path, "data.path"
     if data.name is DataName.imdb and (place := os.environ.get("ATTNEXP_IMDB")):

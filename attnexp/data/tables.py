@@ -41,6 +41,8 @@ def read_rows(file: Path) -> pd.DataFrame:
         with pa.input_stream(str(file), compression="detect") as stream:
             text = stream.read().decode("utf-8-sig")
         frame = _read_csv(text, kind) if kind in ("csv", "tsv") else _read_json(text)
+    except FileNotFoundError:
+        raise UserError(f"There is no file {file}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{file} cannot be read: {str(error).strip()}. Texts are UTF-8; in a csv, one with a "

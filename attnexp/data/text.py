@@ -71,7 +71,11 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_ours else kind)
 
     def checked(text: str) -> list[str]:
-        tokens = function(text)
+        try:
+            tokens = function(text)
+        except Exception as error:  # whatever anyone's code may do
+            said = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
+            raise UserError(f"data.tokenizer={kind} failed on the text {said}.") from error
         is_list = isinstance(tokens, list) and {*map(type, tokens)} <= {str}
         if not is_list or UNFIT.search("".join(tokens)):
             raise UserError(

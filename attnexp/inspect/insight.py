@@ -153,9 +153,9 @@ def lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
     """The text, or else each line of stdin, without empty ones. Raises `UserError` for none."""
     if text is None and stdin.isatty():
         progress.note("Type a text and press Enter. Ctrl-D ends.")
-    given = stdin if text is None else [text.encode()]
+    given = stdin if text is None else [text.encode(errors="surrogateescape")]
     line = ""
-    for line in filter(None, (one.decode(errors="replace").strip() for one in given)):
+    for line in filter(None, (one.decode("utf-8-sig", "replace").strip() for one in given)):
         yield line
     if not line:
         raise UserError("There is no text to read. Give one that holds a word.")

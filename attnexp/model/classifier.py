@@ -163,7 +163,7 @@ def try_to_build(config: RunConfig) -> None:
             if repr(alike) not in _built:
                 build_model(alike)
         _built.add(repr(alike))
-    except RuntimeError as error:  # torch's, of memory and sizes
+    except (RuntimeError, AttributeError) as error:  # torch's; a `d_output` that is not set
         raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
 
 

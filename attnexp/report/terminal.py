@@ -106,6 +106,8 @@ def remarks(groups: Sequence[Group], differences: pd.DataFrame) -> Iterator[str]
             others = f" (our own seeds: {min(own)} to {max(own)})" if len(own) else ""
             inside = f"{count['inside']} of {count['values']} values"
             yield f"K's run{unlike}: {inside} where one more seed would lie{others}"
+        if group.endpoints.groupby("variant")["seed"].agg(frozenset).nunique() > 1:
+            yield "A seed that not all variants have counts in means, and not in differences."
         for name, seeds in group.missing().items():
             yield f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
         yield from group.notes

@@ -95,7 +95,7 @@ def load(path: Path) -> RunResult:
         rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
         epochs = [EpochRow(**row) for row in tree["epochs"]]
         return RunResult(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:
         reason = f"{type(error).__name__}: {error}"

@@ -1,5 +1,6 @@
 """Results of other trainers: every kind of file is read alike, and every mistake is one message."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,9 @@ def test_answers_by_example_make_an_accuracy() -> None:
     assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
     (group,) = read_results(pd.DataFrame(rows).assign(loss=0.5), ["loss"])
     assert {*group.endpoints["metric"]} == {"accuracy", "loss"}
+    assert group.notes == []
+    (group,) = read_results(pd.DataFrame(rows[1:]))
+    assert group.notes == ["Not all runs answered the same examples."]
     rows[0]["correct"] = "0.3"
     with pytest.raises(UserError, match=r"a, seed 0 on .*'0\.3, which is neither 1 nor 0"):
         read_results(pd.DataFrame(rows))
@@ -110,6 +114,12 @@ def test_the_unit_is_that_of_the_file() -> None:
     assert (metric.is_share, metric.margin) == (True, 0.005)
 
 
+def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
+    frame = pd.concat([FRAME.assign(dataset="x"), FRAME[::-1].assign(dataset="y")])
+    assert {*attnexp.judge(frame, columns=["accuracy"])["baseline"]} == {"a"}
+    assert len(attnexp.judge(FRAME.assign(value=1), columns=["accuracy"])) == 1  # any name will do
+
+
 def test_options_choose_what_is_judged_besides_accuracy() -> None:
     words = judged(FRAME, lower=["loss"], margin=["loss=0.1"])
     assert words == ["b accuracy helps", "b loss equivalent"]
@@ -135,6 +145,11 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
          ["a, seed 0", "n/a", "not all numbers"]),
         (MIXED, {}, ["accuracy", "0.823", "per cent"]),
         (FRAME[["variant", "seed"]], {}, ["of numbers"]),
+        (FRAME[:0], {"columns": ["accuracy"]}, ["of numbers"]),
+        (FRAME.assign(accuracy="80 %"), {"lower": ["loss"], "margin": ["loss=1"]}, ["80 %"]),
+        (FRAME.replace({0.5: math.inf}), {"lower": ["loss"], "margin": ["loss=1"]}, ["'inf'"]),
+        (FRAME.assign(f1=FRAME["seed"].where(FRAME["variant"] == "b")), {"columns": ["f1"]},
+         ["a has nothing to be compared with", "without an empty cell there is b"]),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong_is_one_message(

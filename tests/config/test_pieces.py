@@ -42,6 +42,7 @@ class Pool(Pooling):
         super().__init__(d_input)
         if power % 2 == 0:
             raise ValueError(f"power must be odd; got {power}")
+    def forward(self, x: Tensor, key_padding_mask: Tensor): return x.mean(dim=-2)
 class Mix(Mixer):
     def __init__(self, d_input: int, d_model: int, *, width: int = 3):
         super().__init__()
@@ -52,6 +53,8 @@ class Values(Mix):
         self.d_output = int(nn.Linear(2, 2).weight.sum().item() * 0 + d_input)
 class Keyless(Mixer):
     def __init__(self, d_input: int, d_model: int): raise KeyError("no such key")
+class Narrow(Mixer):
+    def __init__(self, d_input: int, d_model: int): super().__init__()
 class Clash(Mixer):
     def __init__(self, d_input: int, d_model: int, *, dropout: float = 0.1): ...
 class Odd(seams.ScoreBias):
@@ -109,6 +112,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
         ("model=NAME:Keyless", ["NAME:Keyless cannot be built", "no such key"]),
+        ("model=NAME:Narrow", ["cannot be built", "no attribute 'd_output'"]),
         ("model=NAME:Clash", ["'dropout'", "rename"]),
         ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
     ],
@@ -167,5 +171,5 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
     words = [*smoke, "seed=0,1", "executor.workers=2", "model.pooling=own:Pool"]
     words += ["data.tokenizer=own:words"]
-    subprocess.run([PROGRAM, "sweep", *words, "--dry-run"], cwd=tmp_path, check=True)
+    subprocess.run([PROGRAM, "sweep", *words], cwd=tmp_path, check=True)
     assert {path.stem for path in tmp_path.rglob("*.ran")} == {"own"}

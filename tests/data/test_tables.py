@@ -124,6 +124,9 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too few cells": ("a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 10 of train"]),
     "an open quote": ("a.csv", GOOD + '"a,1\n', ["EOF inside string", "its quotes doubled"]),
     "latin-1": ("a.csv", GOOD.encode() + b"na\xefve,1\n", ["'utf-8' codec", "Texts are UTF-8"]),
+    "a blank label": ("a.csv", GOOD + "a, \n", ["1 rows do not: ' '"]),
+    "a column of json": ("a.json", '{"text": {"0": "' + 999 * "a" + '"}, "label": {"0": 1}}',
+                         [f"do not: {{'0': '{92 * 'a'}, in row 0"]),
     "fractions": ("a.csv", "text,label\na,0.5\nb,0.25\n", ["whole numbers", "'0.5', '0.25'"]),
     "no JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', ["line 2: Expecting value"]),
     "half a character": ("a.jsonl", '{"text": "\\ud800", "label": 1}', ["line 1", "surrogates"]),
@@ -154,6 +157,12 @@ def test_a_split_that_hides_its_labels_is_named_with_what_to_do(tmp_path: Path) 
     write_csv(tmp_path / "test.csv", [("c", -1), ("d", -1)])
     message = "has the classes -1, train 0, 1. .* data.test_split=validation"
     assert re.search(message, refusal(on_disk(tmp_path)))
+
+
+def test_a_split_with_other_columns_is_named(tmp_path: Path) -> None:
+    write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
+    (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
+    assert "2 rows do not: None, None, in row 0, 1 of test" in refusal(on_disk(tmp_path))
 
 
 def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:

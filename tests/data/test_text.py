@@ -38,6 +38,7 @@ def joined(text): return " ".join(text)
 def lines(text): return ["a\nb", text]
 def half(text): return [text, "\ud83d"]
 def nothing(text): pass
+def failing(text): return text.words
 """
 
 
@@ -48,6 +49,7 @@ def nothing(text): pass
         ("lines", r"returned \['a\\nb', 'three'\]"),
         ("half", r"returned \['three', '\\ud83d'\]"),
         ("nothing", "returned None"),
+        ("failing", "failed on the text 'three' .AttributeError: 'str' object has no"),
         ("none", "cannot be imported"),
     ],
 )

@@ -139,6 +139,9 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(
     assert "frabjous?" in out
     assert "\x1b" not in out
     assert command("predict", run.path, TEXT)[1] == out.splitlines(keepends=True)[0]
+    assert command("predict", run.path, stdin=f"\ufeff{TEXT}\n")[1] == out.splitlines(True)[0]
+    assert command("predict", run.path, TEXT + 20 * " plot")[1].count("\n") == 1  # a line a text
+    assert command("predict", run.path, f"{TEXT} \udcff")[0] == 0  # a byte that is no UTF-8
     terminal = type("Terminal", (io.BytesIO,), {"isatty": lambda self: True})
     assert [*insight.lines(None, terminal(b"good\n"))] == ["good"]
     assert "Ctrl-D" in capsys.readouterr().err

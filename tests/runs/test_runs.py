@@ -51,6 +51,8 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
         (tmp_path / store.RESULT).write_text(content)
     with pytest.raises(UserError, match=message):
         store.load(tmp_path)
+    with pytest.raises(UserError, match="holds no finished run"):
+        store.load(tmp_path / store.RESULT)  # nobody is told to delete the file
 
 
 def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
