@@ -106,6 +106,7 @@ def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
     for names, settings in (
         (["Review", " Sentiment ", ""], {}),
         (["mine; my; own", "yours", "text"], named),
+        (["mine; my; own", "yours", "a, b, c\nd"], named),
     ):
         frame = pd.DataFrame(rows, columns=names)
         frame.to_csv(tmp_path / "train.csv", index=False, quoting=csv.QUOTE_ALL)
