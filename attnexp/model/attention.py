@@ -148,7 +148,7 @@ class Block(nn.Module):
         d_output = attention.d_output
         if residual and d_input != d_output:
             raise ValueError(
-                f"a residual sum needs one width; got {d_input} before and {d_output} after a layer"
+                f"a sum needs one width, not {d_input} and {d_output}: set output_projection=true"
             )
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
