@@ -52,12 +52,13 @@ def read_results(
         cells["accuracy"] = right.where(right.isin(BITS), right + ", which is neither 1 nor 0")
         columns = [*dict.fromkeys([*columns, "accuracy"])]
     numbers = cells.drop(columns=KEYS).apply(pd.to_numeric, errors="coerce").astype(float)
+    numbers = numbers.mask(numbers.abs() == math.inf)
     filled = {name for name in numbers if name.lower().endswith(ACCURACY) and any(cells[name])}
     filled |= {*numbers.dropna(axis=1, how="all")} - NO_METRICS
     metrics = [*columns] * len(cells[:1]) or [name for name in numbers if name in filled]
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
-    wrong = cells[(~empty | empty.all()) & (0 * numbers[metrics]).isna().any(axis=1)]
+    wrong = cells[(~empty | empty.all()) & numbers[metrics].isna().any(axis=1)]
     if len(wrong):
         raise UserError(f"{_run(wrong)}: not all numbers: {wrong[metrics].iloc[0].to_dict()}.")
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~empty]
