@@ -92,14 +92,16 @@ def answers() -> Iterator[str]:
         row = found[found["point"] == point].iloc[0]
         most = 100 * max(abs(row["low"]), abs(row["high"]))
         so = {HELPS: "PE helps", UNDECIDED: f"we cannot say yet; {most:.1f} points at most"}.get(
-            row["verdict"], f"nothing that matters: less than {tables.margin(row)} points"
+            row["verdict"],
+            f"less than {tables.margin(row)} points on these texts",
         )
         yield f"| {words} | {row['n']} of each | {size(row)} | {so} |"
 
 
 def findings() -> Iterator[str]:
     """The findings of README, a sentence or two each."""
-    k, scaled = (k_counts(*published(study))[0] for study in ("blog", "blog_scaled"))
+    cells = {count["unlike"]: count for count in k_counts(*published("blog_cells"))}
+    (k,), scaled = k_counts(*published("blog")), cells["model.score.scale=true",]
     mean = contrasts.across(published("blog_data", "blog")).set_index("point").loc
     rivals = contrasts.differences(*published("baselines")).set_index(["variant", "point"])
     probed = output("attnexp probe outputs/published/blog --do uniform --json")
@@ -113,13 +115,12 @@ def findings() -> Iterator[str]:
         {size(rivals.loc[("mean", "final")])} points
         ([rivals](docs/results.md#attention-and-its-rivals)).""",
         f"""**Other data.** On average over {mean["final", "n"]} data sets PE lowers accuracy:
-        {size(mean["final"])} points after five epochs, which may be chance, and
-        {size(mean["best"])} at the best epoch, which is not; its positions are too large beside
+        {size(mean["final"])} points after five epochs (which may be chance) and
+        {size(mean["best"])} at the best epoch (which is not): the positions are too large beside
         the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** K published {k["values"]} numbers. {k["inside"]} of them are what one
-        more of our runs could give, as K's code was then: it did not divide the scores by √d_k.
-        With that division it is {scaled["inside"]} of {scaled["values"]}, so the missing √d_k
-        explains the table.""",
+        f"""**K's table.** Of the {k["values"]} numbers that K published, {k["inside"]} lie where
+        one more of our runs would, if scores are not divided by √d_k, as in K's code of the time.
+        With that division {scaled["inside"]} do, so the missing √d_k explains the table.""",
     )
     return (fill("- " + " ".join(line.split()), 120, subsequent_indent="  ") for line in lines)
 

@@ -79,11 +79,9 @@ class Group:
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        there, missing = self.endpoints.groupby("variant")["seed"].agg(set), {}
-        for name, seeds in self.planned.items():
-            if lacking := [seed for seed in seeds if seed not in there.get(name, ())]:
-                missing[name] = lacking
-        return missing
+        there, planned = self.endpoints.groupby("variant")["seed"].agg(set), self.planned.items()
+        lacking = {v: [s for s in seeds if s not in there.get(v, ())] for v, seeds in planned}
+        return {variant: seeds for variant, seeds in lacking.items() if seeds}
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:
@@ -169,11 +167,13 @@ def name_variants(table: pd.DataFrame) -> pd.DataFrame:
     Where that names several, the settings that differ are added, or the code. Variants without a
     study are named by these settings alone, those closest to the defaults first.
     """
-    runs = table.drop_duplicates(["run_id", "label"])[["run_id", "label", "config", "code"]]
+    runs = table.drop_duplicates(["run_id", "label"])
     distance = [0 if run.label else 1 + len(departures(run.config)) for run in runs.itertuples()]
     runs = runs.iloc[np.argsort(distance, kind="stable")].drop_duplicates("run_id")
     runs["own"] = runs["config"].map(settings)
     runs["key"] = [json.dumps([run.own, run.code], sort_keys=True) for run in runs.itertuples()]
+    labels = runs.groupby(["study", "key"])["label"]  # which may differ by `seeds.*` alone
+    runs["key"] += runs["label"].where(labels.transform("nunique") > 1, "")
     firsts, names = runs.drop_duplicates("key"), dict[str, str]()
     for first in firsts.itertuples():
         namesakes = firsts.loc[firsts["label"] == first.label, "own"]

@@ -104,7 +104,7 @@ Folders = Annotated[
 ]
 ConfigDir = Annotated[
     list[Path] | None,
-    typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Own options."),
+    typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Folder of options."),
 ]
 Margin = Annotated[
     float, typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")

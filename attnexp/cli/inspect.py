@@ -41,7 +41,7 @@ def evaluate(
 def probe(
     folders: Folders,
     do: Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3 (default: all).")] = "",
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: all.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Texts; else all.")] = None,
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +60,8 @@ def probe(
     if as_json:
         emit({"schema": formats.SCHEMA, "effects": formats.records(found), "notes": notes})
         return
-    for (variant, data, n), own in found.groupby(["variant", "data", "num_texts"], sort=False):
-        title = f"{variant}, {n:,} texts of {data}: points, 95 % intervals"
-        terminal.print_table((title, tables.effects(own)), console())
+    for _, own in found.groupby(["variant", "data", "num_texts"], sort=False):
+        terminal.print_table(tables.effects(own), console())
     emit("\n".join(notes))
 
 

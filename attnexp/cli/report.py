@@ -41,10 +41,10 @@ def report(
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
     show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
-    size: Annotated[Any, typer.Option(metavar="W,H", parser=_pair, help="Inches.")] = None,
+    size: Annotated[Any, typer.Option(metavar="W,H", parser=_pair, help="Inches of it.")] = None,
     run: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN_DIR", help="To show attention.", autocompletion=completion.runs),
+        typer.Option(metavar="RUN_DIR", help="Of attention.", autocompletion=completion.runs),
     ] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,
@@ -90,7 +90,7 @@ def report(
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
-    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Default: all.")] = None,
+    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Metrics; else all.")] = None,
     variant_column: Annotated[str, Name] = "variant",
     seed_column: Annotated[str, Name] = "seed",
     higher: Annotated[Words, Metrics] = None,
@@ -98,7 +98,7 @@ def judge(
     margin: Annotated[
         Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
     ] = None,
-    until: Annotated[Until, typer.Option(help="Seeds were added; is all decided?")] = None,
+    until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
     table: Literal["differences", "metrics", "within", "across"] | None = None,
     format: Format = "table",
     html: Html = None,

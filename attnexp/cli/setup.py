@@ -107,7 +107,7 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
 
 @app.command()
 def claims(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As C04.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Such as C04.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that read studies.")
     ] = False,

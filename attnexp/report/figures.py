@@ -5,7 +5,7 @@ What a reader must know besides the axes is for the caption. D is the width.
 
 import io
 import textwrap
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from attnexp.analysis.frames import Group
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import tables
@@ -29,9 +30,10 @@ KINDS = {"svg": "Date", "pdf": "CreationDate", "png": "Creation Time"}
 """Endings of the files that can be written, and the metadata that would differ each time."""
 
 SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e88e8", "#ab85bf")
-MARKERS = "osD^vPX"  # one less than colours, so that no two of 56 variants look alike
-"""Colours and markers of variants, the baseline's first. Colours have contrast 3 on white, and are
-apart for readers who see no red or no green."""
+MARKERS = "osD^vPX>"
+"""Colours and markers of variants, the baseline's first and its colour never again, so that no two
+of 56 look alike. Colours have contrast 3 on white, and are apart for readers who see no red or no
+green."""
 
 STYLE = {
     "svg.fonttype": "none",
@@ -66,6 +68,7 @@ def save(figure: Figure, path: Path, size: tuple[float, float] | None = None) ->
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
     with atomic_write(path) as file:
         file.write(drawn(figure, kind, size))
+    progress.note(f"Wrote {path}.")
 
 
 @own_style
@@ -82,7 +85,8 @@ def curves(group: Group) -> Figure:
     axes = (figure := Figure(figsize=(5, height), layout="constrained")).subplots()
     published = group.published.reindex(columns=["variant", "epoch", "val_accuracy"])
     k_style: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-    for name, colour, marker in zip(names, cycle(SERIES), cycle(MARKERS), strict=False):
+    colours = chain(SERIES, cycle(SERIES[1:]))
+    for name, colour, marker in zip(names, colours, cycle(MARKERS), strict=False):
         own, k = found.loc[name], published[published["variant"] == name]
         mean, sd = 100 * own["mean"], 100 * own["std"].fillna(0)
         look: dict[str, Any] = {"color": colour, "marker": marker}
@@ -117,10 +121,10 @@ def forest(differences: pd.DataFrame) -> Figure:
     first, of_width = rows.iloc[0], axes.get_yaxis_transform()
     factor, unit = (100, ", points") if first["is_share"] else (1, "")
     margin = factor * first["margin"]
-    axes.axvspan(-margin, margin, color="grey", alpha=0.13, lw=0)
     for y, text, (_, row) in zip(bottoms, texts, rows.iterrows(), strict=True):
         axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
         axes.text(1, y, tables.size_of(row), ha="right", va="bottom", transform=of_width)
+        axes.fill_between([-margin, margin], y + 0.08, y + 0.48, color="grey", alpha=0.18, lw=0)
         axes.vlines(0, y + 0.08, y + 0.48, color="grey", lw=1)
         for prefix, width in (("", 2.2), ("texts_", 1), ("next_", 1)):
             ends = factor * row.reindex([f"{prefix}low", f"{prefix}high"]).astype(float)

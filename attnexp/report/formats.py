@@ -16,12 +16,12 @@ from attnexp.statistics.verdict import Metric
 SCHEMA = 5  # of the JSON document
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high p verdict""".split()
+texts_high p verdict reason""".split()
 """Keys of a difference in the JSON document."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"±": r"$\pm$", "−": "$-$", "–": "--"}
+    | {"±": r"$\pm$", "−": "$-$", "–": "--", "<": "$<$", ">": "$>$"}
     | {"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\^{}"}
 )
 """LaTeX of the characters that it does not take as they are."""

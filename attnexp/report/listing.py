@@ -34,7 +34,7 @@ def list_runs(root: Path) -> pd.DataFrame:
 
 
 def _describe(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"run": folder.name[:8], "folder": str(folder)}
+    found: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
         if not store.has_finished(folder):
             found["state"] = "running" if store.is_locked(folder) else "stopped"

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from attnexp.analysis import contrasts
 from attnexp.analysis.frames import Group
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import figures, tables, terminal
@@ -42,6 +43,7 @@ def write(
     text = template.render(groups=groups, metrics=metrics, readings=readings, points=POINTS)
     with atomic_write(path) as file:
         file.write(text.encode())
+    progress.note(f"Wrote {path}.")
 
 
 def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:

@@ -117,7 +117,7 @@ def of_differences(found: pd.DataFrame, columns: Sequence[str] = VERDICT, title:
     """Rows of `contrasts` as texts: what they are about, then some columns of `CELLS`. title: with
     a place for the baseline. Raises `UserError` where there are no rows."""
     if found.empty:
-        raise UserError("No two variants can be compared here.")
+        raise UserError("No two variants, or levels of two factors, can be compared here.")
     names = [*PLACES, "difference", *columns]
     table = pd.DataFrame([{k: CELLS[k](row) for k in names} for _, row in found.iterrows()])
     base = f" from {found['baseline'].iloc[0]}" if found["baseline"].nunique() == 1 else ""
@@ -204,14 +204,15 @@ def epochs(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
         if len(k := group.published):
             k = k.assign(data=group.data, protocol=group.protocol, variant=k["variant"] + ", K")
             rows.append(k.melt(keys, METRICS, "metric"))
-    title = "Metrics by epoch: of training a running mean, of validation after the epoch"
+    title = "Metrics by epoch: running mean in training, validation after each epoch"
     return title, _means(pd.concat(rows), keys)
 
 
 def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Probabilities and over-fitting at every endpoint."""
-    title = "Metrics at the endpoints (ece: calibration error, gap: train accuracy minus accuracy)"
     rows = pd.concat([group.endpoints for group in groups])
+    gap = ", gap: train accuracy minus accuracy" if (rows["metric"] == "gap").any() else ""
+    title = f"Metrics at the endpoints (ece: calibration error{gap})"
     return title, _means(rows, ["data", "protocol", "variant", "point"])
 
 
@@ -230,7 +231,7 @@ def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
             own = own.rename_axis("class").assign(**about)
             rows.append(own.reset_index().melt(keys, var_name="metric"))
     if not rows:
-        raise UserError("--table classes takes a folder of runs; no other file has predictions.")
+        raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     found = pd.concat(rows)
     n = found[found["metric"] == "n"].groupby(keys, sort=False)["value"].mean()
     table = _means(found, keys).assign(n=[f"{mean:,.0f}" for mean in n])
@@ -246,8 +247,10 @@ def _means(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return _without_constant(table, ["data", "protocol", "variant"])
 
 
-def effects(found: pd.DataFrame) -> pd.DataFrame:
-    """Effects of `probe` as texts: changes of accuracy in points, and measures of attention."""
+def effects(found: pd.DataFrame) -> Table:
+    """Effects of `probe` on a variant: changes of accuracy in points, and measures of attention."""
+    variant, data, n = found.iloc[0][["variant", "data", "num_texts"]]
+    note = "" if (found["metric"] == "accuracy").all() else " (entropy: 1 is uniform)"
 
     def cells(row: "pd.Series[Any]") -> dict[str, str]:
         is_share = row["metric"] == "accuracy"
@@ -260,7 +263,8 @@ def effects(found: pd.DataFrame) -> pd.DataFrame:
             "flips, %": number(row["flips"], True),
         }
 
-    return pd.DataFrame([cells(row) for _, row in found.iterrows()])
+    title = f"{variant}, {n:,} texts of {data}: points{note}, 95 % intervals"
+    return title, pd.DataFrame([cells(row) for _, row in found.iterrows()])
 
 
 TABLES: dict[str, Callable[[Sequence[Group], Sequence[Metric]], Table]] = {

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,8 @@ from attnexp.report import formats, tables
 from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
-TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split(), "data set"}
+TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split()}
+TEXTS |= {"data set", "intervention"}
 """Columns that stand to the left and may wrap; all others are numbers."""
 
 WORD = 12
@@ -103,16 +105,17 @@ def remarks(groups: Sequence[Group], differences: pd.DataFrame) -> Iterator[str]
         for count in k_counts(group):
             unlike = f" (ours differ by {' '.join(count['unlike'])})" if count["unlike"] else ""
             own = count["own"]
-            others = f" (our own seeds: {min(own)} to {max(own)})" if len(own) else ""
+            others = f" (ours: {min(own)} to {max(own)})" if len(own) else ""
             inside = f"{count['inside']} of {count['values']} values"
-            yield f"K's run{unlike}: {inside} where one more seed would lie{others}"
+            yield f"K's run{unlike}: {inside} within the interval of one more seed{others}"
         if group.endpoints.groupby("variant")["seed"].agg(frozenset).nunique() > 1:
             yield "A seed that not all variants have counts in means, and not in differences."
         for name, seeds in group.missing().items():
             yield f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
         yield from group.notes
     if len(differences):
-        is_open = differences["verdict"] == UNDECIDED
+        is_more = differences["seeds_wanted"] > differences["n"]
+        is_open = (differences["verdict"] == UNDECIDED) & is_more
         for _, row in differences[is_open].drop_duplicates("metric").iterrows():
             of = "" if row["metric"] == "accuracy" else f" of {row['metric']}"
             yield f"~ seeds: about so many would narrow the interval to ±{tables.margin(row)}{of}."
@@ -136,13 +139,16 @@ def curve(group: Group, console: Console) -> Text:
         if len(group.published):
             k = group.published[group.published["variant"] == name].set_index("epoch")
             lines[letter.upper()] = 100 * k["val_accuracy"]
-        for mark, line in lines.items():
+        for mark, line in [(mark, line) for mark, line in lines.items() if len(line)]:
             signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
             figure.draw(signal.lines() if mark == "braille" else signal)
     legend = [f"{letter} {name}" for letter, name in drawn.items()]
     legend += ["capitals: K's run"] * (len(group.published) > 0)
+    legend += [f"first {len(drawn)} of {len(means.columns)}"] * (len(drawn) < len(means.columns))
     picture = figure.build().string(colorless=True).rstrip("\n")
-    return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
+    entries = "   ".join(entry.replace(" ", "\xa0") for entry in legend)  # each in one line
+    names = textwrap.fill(entries, console.width).replace("\xa0", " ")
+    return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 
 def prospects(groups: Sequence[Group], metric: Metric) -> Iterator[str]:

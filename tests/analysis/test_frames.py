@@ -94,6 +94,12 @@ def test_a_bare_run_like_those_of_a_study_is_one_more_seed_of_theirs() -> None:
     assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8, "1": 0.9}
 
 
+def test_variants_of_a_study_that_differ_by_seeds_alone_stay_apart() -> None:
+    (group,) = load([PUBLISHED / "variance"])
+    seeds = group.values("final", "accuracy").count()
+    assert seeds.to_dict() == {"init": 18, "order": 18, "resample": 18}
+
+
 def test_one_name_for_two_variants_is_told_by_the_setting_or_the_code() -> None:
     both = one(result("pe", 0, [0.8]), result("pe", 0, [0.8], "model.heads=4"))
     assert both.variants == ["pe model.heads=8", "pe model.heads=4"]
