@@ -40,10 +40,20 @@ def write(
     used = (contrasts, figures, tables, terminal, settings, as_word)
     environment.globals |= {one.__name__.rpartition(".")[-1]: one for one in used}
     template = environment.get_template("page.html")
-    text = template.render(groups=groups, metrics=metrics, readings=readings, points=POINTS)
+    means = _means(groups, metrics)
+    text = template.render(
+        groups=groups, metrics=metrics, means=means, readings=readings, points=POINTS
+    )
     with atomic_write(path) as file:
         file.write(text.encode())
     progress.note(f"Wrote {path}.")
+
+
+def _means(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[pd.DataFrame]:
+    """Means over data sets; none of one data set, or of variants that have no common name."""
+    with suppress(UserError):
+        return [contrasts.across(groups, metrics)]
+    return []
 
 
 def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
@@ -69,9 +79,7 @@ def draw(
         return figures.curves(groups[0])
     if show == "forest":
         rows = [contrasts.differences(group, metrics) for group in groups]
-        with suppress(UserError):  # one data set, or no variant of the same name on two of them
-            rows.append(contrasts.across(groups, metrics))
-        return figures.forest(pd.concat(rows))
+        return figures.forest(pd.concat([*rows, *_means(groups, metrics)]))
     for _, reading in readings:
         if show == "attention" and reading.layers:
             return figures.attention(reading)

@@ -55,6 +55,14 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
 
 
+def test_several_data_sets_end_with_their_mean(tmp_path: Path) -> None:
+    one, other = made_group("none", "pe"), made_group("none", "pe", data="cr")
+    for groups in ([one], [one, other], [one, made_group("a", "b", data="cr")]):
+        page.write(tmp_path / "p.html", groups, [Metric()])
+        text = (tmp_path / "p.html").read_text()
+        assert ("Over all data sets" in text) == (other in groups)
+
+
 def test_models_stand_side_by_side(tmp_path: Path) -> None:
     text = written(tmp_path, made_group("none", "pe"), readings=READINGS)
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
