@@ -89,12 +89,12 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
 
 
 def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Differences over `n` data sets: their mean, `low` and `high`, and the interval of the next
-    one's true difference, `next_low` and `next_high`. Raises `UserError` where there is none."""
+    """Differences over `n` data sets (of cuts of one, the first): mean, `low` and `high`, and the
+    next one's true difference, `next_low` to `next_high`. Raises `UserError` where none is."""
     rows = pd.concat([make(group, metrics) for make in (differences, within) for group in groups])
     names, found = ["protocol", "variant", "baseline", "point", "metric"], []
     for _, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
-        own = of.drop_duplicates("data")
+        own = of[~of["data"].str.replace(r" (#\d+|\(.* texts\))$", "", regex=True).duplicated()]
         if len(own) > 1:
             same = own.iloc[0][[*names, "within", "is_share", "margin"]].to_dict()
             mean = random_effects(own["mean"], own["se"])._asdict()

@@ -60,8 +60,7 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        all_rows = self.endpoints
-        rows = all_rows[(all_rows["point"] == point) & (all_rows["metric"] == metric)]
+        rows = self.endpoints.loc[lambda r: (r["point"] == point) & (r["metric"] == metric)]
         wide = rows.pivot(index="seed", columns="variant", values="value")
         return wide.reindex(columns=[name for name in self.variants if name in wide])
 
@@ -108,8 +107,8 @@ def rows_of(run: Run, study: str = "") -> Iterator[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result, right = run.result, predictions.right_by_epoch(run)
     of_run = {"label": run.label, "study": study, "facts": result.data, "folder": run.path}
-    of_run |= {"seed": replicate(result.config), "run_id": result.run_id}
-    of_run |= {key: getattr(result, key) for key in SHARED}
+    of_run["seed"] = replicate(result.config)
+    of_run |= {name: getattr(result, name) for name in ("run_id", *SHARED)}
     chosen = result.best.epoch if result.config["train"]["protocol"] == "holdout" else None
     test = {f"test_{name}": value for name, value in asdict(result.test).items() if name != "n"}
     for row in result.epochs:
@@ -145,9 +144,9 @@ def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Grou
     groups, taken = list[Group](), Counter[tuple[str, str]]()
     for (*_, protocol), own in table.groupby(places, sort=False):
         name = _name_of_data(own)
-        taken[name, protocol] += 1
-        number = f" #{taken[name, protocol]}" if taken[name, protocol] > 1 else ""
-        groups.append(_group(name_variants(own.assign(data=name + number)), studies))
+        number = taken[name, protocol] = taken[name, protocol] + 1
+        named = name_variants(own.assign(data=name + f" #{number}" * (number > 1)))
+        groups.append(_group(named, studies, {*table["run_id"]}))
     return groups
 
 
@@ -189,17 +188,18 @@ def name_variants(table: pd.DataFrame) -> pd.DataFrame:
     return runs[["run_id"]].assign(variant=runs["key"].map(names)).merge(table, on="run_id")
 
 
-def _group(table: pd.DataFrame, studies: Mapping[str, Manifest]) -> Group:
-    """The group of all these rows, whose variants have names."""
+def _group(table: pd.DataFrame, studies: Mapping[str, Manifest], done: set[str]) -> Group:
+    """The group of all these rows, whose variants have names. done: the runs of all groups."""
     levels, planned, sequential = dict[str, Any](), dict[str, dict[str, None]](), set[str]()
     for study, own in table.groupby("study", sort=False):
         if plan := studies.get(str(study)):
             names = dict(zip(own["label"], own["variant"], strict=True))
             sequential |= {*names.values()} if plan.declaration else set()
             levels |= {names[k]: of for k, of in plan.variants.items() if of and k in names}
-            for entry in plan.runs:  # a study has a seed once for each data set
-                name = names.get(entry.variant, entry.variant)
-                planned.setdefault(name, {})[entry.seed] = None
+            here = dict(zip(own["run_id"], own["variant"], strict=True))
+            for run in (run for run in plan.runs if run.run_id in here or run.run_id not in done):
+                name = here.get(run.run_id) or names.get(run.variant, run.variant)
+                planned.setdefault(name, {})[run.seed] = None
     table = table.drop_duplicates(["run_id", "epoch"])
     data, protocol, facts = table.iloc[0][["data", "protocol", "facts"]]
     configs = table.drop_duplicates("variant").set_index("variant")["config"].to_dict()

@@ -64,8 +64,8 @@ def report(
         raise UserError("--text is a text for a model to read: add --run RUN_DIR.")
     if figure is None and (size or show != "curves"):
         raise UserError("--show and --size are about a picture: add --figure FILE.")
-    if figure is None and html is None and run:
-        raise UserError("--run shows attention in a page or a picture: add --html or --figure.")
+    if run and html is None and show not in ("attention", "positions"):
+        raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
     left_out: list[str] = []
     groups, metrics = load(paths, left_out), [Metric(margin=margin / 100)]
     format = "json" if as_json else format

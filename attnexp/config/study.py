@@ -12,8 +12,7 @@ from attnexp.config.options import read
 class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     """Variants that are compared with a baseline, each a list of words.
 
-    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first levels the
-    baseline.
+    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first the baseline.
     """
 
     baseline: str = ""
@@ -33,8 +32,9 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     @model_validator(mode="after")
     def _cross(self) -> Self:
         if self.factors:
-            if self.variants or [len(levels) > 1 for levels in self.factors.values()] != [True] * 2:
-                raise ValueError("give two factors of two levels or more, and no variants")
+            sizes = [len(levels) for levels in self.factors.values()]
+            if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
+                raise ValueError("give two factors of two levels or more, no variants, no baseline")
             one, other = self.factors.values()
             self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a in one for b in other}
         elif self.baseline not in self.variants:

@@ -31,7 +31,7 @@ def text(
     groups: Sequence[Group], metrics: Sequence[Metric], format: str, table: str | None = None
 ) -> str:
     """An answer, or one of its tables, in a format."""
-    if format == "json":
+    if format == "json" and table is None:
         return json.dumps(document(groups, metrics), indent=1)
     if table is not None:
         shown = {table: tables.TABLES[table](groups, metrics)}
@@ -43,6 +43,8 @@ def text(
         shown |= {"verdicts": tables.of_differences(found)} if len(found) else {}
     if format == "csv":
         return "".join(frame.to_csv(index=False) for _, frame in shown.values()).rstrip("\n")
+    if format == "json":
+        return json.dumps({key: records(frame) for key, (_, frame) in shown.items()}, indent=1)
     write = markdown if format == "markdown" else latex
     return "\n\n".join(write(table, name) for name, table in shown.items())
 

@@ -210,10 +210,10 @@ def epochs(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
 
 def metrics(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     """Probabilities and over-fitting at every endpoint."""
-    rows = pd.concat([group.endpoints for group in groups])
+    rows = pd.concat([group.endpoints for group in groups]).rename(columns={"point": "at"})
     gap = ", gap: train accuracy minus accuracy" if (rows["metric"] == "gap").any() else ""
     title = f"Metrics at the endpoints (ece: calibration error{gap})"
-    return title, _means(rows, ["data", "protocol", "variant", "point"])
+    return title, _means(rows, ["data", "protocol", "variant", "at"])
 
 
 def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:

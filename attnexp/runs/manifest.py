@@ -90,6 +90,8 @@ def record(folder: Path, planned: Manifest) -> None:
     """
     with _editing(folder):
         old, out = load(folder) or planned, folder.absolute().parent
+        if planned.declaration and old.declaration not in (None, planned.declaration):
+            raise UserError(f"{folder} has declared {old.declaration}. Give another out=DIR.")
         done = [one for one in old.runs if store.has_finished(store.run_dir(out, one.run_id))]
         is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
         places = {entry.place for entry in planned.runs}

@@ -57,25 +57,26 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of them is wrong."""
-    command = shlex.join(["attnexp", "sweep", *words])
     executor = [word for word in words if re.match(r"executor[.=]", word)]
     studies = [word for word in words if word.startswith("study=")]
-    words = [word for word in words if word not in (*executor, *studies)]
+    rest = [word for word in words if word not in (*executor, *studies)]
     if studies:
         given = studies[-1].removeprefix("study=")
         study, name = load_study(given), Path(given).stem
-        variants, words = study.variants, [*study.overrides, *words]
+        variants, rest = study.variants, [*study.overrides, *rest]
         levels = study.levels or {label: {name: label} for label in variants}
         varied = tuple(f"{word.partition('=')[0]}=" for own in variants.values() for word in own)
-        if twice := [w for w in words if w.replace(".kind=", "=").startswith(varied)]:
+        if twice := [w for w in rest if w.replace(".kind=", "=").startswith(varied)]:
             raise UserError(f"{twice[0]}: {name} varies this setting itself. Leave it out.")
-    else:
-        varying = [axis[0][0] for axis in expand(words) if len(axis) > 1]
-        keys = "_x_".join(key for key in varying if not is_seed(key))
-        name, variants, levels = f"sweep_{keys}".rstrip("_"), {"": []}, {"": {}}
+    varying = [axis[0][0] for axis in expand(rest) if len(axis) > 1]
+    if len(seeds := [*filter(is_seed, varying)]) > 1:
+        raise UserError(f"Crossed {' and '.join(seeds)} are not independent. Vary one of them.")
+    if not studies:
+        factors = "_x_".join(key for key in varying if not is_seed(key))
+        name, variants, levels = f"sweep_{factors}".rstrip("_"), {"": []}, {"": {}}
     jobs, crossed, names = dict[str, Job](), dict[str, dict[str, str]](), dict[str, str]()
     for label, own in variants.items():
-        axes = expand([*own, *words])
+        axes = expand([*own, *rest])
         if (num_runs := math.prod(map(len, axes))) > 10_000:
             raise UserError(f"These axes make {num_runs:,} runs; a sweep takes 10,000 at most.")
         compared = [len(a) > 1 and a[0][0] != "data" and not is_seed(a[0][0]) for a in axes]
@@ -87,18 +88,15 @@ def plan(words: Sequence[str]) -> Sweep:
             crossed[job.label] = levels[label] | dict(chosen)
             if jobs.setdefault(str(job), job).config != config:  # a value may be given twice
                 raise UserError(f"Two different runs are called '{job}'. Sweep them apart.")
-            run_of = settings(to_dict(config)), config.seed, config.seeds, config.data, config.out
+            run_of = settings(to_dict(config)), config.seed, config.seeds, config.data
             if (twin := names.setdefault(repr(run_of), str(job))) != str(job):
                 raise UserError(f"'{twin}' and '{job}' are the same run. Leave one of them out.")
-    out, *others = {job.config.out for job in jobs.values()}
-    if others:
-        raise UserError("A sweep has one place for its results; give one out=DIR.")
     return Sweep(
-        directory=Path(out) / re.sub(r"^\.|[^\w.-]", "-", name)[:100],
+        directory=Path(config.out) / re.sub(r"^\.|[^\w.-]", "-", name)[:100],
         variants={label: of if len(of) == 2 else {} for label, of in crossed.items()},
         jobs=sorted(jobs.values(), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor),
-        command=command,
+        command=shlex.join(["attnexp", "sweep", *words]),
     )
 
 

@@ -84,8 +84,8 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
         if baseline in failed or failed.issuperset(going):
             return
         found = judge(sweep, planned)
-        for row in found.itertuples():
-            progress.note(f"{row.variant} − {row.baseline}, {row.n} seeds: {row.verdict}")
+        for r in found.itertuples():
+            progress.note(f"{r.variant} − {r.baseline}, {r.n} seeds: {r.verdict or r.reason}")
         still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
         going = [label for label in going if label in still - failed]
         more = min(fewest, max(1, slots // len(sweep.variants)))

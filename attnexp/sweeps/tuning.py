@@ -37,8 +37,11 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     others = [word for word in words if not is_tuning(word)]
     grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
     seeds = [word.replace("tune.seeds", "seed") for word in words if word.startswith("tune.seeds=")]
+    tuned, given = ({word.partition("=")[0] for word in some} for some in (grid, others))
     if not grid or len(others) + len(grid) + len(seeds) < len(words):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
+    if twice := tuned & {"seed", *given}:
+        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
     fixed = [word for word in others if not is_seed(word.partition("=")[0])]
     seed = ["seed=range(1000,1003)", *seeds][-1]
     search = plan([*fixed, *grid, "train.protocol=holdout", seed])

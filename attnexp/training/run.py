@@ -183,7 +183,7 @@ def split(
         return train, own
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
     rows = torch.randperm(len(train), generator=generator).to(train.ids.device)
-    num_val = round(len(train) * config.train.holdout)
+    num_val = min(max(1, round(len(train) * config.train.holdout)), len(train) - 1)
     return train[rows[num_val:]], train[rows[:num_val]]
 
 

@@ -152,6 +152,16 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     assert one(few, result("b", 0, [0.8])).data == "imdb"
 
 
+def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
+    runs = [result("a", 0, [0.8]), result("a", 1, [0.8], "data=contrast")]
+    entries = [
+        Entry(variant="a", seed=str(i), run_id=run.result.run_id) for i, run in enumerate(runs)
+    ]
+    plan = Manifest(variants={"a": {}}, runs=[*entries, Entry(variant="a", seed="2", run_id="x")])
+    found = groups_of([row for run in runs for row in rows_of(run, "s")], {"s": plan})
+    assert [group.missing() for group in found] == [{"a": ["2"]}] * 2
+
+
 def test_planned_seeds_that_are_not_there_are_missing() -> None:
     entries = [Entry(variant=v, seed=s, run_id="") for v in ("a", "b", "c") for s in ("0", "1")]
     plan = Manifest(variants={"a": {}, "b": {}, "c": {}}, runs=entries)

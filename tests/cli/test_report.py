@@ -66,6 +66,7 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
         (["--table", "differences", "--html", "a.html"], "other texts too"),
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
         (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
+        (["--table", "epochs", "--json"], '"variant": "pe, K"'),
     ],
 )
 def test_formats_and_tables(here: Command, words: list[str], expected: str) -> None:
@@ -133,7 +134,7 @@ def test_a_hundred_thousand_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--size", "3,4"], "add --figure FILE"),
         (["report", BLOG, "--size=-1,5", "--figure", "a.png"], "--size"),
-        (["report", BLOG, "--run", "outputs/runs/x"], "add --html or --figure"),
+        (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--html", "."], "give another place"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
         (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),

@@ -27,9 +27,7 @@ def test_every_option_composes() -> None:
 
 
 def test_every_option_is_listed_with_what_it_is() -> None:
-    assert {group: [*of] for group, of in describe().items()} == {
-        g: [*of] for g, of in groups().items()
-    }
+    assert [*map(list, describe().values())] == [*map(list, groups().values())]
     assert all(about for options in describe().values() for about in options.values())
 
 
@@ -46,8 +44,7 @@ def test_every_file_opens_with_what_it_is_for(path: Path) -> None:
     first = path.read_text().splitlines()[0]
     assert first.startswith("# ")
     if path.parent.name in ("experiment", "study"):
-        comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
-        text = "\n".join(comments)
+        text = "\n".join(line for line in path.read_text().splitlines() if line.startswith("#"))
         assert "laims" in text
         assert f"Command: attnexp {'sweep' if path.parent.name == 'study' else 'train'}" in text
         assert f"{path.parent.name}={path.stem}" in text

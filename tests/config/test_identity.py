@@ -34,9 +34,7 @@ def digest(tmp_path: Path, source: str) -> str:
         ("f('a' 'b', 'c', 0x10, 1_0)", 'f("ab", """c""", 16, 10)'),
     ],
 )
-def test_the_same_code_written_otherwise_has_the_same_digest(
-    one: str, other: str, tmp_path: Path
-) -> None:
+def test_code_written_otherwise_has_the_same_digest(one: str, other: str, tmp_path: Path) -> None:
     assert digest(tmp_path, one) == digest(tmp_path, other)
 
 

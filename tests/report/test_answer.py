@@ -264,7 +264,7 @@ def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> Non
     groups = [made_group("pe", seeds=1)]
     title, _ = tables.accuracy(groups, [Metric()])
     assert title == "Accuracy on imdb, %, one seed, validated on test"
-    assert [*tables.metrics(groups, [])[1].columns][:2] == ["point", "accuracy"]
+    assert [*tables.metrics(groups, [])[1].columns][:2] == ["at", "accuracy"]
 
 
 def test_missing_seeds_and_notes_are_said() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from samples import but, result
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity
-from attnexp.runs.manifest import Entry, Manifest
+from attnexp.runs.manifest import Declaration, Entry, Manifest
 from attnexp.runs.result import SCHEMA
 
 
@@ -80,9 +81,7 @@ def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
     assert runs == [("b", "2-y"), ("b", "3-y"), ("c", "4-y"), ("a", "1-x")]
 
 
-def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
-    tmp_path: Path,
-) -> None:
+def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> None:
     """Finished runs of earlier commands are shown; those that never ran are no longer missed."""
     runs = [("a", seed, f"{seed}-x") for seed in range(6)]
     for _, _, run_id in runs[:4]:
@@ -99,6 +98,10 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(
     assert [run.run_id for run in found(study).runs] == ["1-x", "2-x", "3-x"]
     with pytest.raises(UserError, match="no study with a run 0-x"):
         manifest.forget(study, "0-x")
+    declared = replace(planned(runs[1]), declaration=Declaration(metric="final"))
+    manifest.record(study, declared)
+    with pytest.raises(UserError, match="has declared Declaration"):
+        manifest.record(study, replace(declared, declaration=Declaration(metric="chosen")))
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:

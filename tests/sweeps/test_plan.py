@@ -40,14 +40,14 @@ def test_axes_multiply_and_name_the_variants() -> None:
     [
         (["study=blok"], "Did you mean 'blog'"),
         (["model.d_model=64,65", "position=sinusoidal"], "65"),
-        (["out=a,b"], "one place for its results"),
+        (["study=blog", "seeds.init=0,1"], "Crossed seed and seeds.init are not independent"),
         (["study=blog", "position=rotary"], "position=rotary: blog varies this setting itself"),
         (["study=blog", "position.kind=rotary"], "blog varies this setting itself"),
         (["train.fast=true,false"], "are the same run"),
         (["position=none,null"], "'position=none on .* and 'position=null on .* are the same run"),
         (["position=none,rotary", "executor=local,ray"], "take one executor"),
         (["study=blog", "executor.worker=2"], "Did you mean 'executor.workers'"),
-        (["model.heads=1,2", "seed=range(9000)", "seeds.init=1,2"], "36,000 runs; a sweep takes"),
+        (["model.heads=1,2", "seed=range(9000)", "train.lr=1,2"], "36,000 runs; a sweep takes"),
     ],
 )
 def test_what_is_wrong_is_told_before_the_first_run_starts(words: list[str], message: str) -> None:
@@ -58,12 +58,8 @@ def test_what_is_wrong_is_told_before_the_first_run_starts(words: list[str], mes
 def test_several_data_sets_have_the_same_variants() -> None:
     words = ["study=blog", "data=trec,cr", "seed=range(2)"]
     jobs = plan(words).jobs
-    assert [str(job) for job in jobs[:4]] == [
-        "no_pe on trec, seed 0",
-        "no_pe on cr, seed 0",
-        "pe on trec, seed 0",
-        "pe on cr, seed 0",
-    ]
+    first = [f"{label} on {data}, seed 0" for label in ("no_pe", "pe") for data in ("trec", "cr")]
+    assert [str(job) for job in jobs[:4]] == first
     assert {job.label for job in jobs} == {"no_pe", "pe"}
     assert {job.config.data.max_len for job in jobs} == {20, 40}
     assert len(plan([words[0], "data=trec,cr,cr", "seed=0"]).jobs) == 4  # each once
@@ -78,15 +74,18 @@ def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     assert [(job.label, job.config.seed, job.config.model.heads) for job in planned.jobs] == [
         ("b", 0, 8), ("a", 0, 4), ("b", 1, 8), ("a", 1, 4),
     ]  # fmt: skip
-    file.write_text("baseline: a\nvariants: {a: []}\noverrides: [executor.workers=1]")
-    with pytest.raises(UserError, match=r"executor\.workers=1"):
-        plan([f"study={file}"])
+    factors = "factors: {x: {a: [], b: [model.heads=4]}, y: {c: [], d: [model.d_model=8]}}"
+    executor = "variants: {a: []}\noverrides: [executor.workers=1]"
+    for more, said in ((executor, r"executor\.workers=1"), (factors, "no baseline")):
+        file.write_text(f"baseline: a\n{more}")
+        with pytest.raises(UserError, match=said):
+            plan([f"study={file}"])
 
 
 def test_seeds_apart_are_no_variants_and_one_given_twice_is_one_run() -> None:
-    jobs = plan(["position=none,sinusoidal", "seeds.init=0,1", "seeds.order=0,1"]).jobs
+    jobs = plan(["position=none,sinusoidal", "seeds.init=0,1,2"]).jobs
     assert [str(job) for job in jobs[::2]] == [
-        f"position=none on imdb, seed 0{one}" for one in ("", "-init1", "-init1-order1", "-order1")
+        f"position=none on imdb, seed 0{one}" for one in ("", "-init1", "-init2")
     ]
     assert {job.label for job in jobs[1::2]} == {"position=sinusoidal"}
     assert [job.config.seed for job in plan(["position=none", "seed=0,1,1,0"]).jobs] == [0, 1]

@@ -74,6 +74,7 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         (["tune.seeds=range(3)"], "Write tune=KEY=V1,V2"),
         (["tune.seed=3", "tune=train.lr=1,2"], "Write tune=KEY=V1,V2"),
         (["tune=train.rate=1,2"], "train.rate"),
+        (["tune=seed=5,6"], "tune=seed: the sweep itself sets this"),
     ],
 )
 def test_a_wrong_search_is_told_before_it_starts(

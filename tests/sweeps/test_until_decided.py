@@ -95,7 +95,7 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
     ("words", "message"),
     [
         (["seed=range(5)"], "With 5 seeds nothing can be decided; 8 are the fewest"),
-        (["seeds.init=0,1"], "by seed= alone"),
+        (["seeds.init=3"], "by seed= alone"),
         (["train=blog,holdout"], "one data set with one protocol"),
     ],
 )

@@ -88,6 +88,7 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
         train, val = split(config, everything, everything)
         together = torch.cat([train.ids, val.ids])
         assert sorted(together.tolist()) == sorted(everything.ids.tolist())  # a partition
+        assert min(len(train), len(val)) > 0
         weights = build_model(config).state_dict()["embedding.weight"][1]
         loss = train_run(config)[1].epochs[0].train_loss
         return {"init": weights.tolist(), "split": val.ids.tolist(), "loss": loss}
@@ -97,6 +98,7 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
         found = chance(f"seeds.{source}=1")
         assert [name for name in usual if found[name] != usual[name]] == [*moved, "loss"]
     assert chance("position=sinusoidal")["split"] == usual["split"]
+    assert chance("train.holdout=0.001")["split"] == usual["split"][:1]
     assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
 
 
