@@ -9,6 +9,7 @@ Shapes: n texts (B in a batch), T tokens, H heads, K width of a head's values.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -24,6 +25,7 @@ from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
 
+NUMBER = re.compile(r"(?!unknown)\w+=[1-9]\d*|unknown=(0?\.\d*[1-9]\d*|1)")
 ATTENTION = "attention"  # which changes nothing: that of the untouched model is measured
 Context = AbstractContextManager[object]
 Given = tuple[Any, ...]  # arguments of a module's call
@@ -147,6 +149,8 @@ def choose(words: Iterable[str], num_heads: int) -> list[str]:
         elif name not in known:
             names = ", ".join([*known, "your own my_pkg.mod:function"])
             raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
+        elif word != name and not NUMBER.fullmatch(word):
+            raise UserError(f"{word}: give a whole number from 1; a share for unknown=.")
         heads = range(1, num_heads + 1) if word == "no_head" else ()
         chosen += [f"no_head={head}" for head in heads] or [word]
     return chosen

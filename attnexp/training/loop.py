@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress
-from attnexp.base.errors import RunFailed
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
 from attnexp.runs.result import EpochRow
@@ -65,6 +65,8 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         with autocast(device, config.precision):
             logits = model(batch.ids).float()
         loss = compute_loss(logits, batch.labels)
+        if not (isinstance(loss, Tensor) and loss.shape == () and loss.requires_grad):
+            raise UserError(f"train.loss={config.loss} must return one number with a gradient.")
         state.optimizer.zero_grad()
         loss.backward()
         loss_sum += (loss.detach() * len(batch)).to(exact)
