@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,13 +25,6 @@ Name = typer.Option(metavar="NAME", help="Name of a column.")
 Metrics = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
 
 
-def _pair(text: str) -> tuple[float, float]:
-    width, height = map(float, text.split(","))
-    if not (0 < width < 100 and 0 < height < 100):
-        raise ValueError("inches, above 0 and below 100")
-    return width, height
-
-
 @app.command()
 def report(
     paths: Folders,
@@ -41,7 +34,6 @@ def report(
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
     show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
-    size: Annotated[Any, typer.Option(metavar="W,H", parser=_pair, help="Inches of it.")] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(metavar="RUN_DIR", help="Of attention.", autocompletion=completion.runs),
@@ -62,8 +54,8 @@ def report(
 
     if text != SENTENCE and not run:
         raise UserError("--text is a text for a model to read: add --run RUN_DIR.")
-    if figure is None and (size or show != "curves"):
-        raise UserError("--show and --size are about a picture: add --figure FILE.")
+    if figure is None and show != "curves":
+        raise UserError("--show is about a picture: add --figure FILE.")
     if run and html is None and show not in ("attention", "positions"):
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
     left_out: list[str] = []
@@ -80,7 +72,7 @@ def report(
             page.write(html, groups, metrics, readings)
         if figure is not None:
             drawn = page.draw(show, groups, metrics, readings)
-            figures.save(drawn, figure, size)
+            figures.save(drawn, figure)
     missing = ["Planned seeds are missing."] * any(group.missing() for group in groups)
     if left_out or missing:
         stop("\n".join([*left_out, *missing, "attnexp runs lists all runs."]), code=1)

@@ -108,9 +108,7 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
 @app.command()
 def claims(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Such as C04.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also those that read studies.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also those of studies.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
     as_json: AsJson = False,
 ) -> None:

@@ -51,23 +51,22 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 
 
 @own_style
-def drawn(figure: Figure, kind: str, size: tuple[float, float] | None = None) -> bytes:
-    """A picture as svg, whose text is text, as pdf or as png; the same numbers give the same bytes.
-    size: width and height in inches; the picture is larger where a label would be cut."""
-    figure.set_size_inches(*(size or figure.get_size_inches()))
+def drawn(figure: Figure, kind: str) -> bytes:
+    """A picture as svg, whose text is text, as pdf or png; larger where a label would be cut. The
+    same numbers give the same bytes."""
     figure.draw_without_rendering()
     whole, file = Bbox.union([figure.bbox_inches, figure.get_tightbbox()]), io.BytesIO()
     figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
     return file.getvalue()
 
 
-def save(figure: Figure, path: Path, size: tuple[float, float] | None = None) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a picture, as in `drawn`. Raises `UserError` for a name with another ending."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
     with atomic_write(path) as file:
-        file.write(drawn(figure, kind, size))
+        file.write(drawn(figure, kind))
     progress.note(f"Wrote {path}.")
 
 

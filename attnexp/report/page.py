@@ -40,10 +40,8 @@ def write(
     used = (contrasts, figures, tables, terminal, settings, as_word)
     environment.globals |= {one.__name__.rpartition(".")[-1]: one for one in used}
     template = environment.get_template("page.html")
-    means = _means(groups, metrics)
-    text = template.render(
-        groups=groups, metrics=metrics, means=means, readings=readings, points=POINTS
-    )
+    given = {"groups": groups, "metrics": metrics, "readings": readings, "points": POINTS}
+    text = template.render(means=_means(groups, metrics), **given)
     with atomic_write(path) as file:
         file.write(text.encode())
     progress.note(f"Wrote {path}.")

@@ -61,10 +61,8 @@ def sides(row: "pd.Series[Any]") -> str:
 def name_of(row: "pd.Series[Any]") -> str:
     """Name of a difference: `pe − none within scaled, final, loss`."""
     within = f" within {row['within']}" if row["within"] else ""
-    usual = ("result", "accuracy")
-    return ", ".join(
-        [sides(row) + within, *(x for x in row[["point", "metric"]] if x not in usual)]
-    )
+    more = [name for name in row[["point", "metric"]] if name not in ("result", "accuracy")]
+    return ", ".join([sides(row) + within, *more])
 
 
 def verdict_words(row: "pd.Series[Any]") -> str:
@@ -154,9 +152,8 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
             found = k.groupby("variant")["val_accuracy"].agg(["last", "max"])
             table[["K final", "K best"]] = found.map(number, is_share=True)
     table = pd.concat(tables, names=["data", "protocol", "variant"]).fillna("").reset_index()
-    counts = [*table["n"].unique()]
-    over = f"mean ± sd over {counts[0] if len(counts) == 1 else 'n'} seeds"
-    over = "one seed" if counts == ["1"] else over
+    n = table["n"].iloc[0] if table["n"].nunique() == 1 else "n"
+    over = "one seed" if n == "1" else f"mean ± sd over {n} seeds"
     what = "Accuracy" if all(metric.name == "accuracy" for metric in metrics) else "Results"
     is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
     on = f" on {groups[0].data}{' (synthetic)' * is_made}" if len(groups) == 1 else ""
@@ -228,8 +225,8 @@ def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
             own = pd.DataFrame(figures, names, stored.result.classes).T
             own.loc["macro"] = [*own.mean()[:-1], own["n"].sum()]
             about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            own = own.rename_axis("class").assign(**about)
-            rows.append(own.reset_index().melt(keys, var_name="metric"))
+            own = own.rename_axis("class").reset_index().assign(**about)
+            rows.append(own.melt(keys, var_name="metric"))
     if not rows:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     found = pd.concat(rows)

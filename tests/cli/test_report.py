@@ -132,8 +132,6 @@ def test_a_hundred_thousand_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--table", "across"], "two data sets"),
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
-        (["report", BLOG, "--size", "3,4"], "add --figure FILE"),
-        (["report", BLOG, "--size=-1,5", "--figure", "a.png"], "--size"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--html", "."], "give another place"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
