@@ -155,6 +155,7 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
     write_files(tmp_path)
     (script,) = re.findall(r"^```python\n(import csv.*?)```", TEXTS["guide.md"], re.DOTALL | re.M)
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    (tmp_path / "other.csv").write_text((tmp_path / "reviews.csv").read_text())
     rows = [f"{name},{seed},0.{8 - seed}{name}" for name in range(2) for seed in range(6)]
     (tmp_path / "results.csv").write_text("\n".join(["variant,seed,accuracy", *rows]))
     failed = {}

@@ -3,16 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+import rich.progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 T = TypeVar("T")
@@ -32,13 +24,13 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         yield from items
         return
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(bar_width=20),
+        rich.progress.MofNCompleteColumn(),
         _Rate(),
-        TimeRemainingColumn(compact=True),
+        rich.progress.TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with rich.progress.Progress(*columns, console=console, transient=True) as progress:
         yield from progress.track(items, total=total, description=label, update_period=0.2)
 
 
@@ -50,8 +42,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-class _Rate(ProgressColumn):
+class _Rate(rich.progress.ProgressColumn):
     """Items a second."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: rich.progress.Task) -> Text:
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")

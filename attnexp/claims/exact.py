@@ -173,9 +173,8 @@ def c12() -> Finding:
     unscaled, scaled = torch.stack(figures).view(3, 2, 3).unbind(dim=1)  # (d_k, figures)
     (_, peak, norm), variances = (unscaled / scaled).T, torch.stack(figures)[:, 0]
     saturates = bool(peak[0] > 1 and (peak.diff() > 0).all() and norm[2] < norm[1])
-    shown = (
-        f"; peak ×{peak[0]:.2g} to {peak[2]:.2g}, gradient's norm ×{norm[0]:.2g} to {norm[2]:.2g}"
-    )
+    ends = *peak[[0, 2]], *norm[[0, 2]]
+    shown = "; peak ×{:.2g} to {:.2g}, gradient's norm ×{:.2g} to {:.2g}".format(*ends)
     found = equal(variances, torch.ones(6), within=0.05, also=saturates, shown=shown)
     fails = found.verdict == "holds" and norm[0] >= 1
     return found._replace(verdict="not supported") if fails else found
@@ -186,9 +185,7 @@ def c13() -> Finding:
     wide = {"d_query": 3, "d_key": 5, "d_value": 7, "d_output": 6, "score": Additive}
     one, many = attention(6, 1, 3, d_value=6), attention(6, 4, 2, **wide)
     layers = [one, many, attention(512, 8, 64, d_output=512), attention(128, 8, 16)]
-    counts = [
-        sum(w.numel() for n, w in layer.named_parameters() if "_proj" in n) for layer in layers
-    ]
+    counts = [sum(w.numel() for n, w in each.named_parameters() if "_proj" in n) for each in layers]
     formula = [6 * (2 * 3 + 6), 4 * 6 * (3 + 5 + 2 * 7), 4 * 8 * 512 * 64, 3 * 8 * 128 * 16]
     return equal(torch.tensor(counts), torch.tensor(formula), shown=f"; {counts}")
 
@@ -223,7 +220,7 @@ def c16() -> Finding:
 
 def c17() -> Finding:
     """Attention and feed-forward each add to what they are given."""
-    layer = random_module(Block, attention(), d_input=8, d_feed_forward=16, residual=True)
+    layer = random_module(Block, attention(), d_feed_forward=16, residual=True)
     x, no_padding = normal(2, 7, 8), torch.zeros(2, 7, dtype=torch.bool)
     between = x + layer.attention(x)
     return equal(layer(x, no_padding), between + layer.feed_forward(between))

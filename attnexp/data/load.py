@@ -49,7 +49,7 @@ def load_corpus(data: DataConfig) -> Corpus:
     is_saved = any((path / about).exists() for about in ("dataset_dict.json", "state.json"))
     try:
         if place is None or is_saved:
-            found = _of_datasets(path, data, is_saved=is_saved)
+            found = _of_datasets(str(path), data, is_saved=is_saved)
         else:
             found = (_of_folder if path.is_dir() else _of_file)(path, data)
         parts = {split: _read(part) for split, part in _choose(found, source, data).items()}
@@ -163,12 +163,9 @@ def _of_file(path: Path, data: DataConfig) -> Parts:
             f"{digest}."
         )
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
-        return {
-            one: pd.DataFrame({
-                "text": map(np.array, arrays[f"x_{one}"]), "label": arrays[f"y_{one}"]
-            })
-            for one in ("train", "test")
-        }  # fmt: skip
+        columns = [(arrays[f"x_{split}"], arrays[f"y_{split}"]) for split in ("train", "test")]
+    train, test = (pd.DataFrame({"text": map(np.array, x), "label": y}) for x, y in columns)
+    return {"train": train, "test": test}
 
 
 def _acl_imdb(files: Iterable[tuple[str, bytes]]) -> Parts:
@@ -182,17 +179,15 @@ def _acl_imdb(files: Iterable[tuple[str, bytes]]) -> Parts:
     return dict([*pd.DataFrame(rows, columns=["split", "label", "text"]).groupby("split")])
 
 
-def _of_datasets(folder: Path, data: DataConfig, *, is_saved: bool) -> Parts:
+def _of_datasets(path: str, data: DataConfig, *, is_saved: bool) -> Parts:
     """What `save_to_disk` of `datasets` wrote, or what the library reads by the hub's card."""
     import datasets
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     if is_saved:
-        found = datasets.load_from_disk(str(folder), keep_in_memory=True)
+        found = datasets.load_from_disk(path, keep_in_memory=True)
     else:
         with TemporaryDirectory() as scratch:
-            found = datasets.load_dataset(
-                str(folder), data.config, cache_dir=scratch, keep_in_memory=True
-            )
+            found = datasets.load_dataset(path, data.config, cache_dir=scratch, keep_in_memory=True)
     return found if isinstance(found, dict) else {data.train_split: found}

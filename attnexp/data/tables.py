@@ -27,8 +27,7 @@ COMMON = {
 
 def kind_of(file: Path) -> str | None:
     """Format of a table by its name: csv for train.csv and train.csv.gz; None for other files."""
-    match = TABLE.fullmatch(file.name)
-    return match[1].lower() if match else None
+    return match[1].lower() if (match := TABLE.fullmatch(file.name)) else None
 
 
 def read_rows(file: Path) -> pd.DataFrame:

@@ -116,9 +116,8 @@ def rank_words(texts: Iterable[str], num_train: int, tokenize: Tokenize) -> Rank
     """
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
     number: defaultdict[str, int] = defaultdict(count(1).__next__)
-    numbered = Ragged.of(
-        np.fromiter(map(number.__getitem__, tokenize(text)), np.int32) for text in texts
-    )
+    rows = (np.fromiter(map(number.__getitem__, tokenize(text)), np.int32) for text in texts)
+    numbered = Ragged.of(rows)
     return rank_by_frequency(numbered, num_train, [*number])
 
 

@@ -4,7 +4,6 @@ Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tok
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -21,7 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
 from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
-from attnexp.inspect.interventions import attentions
+from attnexp.inspect.interventions import attentions, together
 from attnexp.model.classifier import build_model
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -140,11 +139,9 @@ def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text:
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Logits, and the attention map of every layer: (B, H, T queries, T keys); a summary token in
     front counts as one of T."""
-    seen: list[Any] = []
-    with ExitStack() as hooks:
-        for layer in (layers := attentions(model)):
-            hook = layer.register_forward_pre_hook(lambda _, given: seen.append(given))
-            hooks.enter_context(hook)
+    layers, seen = attentions(model), list[Any]()
+    hooks = (part.register_forward_pre_hook(lambda _, given: seen.append(given)) for part in layers)
+    with together(hooks):
         logits = model(ids)
     return logits, [layer.weights(*given) for layer, given in zip(layers, seen, strict=True)]
 
@@ -164,13 +161,12 @@ def lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
 def to_json(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers; attention is what each token receives from all queries."""
     is_there = reading.layers or head
-    received = reading.attention(head=head).mean.mean(axis=0).tolist() if is_there else None
     return {
         "label": reading.label,
         "probabilities": reading.label and reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": received,
+        "attention": reading.attention(head=head).mean.mean(axis=0).tolist() if is_there else None,
         "words_cut": reading.num_cut,
     }
 

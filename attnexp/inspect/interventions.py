@@ -69,7 +69,7 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
             return torch.zeros_like(output)
         return F.pad(given[0], (output.shape[-1] - given[0].shape[-1], 0))
 
-    return _together(part.register_forward_hook(removed) for part in _position_pieces(model))
+    return together(part.register_forward_hook(removed) for part in _position_pieces(model))
 
 
 def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
@@ -80,7 +80,7 @@ def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
         rows = x[0].shape[-2] if isinstance(part, JoinedPosition) else None
         return *x, (positions + int(by)) % rows if rows else positions + int(by)
 
-    return _together(part.register_forward_pre_hook(shifted) for part in _position_pieces(model))
+    return together(part.register_forward_pre_hook(shifted) for part in _position_pieces(model))
 
 
 def permute_positions(ids: Tensor, model: nn.Module) -> Context:
@@ -91,7 +91,7 @@ def permute_positions(ids: Tensor, model: nn.Module) -> Context:
         order = torch.randperm(positions.shape[-1], generator=torch.Generator().manual_seed(0))
         return *x, positions[..., order.to(positions.device)]
 
-    return _together(part.register_forward_pre_hook(permuted) for part in _position_pieces(model))
+    return together(part.register_forward_pre_hook(permuted) for part in _position_pieces(model))
 
 
 def uniform(ids: Tensor, model: nn.Module) -> Context:
@@ -185,10 +185,11 @@ def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Contex
     def changed(part: nn.Module, given: Given, output: Tensor) -> Tensor:
         return change(output) if isinstance(part, Score) else torch.zeros_like(output)
 
-    return _together(part.register_forward_hook(changed) for part in parts)
+    return together(part.register_forward_hook(changed) for part in parts)
 
 
-def _together(hooks: Iterable[Context]) -> Context:
+def together(hooks: Iterable[Context]) -> Context:
+    """All these hooks of torch, as one context manager that removes them at its end."""
     stack = ExitStack()
     for hook in hooks:
         stack.enter_context(hook)

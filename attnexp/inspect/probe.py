@@ -93,12 +93,9 @@ def probe_run(
 
 
 def _measure(
-    name: str,
-    model: nn.Module,
-    test: Examples,
-    untouched: NDArray[Any],
-    evaluate: Callable[..., Any],
+    name: str, model: nn.Module, test: Examples, answers: NDArray[Any], evaluate: Callable[..., Any]
 ) -> list[Row]:
+    """The rows of one intervention. answers: the classes that the untouched model gives."""
     if name == interventions.ATTENTION:
         some = torch.linspace(0, len(test) - 1, min(NUM_READ, len(test))).long()
         found = measure_heads(model, test.ids[some.to(test.ids.device)])
@@ -110,8 +107,8 @@ def _measure(
         with change:
             logits = evaluate(test)
     changed = most_probable(logits)
-    before, after = untouched == test.truth, changed == test.truth
-    shares = {"accuracy": before, "changed_accuracy": after, "flips": untouched != changed}
+    before, after = answers == test.truth, changed == test.truth
+    shares = {"accuracy": before, "changed_accuracy": after, "flips": answers != changed}
     bits = {"won": after & ~before, "lost": before & ~after}
     packed = {key: b64encode(np.packbits(of).tobytes()).decode() for key, of in bits.items()}
     return [{key: float(of.mean()) for key, of in shares.items()} | packed]

@@ -64,11 +64,9 @@ def effects(found: pd.DataFrame) -> pd.DataFrame:
             rows.append(row | {"metric": measure} | t_interval(own["value"])._asdict())
             continue
         n = int(row["num_texts"])
-        won, lost = (
-            np.array([np.unpackbits(np.frombuffer(bits, np.uint8), count=n) for bits in own[name]])
-            for name in ("won", "lost")
-        )
-        d = won.astype(float) - lost  # (seeds, texts)
+        packed = [[np.frombuffer(bits, np.uint8) for bits in own[name]] for name in ("won", "lost")]
+        won, lost = np.unpackbits(np.array(packed), axis=-1, count=n).astype(float)
+        d = won - lost  # (seeds, texts)
         seeds, texts = t_interval(d.mean(axis=1), step=1 / n), crossed(d)
         row |= {"metric": "accuracy", **seeds._asdict(), "flips": own["flips"].mean()}
         if texts is not None:  # never narrower

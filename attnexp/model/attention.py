@@ -108,8 +108,7 @@ class MultiHeadSelfAttention(KerasInit):
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, H K) -> (B, H, T, K)."""
-        heads: Tensor = x.unflatten(-1, (self.num_heads, -1))
-        return heads.transpose(-3, -2)
+        return torch.unflatten(x, -1, (self.num_heads, -1)).transpose(-3, -2)
 
 
 class FeedForward(KerasInit):
@@ -137,7 +136,6 @@ class Block(nn.Module):
         self,
         attention: MultiHeadSelfAttention,
         *,
-        d_input: int,
         d_feed_forward: int | None = None,
         residual: bool = False,
         norm: str = "none",
@@ -145,7 +143,7 @@ class Block(nn.Module):
         hide_padded_queries: bool = False,
     ) -> None:
         super().__init__()
-        d_output = attention.d_output
+        d_input, d_output = attention.q_proj.in_features, attention.d_output
         if residual and d_input != d_output:
             raise ValueError(
                 f"a sum needs one width, not {d_input} and {d_output}: set output_projection=true"
@@ -244,7 +242,6 @@ class Attention(Layers):
             )
             block = Block(
                 attention,
-                d_input=d_input,
                 d_feed_forward=feed_forward,
                 residual=residual,
                 norm=norm,

@@ -70,9 +70,8 @@ def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Te
     anew.load_state_dict(model.state_dict())
     if config.train.fast:
         take_fast_path(anew)
-    both = zip(_outputs(model, ids), _outputs(anew, ids), strict=True)
-    for (piece, output), (_, expected) in both:
-        if _differ(output, expected):
+    for (piece, output), (_, second) in zip(_outputs(model, ids), _outputs(anew, ids), strict=True):
+        if _differ(output, second):
             raise UserError(
                 f"{_name(piece)} keeps state outside its parameters and buffers: built anew from "
                 f"the stored weights, it gives something else. Keep it by self.register_buffer."

@@ -104,6 +104,11 @@ class Classifier(nn.Module):
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
+    @torch.no_grad()
+    def set_word_vectors(self, rows: Tensor, found: Tensor) -> None:
+        """Start from pretrained embeddings: rows (V, D) where found (V,), in vocabulary order."""
+        self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
+
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
         x = self.embedding(ids)
@@ -127,8 +132,7 @@ class Classifier(nn.Module):
             pooled = self.pool(x, key_padding_mask)
         else:
             pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
-        logits: Tensor = self.output(self.dropout(pooled))
-        return logits.squeeze(-1)
+        return torch.squeeze(self.output(self.dropout(pooled)), -1)
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
@@ -243,9 +247,3 @@ def cost_of(config: RunConfig, num_classes: int = 2) -> dict[str, int]:
                 model(ids)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return {"parameters": trained, "flops_per_example": int(counter.get_total_flops())}
-
-
-def set_word_vectors(classifier: Classifier, rows: Tensor, found: Tensor) -> None:
-    """Start from pretrained embeddings: rows (V, D) where found (V,), in the vocabulary's order."""
-    with torch.no_grad():
-        classifier.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]

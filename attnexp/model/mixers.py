@@ -94,8 +94,7 @@ class Convolution(Mixer, KerasInit):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
-        y: Tensor = self.conv(x.transpose(-2, -1))
-        return y.transpose(-2, -1).relu()
+        return F.relu(self.conv(x.transpose(-2, -1)).transpose(-2, -1))
 
 
 class LSTM(Mixer, KerasInit):

@@ -185,5 +185,4 @@ def shuffled_positions(ids: Tensor) -> Tensor:
     for _ in range(2):
         scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
         scattered = scattered ^ (scattered >> 15)
-    by_rank = scattered.argsort(dim=-1, stable=True)
-    return by_rank.argsort(dim=-1)  # the inverse permutation: the rank of each token
+    return scattered.argsort(dim=-1, stable=True).argsort(dim=-1)  # the inverse: a token's rank

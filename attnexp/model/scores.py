@@ -32,8 +32,7 @@ def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str =
         return scores.softmax(dim=-1)
     if mode == "mul":
         return scores.softmax(dim=-1) * allowed
-    lowest = torch.finfo(scores.dtype).min
-    weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
+    weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=-1)
     # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
     return weights.masked_fill(~allowed, 0.0)
 

@@ -9,6 +9,7 @@ every interval has confidence 1 - alpha / m, so that all of them hold together w
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -123,13 +124,8 @@ def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False)
     def is_enough(n: int) -> bool:
         return factor(n, m) * sd <= margin * math.sqrt(n)
 
-    low, high = 2, MOST_SEEDS
-    if not is_enough(high):
-        return math.nan
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    found = bisect_left(range(MOST_SEEDS + 1), True, lo=3, key=is_enough)
+    return found if found <= MOST_SEEDS else math.nan
 
 
 def prediction_interval(values: ArrayLike) -> tuple[float, float]:

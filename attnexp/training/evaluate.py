@@ -41,8 +41,7 @@ def evaluate_run(
         config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
         if config.train.fast:
             take_fast_path(model)
-        logits = predict(model, test, config.train.precision)
-    return run.result.test, measure(logits, test.truth)
+        return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
 
 
 def load_trained(

@@ -41,8 +41,7 @@ class Examples:
     @property
     def truth(self) -> NDArray[np.float32]:
         """Labels on the host: (n,)."""
-        labels: NDArray[np.float32] = self.labels.cpu().numpy()
-        return labels
+        return np.asarray(self.labels.cpu())
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
@@ -135,8 +134,7 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
     for ids in progress.track(batches, total=len(batches), label="evaluating"):
         with torch.inference_mode(), autocast(examples.ids.device, precision):
             found.append(model(ids).float())
-    logits: NDArray[np.float32] = torch.cat(found).detach().cpu().numpy()
-    return logits
+    return np.asarray(torch.cat(found).detach().cpu())
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:

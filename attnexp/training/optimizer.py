@@ -45,9 +45,8 @@ def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
     if step <= config.warmup:
         return config.lr * (step / config.warmup)
     progress = (step - 1 - config.warmup) / max(num_steps - config.warmup, 1)
-    match config.schedule:
-        case Schedule.linear:
-            return config.lr * (1 - progress)
-        case Schedule.cosine:
-            return config.lr * ((1 + math.cos(math.pi * progress)) / 2)
+    if config.schedule is Schedule.linear:
+        return config.lr * (1 - progress)
+    if config.schedule is Schedule.cosine:
+        return config.lr * ((1 + math.cos(math.pi * progress)) / 2)
     return config.lr

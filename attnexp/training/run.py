@@ -21,14 +21,7 @@ from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, 
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.check import check_pieces, check_rebuilt, explain
-from attnexp.model.classifier import (
-    REFERENCE,
-    Classifier,
-    build_model,
-    cost_of,
-    set_word_vectors,
-    take_fast_path,
-)
+from attnexp.model.classifier import REFERENCE, Classifier, build_model, cost_of, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.runs import predictions, store
@@ -93,9 +86,8 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load(path)
             store.create(path, config)
-            made = device.provenance(where)
             num_epochs = config.train.epochs if config.is_network else 1
-            record = Record(folder=path, num_epochs=num_epochs, provenance=made)
+            record = Record(folder=path, num_epochs=num_epochs, provenance=device.provenance(where))
             try:
                 result = _train(config, inputs, identity, where, record)
             except BaseException:
@@ -119,7 +111,7 @@ def _train(
     if vectors is not None:
         assert isinstance(model, Classifier)  # a baseline takes no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
-        set_word_vectors(model, vectors.rows, vectors.found)
+        model.set_word_vectors(vectors.rows, vectors.found)
     try:
         if isinstance(model, Baseline):
             _fit_baseline(model, config.train, train, val, record)
@@ -191,21 +183,19 @@ def _train_network(
     model: nn.Module, config: RunConfig, train: Examples, val: Examples, record: Record
 ) -> None:
     """Train all epochs, from the checkpoint on where there is one."""
-    settings, epochs = config.train, record.epochs
-    record.provenance["path"] = take_fast_path(model) if settings.fast else REFERENCE
+    options, epochs = config.train, record.epochs
+    record.provenance["path"] = take_fast_path(model) if options.fast else REFERENCE
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    state = State(model=model, optimizer=make_optimizer(model, settings), shuffle=shuffle)
+    state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     record.resume(state)
-    patience = settings.patience or settings.epochs
+    patience = options.patience or options.epochs
     try:
-        while len(epochs) < min(settings.epochs, best_epoch(epochs) + 1 + patience):
+        while len(epochs) < min(options.epochs, best_epoch(epochs) + 1 + patience):
             if state.epoch == len(epochs):
-                loop.train_epoch(state, train, settings)
+                loop.train_epoch(state, train, options)
                 record.save(state)  # before the evaluation, which may fail or be stopped
-            row, logits = loop.measure_epoch(
-                model, train, val, settings, state.epoch, state.running
-            )
+            row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             record.add(row, logits, val.truth, model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None

@@ -49,8 +49,7 @@ class TfidfModel(Baseline):
         length = (sizes[run] * x**2).sum(-1, keepdim=True).sqrt()
         coef = self.coef.reshape(len(self.idf), -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        logits: Tensor = product / length.clamp(min=1) + self.intercept  # no idf is in (0, 1)
-        return logits.squeeze(-1)
+        return torch.squeeze(product / length.clamp(min=1) + self.intercept, -1)  # no idf in (0, 1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.
@@ -60,8 +59,7 @@ class TfidfModel(Baseline):
         # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
         regression = require("sklearn.linear_model", *needs).LogisticRegression(max_iter=10_000)
         counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
-        x = transformer.fit_transform(counts)
-        regression.fit(x, labels.cpu().numpy())
+        regression.fit(transformer.fit_transform(counts), labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
         with torch.no_grad():

@@ -10,8 +10,7 @@ from attnexp.config.study import load_study
 from attnexp.model.classifier import build_model
 from attnexp.sweeps.plan import plan
 
-NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}
-"""What a choice cannot do without."""
+NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}  # what a choice cannot do without
 
 
 def test_every_option_composes() -> None:

@@ -108,8 +108,10 @@ def work(folder: Path) -> None:
 
 
 def state(folder: Path, name: str) -> list[int]:
-    """Sizes of the files of this name in the folder of the attempt."""
-    return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*/{name}"))]
+    """Sizes of the files of this name in the folder of the attempt; none while one is renamed."""
+    with suppress(FileNotFoundError):
+        return [file.stat().st_size for file in sorted(folder.glob(f"{store.RUNS}/*/{name}"))]
+    return []
 
 
 def kill(folder: Path, number: signal.Signals, seconds: float | None) -> None:

@@ -159,7 +159,6 @@ def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_
 
 
 def squared(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared distance of probability and label."""
     return (logits.sigmoid() - labels).square().mean()
 
 
