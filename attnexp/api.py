@@ -62,6 +62,7 @@ def judge(
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
     files = [given] if isinstance(given, str | PathLike) else given
+    columns = [columns] if isinstance(columns, str) else columns
     groups = read_results(
         files, columns, variant_column=variant_column, seed_column=seed_column, baseline=baseline
     )

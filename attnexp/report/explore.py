@@ -49,9 +49,11 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
         for at, layer in enumerate(reading.layers, start=1):
             with ui.row():
                 for head in range(1, 1 + len(layer.weights)):
-                    image = ui.image(picture(reading.attention(at, head)))
-                    image.style("width: 7rem; image-rendering: pixelated")
-                    image.tooltip(f"layer {at}, head {head}: rows are queries, columns keys")
+                    with ui.column().classes("gap-0"):
+                        ui.label(f"layer {at}, head {head}")
+                        image = ui.image(picture(reading.attention(at, head)))
+                        image.style("width: 7rem; image-rendering: pixelated")
+                        image.tooltip("rows are queries, columns keys")
 
     with suppress(KeyboardInterrupt):
         try:

@@ -7,6 +7,7 @@ Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,)
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -45,13 +46,12 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means in `state.running`. A loss of the user's gets logits
-    (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
+    """Train for one epoch, and leave its means in `state.running`.
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
     started, device, model = time.perf_counter(), train.ids.device, state.model
-    compute_loss = pieces.load(config.loss) if config.loss else cross_entropy
+    compute_loss = own_loss(config.loss) if config.loss else cross_entropy
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
@@ -64,8 +64,6 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
         with autocast(device, config.precision):
             logits = model(batch.ids).float()
         loss = compute_loss(logits, batch.labels)
-        if not (isinstance(loss, Tensor) and loss.shape == () and loss.requires_grad):
-            raise UserError(f"train.loss={config.loss} must return one number with a gradient.")
         state.optimizer.zero_grad()
         loss.backward()
         loss_sum += (loss.detach() * len(batch)).to(exact)
@@ -118,6 +116,23 @@ def measure_epoch(
         examples_per_second=len(train) / seconds,
     )
     return row, logits
+
+
+def own_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """The user's `module:function`, of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
+    It raises `UserError` where it fails, or gives no number with a gradient."""
+    function = pieces.load(name)
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        try:
+            found = function(logits, labels)
+        except Exception as error:  # whatever anyone's code may do
+            raise UserError(f"train.loss={name} failed: {type(error).__name__}: {error}") from error
+        if not (isinstance(found, Tensor) and found.shape == () and found.requires_grad):
+            raise UserError(f"train.loss={name} must return one number with a gradient.")
+        return found
+
+    return loss
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

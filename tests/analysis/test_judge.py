@@ -92,6 +92,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
 
 def test_where_nothing_can_be_compared_the_frame_is_empty_and_has_its_columns() -> None:
     apart = FRAME.assign(seed=FRAME["seed"] + 4 * (FRAME["variant"] == "b"))
+    assert len(attnexp.judge(FRAME, columns="accuracy")) == 1
     assert [*attnexp.judge(apart).columns] == [*attnexp.judge(FRAME).columns]
 
 

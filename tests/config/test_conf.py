@@ -14,8 +14,7 @@ NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}  # what a choice can
 
 
 def test_every_option_composes() -> None:
-    nested = {"model.score", "model.pooling", "model.before"}
-    for group in {"model", "position", "mask", "train"} | nested:
+    for group in "model position mask train model.score model.pooling model.before".split():
         for option in groups()[group]:
             words = [f"{group}={option}", *NEEDS.get(option, [])]
             assert compose(words), words

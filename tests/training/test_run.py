@@ -168,8 +168,9 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
     assert own.run_id != usual.run_id
     assert own.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
     assert own.final.val_loss != usual.final.val_loss
-    with pytest.raises(UserError, match="torch:sub must return one number"):
-        train_run(config_in(tmp_path, "train.loss=torch:sub"))
+    for name, said in (("torch:sub", "must return one"), ("torch:ones", "failed: TypeError")):
+        with pytest.raises(UserError, match=f"train.loss={name} {said}"):
+            train_run(config_in(tmp_path, f"train.loss={name}"))
 
 
 def test_other_texts_are_evaluated_and_the_result_of_the_run_is_left_alone(
