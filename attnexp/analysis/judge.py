@@ -55,7 +55,7 @@ def read_results(
     numbers = numbers.mask(numbers.abs() == math.inf)
     filled = {name for name in numbers if name.lower().endswith(ACCURACY) and any(cells[name])}
     filled |= {*numbers.dropna(axis=1, how="all")} - NO_METRICS
-    metrics = [*columns] * len(cells[:1]) or [name for name in numbers if name in filled]
+    metrics = [*columns] if columns and len(cells) else [n for n in numbers if n in filled]
     _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
     empty = cells[metrics].eq("").any(axis=1)
     wrong = cells[(~empty | empty.all()) & numbers[metrics].isna().any(axis=1)]

@@ -36,7 +36,7 @@ def report(
     show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
     run: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN_DIR", help="Of attention.", autocompletion=completion.runs),
+        typer.Option(metavar="RUN_DIR", help="To show attention.", autocompletion=completion.runs),
     ] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,

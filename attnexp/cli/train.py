@@ -47,7 +47,7 @@ def sweep(
     overrides: Overrides = None,
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
-    any_code: Annotated[bool, typer.Option("--any-code", help="Accept older code.")] = False,
+    any_code: Annotated[bool, typer.Option("--any-code", help="Take runs of older code.")] = False,
     margin: Margin = 0.25,
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,

@@ -128,7 +128,7 @@ def load(kind: str) -> Any:
     module, _, name = kind.partition(":")
     is_ours = module.startswith("attnexp.")
     if not is_ours and os.getcwd() not in sys.path:
-        sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # last: they shadow nothing
+        sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:

@@ -63,7 +63,8 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def _read_csv(text: str, kind: str) -> pd.DataFrame:
-    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]  # in quotes may be any
+    # names in quotes may hold delimiters and line breaks
+    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
