@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
@@ -100,7 +100,7 @@ def processes(slots: int) -> Executor:
     gpus = itertools.cycle(os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(","))
     spawn = get_context("spawn")  # a fork of a process that used torch's threads may hang
     lifeline, held = spawn.Pipe(duplex=False)
-    slot = threading.local()
+    slot, pools = threading.local(), ExitStack()
 
     def begin() -> None:
         # Ctrl-C reaches all processes. They inherit that it is blocked; this one ends them.
@@ -110,7 +110,7 @@ def processes(slots: int) -> Executor:
         renew()
 
     def renew() -> None:
-        slot.pool = ProcessPoolExecutor(1, spawn, _begin, (lifeline, slot.gpu))
+        slot.pool = pools.enter_context(ProcessPoolExecutor(1, spawn, _begin, (lifeline, slot.gpu)))
 
     def work(job: Job) -> Outcome:
         for _ in range(2):
@@ -127,6 +127,7 @@ def processes(slots: int) -> Executor:
     def close() -> None:
         held.close()  # which ends the processes
         threads.shutdown(cancel_futures=True)
+        pools.close()  # now, since Python's exit stumbles over a pool that is about to close
 
     threads = ThreadPoolExecutor(slots, initializer=begin)
     return Executor(slots, lambda jobs: [threads.submit(work, job) for job in jobs], close)

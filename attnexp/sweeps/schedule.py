@@ -1,5 +1,4 @@
-"""Execution of a sweep. Finished runs are loaded, runs of another sweep are awaited, and the others
-start wherever a slot is free."""
+"""Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

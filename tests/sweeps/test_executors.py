@@ -5,9 +5,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 from slurm_node import queue, slurm_node
@@ -36,26 +37,25 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert num_slots(ExecutorConfig(gpu=0.1), many) == 20
 
 
-def test_gpus_are_dealt_to_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    given, all_have_begun = list[str](), Barrier(4)
+    given, all_have_begun = list[Any](), Barrier(4)
 
-    class Pool:
+    class Pool(ThreadPoolExecutor):
         def __init__(self, size: int, context: object, begin: object, args: tuple[object, str]):
-            given.append(args[1])
+            super().__init__(size)
+            given.append((args[1], self))
 
-        def submit(self, *job: object) -> Future[str]:
-            all_have_begun.wait(60)
-            future = Future[str]()
-            future.set_result("done")
-            return future
+        def submit(self, *job: object) -> Future[Any]:  # type: ignore[override]
+            return super().submit(all_have_begun.wait, 60)
 
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
     executor = executors.processes(4)
     futures = executor.submit(plan([*SMOKE, "seed=range(4)"]).jobs)
-    assert [future.result() for future in futures] == ["done"] * 4
+    assert sorted(future.result() for future in futures) == [0, 1, 2, 3]
     executor.close()
-    assert sorted(given) == ["3", "3", "5", "5"]
+    assert sorted(gpu for gpu, _ in given) == ["3", "3", "5", "5"]
+    assert all(pool._shutdown for _, pool in given)
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])
