@@ -4,6 +4,7 @@ import itertools
 import logging
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -177,24 +178,22 @@ def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
 
 def _slurm(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     """Executor with one queued job for each run; jobs that start together are one array."""
-    submitit, queued = require("submitit", "executor=slurm", "slurm"), list[Any]()
+    submitit = require("submitit", "executor=slurm", "slurm")
     logs, options = _sbatch(config, jobs)
+    name = f"attnexp-{os.urandom(4).hex()}"  # to cancel jobs that submitit does not know yet
+    options["additional_parameters"] = config.slurm | {"job_name": name}
     queue = submitit.SlurmExecutor(logs)
     queue.update_parameters(**options)
 
     def submit(jobs: Sequence[Job]) -> list[Any]:
         try:
             with queue.batch():
-                new = [queue.submit(_do_there, job, os.getcwd()) for job in jobs]
+                return [queue.submit(_do_there, job, os.getcwd()) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
-        queued.extend(new)
-        return new
 
     def close() -> None:
-        for job in queued:
-            if not job.done():
-                job.cancel(check=False)  # it may just have ended
+        subprocess.run(["scancel", f"--name={name}"])
 
     return Executor(num_slots(config, jobs), submit, close)
 

@@ -1,7 +1,6 @@
 """Plan of a sweep: the list of its runs, which `schedule` carries out.
 
-Axes come from the command line in Hydra's syntax (`position=none,sinusoidal`, `seed=range(3)`) or
-from a named study.
+Axes come from the command line in Hydra's syntax (`position=none,rotary`) or from a named study.
 """
 
 import itertools
@@ -73,7 +72,8 @@ def plan(words: Sequence[str]) -> Sweep:
         raise UserError(f"Crossed {' and '.join(seeds)} are not independent. Vary one of them.")
     if not studies:
         factors = "_x_".join(key for key in varying if not is_seed(key))
-        name, variants, levels = f"sweep_{factors}".rstrip("_"), {"": []}, {"": {}}
+        name = f"sweep_{factors}".rstrip("_")
+        variants, levels = {"": []}, {"": {}}
     jobs, crossed, names = dict[str, Job](), dict[str, dict[str, str]](), dict[str, str]()
     for label, own in variants.items():
         axes = expand([*own, *rest])

@@ -29,7 +29,8 @@ def fewest_seeds(m: int) -> int:
 
 def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
     """Results of a sweep, whose own seeds are those that it planned."""
-    order, runs = [*sweep.variants], [e.outcome for e in entries if isinstance(e.outcome, Run)]
+    order = [*sweep.variants]
+    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     runs.sort(key=lambda run: order.index(run.label))
     jobs = [] if sweep.declaration else sweep.jobs
     planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
@@ -74,7 +75,8 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
     added as many at a time as fill the executor. Verdicts are printed each time.
     """
-    (baseline, *going), slots = sweep.variants, num_slots(sweep.executor, sweep.jobs)
+    baseline, *going = sweep.variants
+    slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
     more = fewest = fewest_seeds(len(going))
     while going and (chosen := {*itertools.islice(seeds, more)}):

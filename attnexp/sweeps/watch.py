@@ -25,15 +25,13 @@ def notes_on_seeds(sweep: Sweep) -> list[str]:
 
 
 def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
-    """A line for each variant, the total, and what Slurm would be sent.
-
-    A run is expected to take the mean of the finished ones.
-    """
+    """A line for each variant, the total with its expected time, and what Slurm would be sent."""
     entries = scan(sweep, any_code=any_code)
     todo = [entry.job for entry in entries if not entry.before]
     num_runs, num_left = (Counter(job.title for job in jobs) for jobs in (sweep.jobs, todo))
     lines = [f"{name}: {n} runs, {n - num_left[name]} finished" for name, n in num_runs.items()]
-    slots, expected = num_slots(sweep.executor, todo), "time unknown until the first run ends"
+    slots = num_slots(sweep.executor, todo)
+    expected = "time unknown until the first run ends"
     if took := [store.load(entry.path).wall_seconds for entry in entries if entry.before]:
         expected = f"about {progress.duration(fmean(took) * len(todo) / slots)}"
     where = f"executor={sweep.executor.kind}, {slots} at a time"
@@ -48,7 +46,8 @@ class Watch(Progress):
     that, where some have finished before, the lines of `foresee`."""
 
     def __init__(self, foresee: Callable[[list[Entry]], Iterable[str]] | None = None) -> None:
-        columns, console = (TextColumn("{task.description}"), BarColumn(20)), progress.console
+        console = progress.console
+        columns = (TextColumn("{task.description}"), BarColumn(20))
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task, self.told = self.add_task("", total=None), set[Any]()
         self.began, self.foresee = time.monotonic(), foresee

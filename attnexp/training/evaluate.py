@@ -51,23 +51,23 @@ def load_trained(
 
     The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
     """
-    result, settings = run.result, run.result.config
+    settings = run.result.config
     elsewhere = any(word.startswith("data.path=") for word in words)
     if elsewhere:
         kept = {key: settings["data"][key] for key in AS_IDS}
         settings = settings | {"data": {"name": "files", **kept}}
     config = overlay(settings, words, trust_code=trust_code)
     where = device.prepare(config.train)
-    model = build_model(config, len(result.classes)).to(where)
+    model = build_model(config, len(run.result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read
     if elsewhere:
-        test = encode.load_test(config.data, store.load_vocabulary(run), result.classes)
+        test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
     else:
         dataset = load_data(config.data, config.seeds.resample)
-        if dataset.fingerprint != result.data["fingerprint"]:
+        if dataset.fingerprint != run.result.data["fingerprint"]:
             raise UserError(
                 f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
-                f"then {result.data['fingerprint']}). Give the reviews of then as data.path=."
+                f"then {run.result.data['fingerprint']}). Give the reviews of then as data.path=."
             )
         test = dataset.test
     return config, model, on_device(test, where)

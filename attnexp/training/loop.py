@@ -50,19 +50,22 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
-    started, device, model = time.perf_counter(), train.ids.device, state.model
+    started = time.perf_counter()
+    device = train.ids.device
     compute_loss = own_loss(config.loss) if config.loss else cross_entropy
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
-    loss_sum, num_right = torch.zeros((), dtype=exact, device=device), 0
+    loss_sum = torch.zeros((), dtype=exact, device=device)
+    num_right = torch.zeros((), dtype=torch.int64, device=device)
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
-    epoch, num_before = state.epoch + 1, state.epoch * len(batches)
+    epoch = state.epoch + 1
+    num_before = state.epoch * len(batches)
     tracked = progress.track(batches, total=len(batches), label=f"epoch {epoch}/{config.epochs}")
-    model.train()
+    state.model.train()
     for step, rows in enumerate(tracked, start=1):
         batch = train[rows]
         with autocast(device, config.precision):
-            logits = model(batch.ids).float()
+            logits = state.model(batch.ids).float()
         loss = compute_loss(logits, batch.labels)
         state.optimizer.zero_grad()
         loss.backward()
@@ -75,12 +78,12 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                 f"{config.lr:g}) usually helps."
             )
         if config.clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            nn.utils.clip_grad_norm_(state.model.parameters(), config.clip)
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
         state.optimizer.step()
-    n, seconds = len(train), time.perf_counter() - started
-    state.running = float(loss_sum) / n, int(num_right) / n, seconds
+    seconds = time.perf_counter() - started
+    state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
     state.epoch = epoch
 
 
@@ -96,7 +99,8 @@ def measure_epoch(
 
     Raises `RunFailed` when a logit is a NaN or an infinity.
     """
-    started, (loss, accuracy, seconds) = time.perf_counter(), running
+    started = time.perf_counter()
+    loss, accuracy, seconds = running
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
         raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
@@ -145,24 +149,23 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArray[np.float32]:
     """Logits of every example, (n,) or (n, C), dropout off."""
     model.eval()
-    batches, found = examples.ids.split(batch_size_of(model, examples)), list[Tensor]()
-    for ids in progress.track(batches, total=len(batches), label="evaluating"):
-        with torch.inference_mode(), autocast(examples.ids.device, precision):
-            found.append(model(ids).float())
-    return np.asarray(torch.cat(found).detach().cpu())
+    batches = examples.ids.split(batch_size_of(model, examples))
+    tracked = progress.track(batches, total=len(batches), label="evaluating")
+    with torch.inference_mode(), autocast(examples.ids.device, precision):
+        return np.asarray(torch.cat([model(ids).float() for ids in tracked]).cpu())
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
     """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache), or as
     many as keep a map of attention, heads × T² floats a text, within 1 GB, on a GPU an eighth of
     its memory. A forward pass holds two or three such maps at a time."""
-    device, num_tokens = examples.ids.device, examples.ids.shape[-1]
+    device = examples.ids.device
     most = 32 if device.type == "cpu" else 1024
     allowed = 2**30
     if device.type == "cuda":
         allowed = torch.cuda.get_device_properties(device).total_memory // 8
     num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
-    return max(1, min(most, allowed // (4 * num_heads * num_tokens**2)))
+    return max(1, min(most, allowed // (4 * num_heads * examples.ids.shape[-1] ** 2)))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

@@ -39,8 +39,7 @@ class Inputs(NamedTuple):
 
     dataset: encode.Dataset
     vectors: Vectors | None
-    fingerprint: str
-    """Fingerprint of the content of all of it."""
+    fingerprint: str  # of the content of all of it
 
 
 def read_inputs(config: RunConfig) -> Inputs:
@@ -121,7 +120,7 @@ def _train(
         if isinstance(error, UserError | RunFailed) or not (named := explain(error, model)):
             raise
         raise named from error
-    predicted, epochs = record.predicted, record.epochs
+    predicted = record.predicted
     label = np.min_scalar_type(len(dataset.classes) - 1)
     predicted[predictions.VAL_LABELS] = val.truth.astype(label)
     logits = predicted[predictions.FINAL]
@@ -154,9 +153,9 @@ def _train(
             "vectors_coverage": vectors and vectors.coverage,
         },
         **cost_of(config, len(dataset.classes)),
-        epochs=epochs,
-        best=epochs[best_epoch(epochs)],
-        final=epochs[-1],
+        epochs=record.epochs,
+        best=record.epochs[best_epoch(record.epochs)],
+        final=record.epochs[-1],
         test=measure(logits, test.truth),
         wall_seconds=time.perf_counter() - record.started,
         provenance=record.provenance,
@@ -183,7 +182,7 @@ def _train_network(
     model: nn.Module, config: RunConfig, train: Examples, val: Examples, record: Record
 ) -> None:
     """Train all epochs, from the checkpoint on where there is one."""
-    options, epochs = config.train, record.epochs
+    options = config.train
     record.provenance["path"] = take_fast_path(model) if options.fast else REFERENCE
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
@@ -191,13 +190,15 @@ def _train_network(
     record.resume(state)
     patience = options.patience or options.epochs
     try:
-        while len(epochs) < min(options.epochs, best_epoch(epochs) + 1 + patience):
-            if state.epoch == len(epochs):
+        while len(record.epochs) < min(options.epochs, best_epoch(record.epochs) + 1 + patience):
+            if state.epoch == len(record.epochs):
                 loop.train_epoch(state, train, options)
                 record.save(state)  # before the evaluation, which may fail or be stopped
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             record.add(row, logits, val.truth, model)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if KeyboardInterrupt not in (type(error), type(error.__context__)):
+            raise  # else Ctrl-C, in place of which torch.save raises an error of its own
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 

@@ -27,8 +27,7 @@ class State:
     optimizer: torch.optim.Optimizer
     shuffle: torch.Generator
     """Generator of the order of examples, which draws once an epoch."""
-    epoch: int = 0
-    """Number of epochs trained so far."""
+    epoch: int = 0  # number of those trained so far
     running: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Mean loss and accuracy over the last of them, dropout on, and its seconds."""
 
@@ -44,10 +43,8 @@ class Record:
     num_epochs: int
     provenance: dict[str, Any]
     epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)
-    """Arrays of `predictions.safetensors`, by name."""
-    best_weights: dict[str, Tensor] = field(default_factory=dict)
-    """Weights after the best epoch."""
+    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)  # of predictions.safetensors
+    best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
     started: float = field(default_factory=time.perf_counter)
 
     def note(self, line: str) -> None:

@@ -62,7 +62,7 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
                 pytest.skip(f"no Slurm here: {(folder / 'log').read_text()[-500:]}")
             time.sleep(0.2)
         yield environment
-        _ask(environment, "scancel", "--name=attnexp")
+        _ask(environment, "scancel", "--me")
 
 
 def queue(environment: dict[str, str]) -> str:

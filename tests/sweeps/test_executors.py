@@ -1,6 +1,7 @@
 """Executors: how many runs at a time, what Slurm is asked for, and what happens to processes."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -151,10 +152,13 @@ def test_two_sweeps_in_one_folder_do_each_run_once(
 def test_slurm_gives_the_figures_of_processes_here(
     tmp_path: Path, undisturbed: dict[str, object]
 ) -> None:
-    """And stops what it queued: the first sweep is interrupted, the second one does the runs."""
+    """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued."""
     pytest.importorskip("submitit")
     words = [*SIX, "executor=slurm", "executor.slurm={mem: 1GB}"]
     with slurm_node(tmp_path / "slurm") as environment:
+        (tmp_path / "sbatch").write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"; sleep 2')
+        (tmp_path / "sbatch").chmod(0o755)
+        environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
         first = sweeping(tmp_path / "out", *words, **environment)
         wait_for(lambda: queue(environment))
         first.terminate()

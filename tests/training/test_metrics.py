@@ -7,21 +7,16 @@ from sklearn import metrics
 from attnexp.training.metrics import by_class, measure
 
 
-def test_every_figure_is_scikit_learns() -> None:
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_every_figure_is_scikit_learns(num_classes: int) -> None:
     rng = np.random.default_rng(0)
-    logits, labels = rng.normal(size=500) * 3, rng.integers(0, 2, 500)
-    probability = 1 / (1 + np.exp(-logits))
-    found = measure(logits, labels)
-    assert found.n == 500
-    assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
-    assert found.brier == pytest.approx(metrics.brier_score_loss(labels, probability))
-    assert found.accuracy == metrics.accuracy_score(labels, probability > 0.5)
-    logits, labels = rng.normal(size=(500, 4)) * 3, rng.integers(0, 4, 500)
+    logits, labels = rng.normal(size=(500, num_classes)) * 3, rng.integers(0, num_classes, 500)
     probability = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    found = measure(logits, labels)
+    found = measure(logits[:, 1] - logits[:, 0] if num_classes == 2 else logits, labels)
+    squares = np.square(probability - np.eye(num_classes)[labels]).sum(1)
     assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
-    assert found.brier == pytest.approx(np.square(probability - np.eye(4)[labels]).sum(1).mean())
-    assert found.accuracy == metrics.accuracy_score(labels, logits.argmax(1))
+    assert found.brier == pytest.approx(squares.mean() / (2 if num_classes == 2 else 1))
+    assert (found.n, found.accuracy) == (500, metrics.accuracy_score(labels, logits.argmax(1)))
 
 
 @pytest.mark.parametrize("low", range(7, 14))

@@ -10,6 +10,7 @@ from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -70,6 +71,16 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
     assert len((path / store.METRICS).read_text().splitlines()) == 3
     assert not (path / store.CHECKPOINT).exists()
     assert not list(path.glob(".*"))
+
+
+def test_ctrl_c_in_a_save_is_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although `torch.save` raises an error of its own in its place."""
+    save, file = torch.save, Mock(write=Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(torch, "save", lambda tree, _: save(tree, file))
+    with pytest.raises(KeyboardInterrupt, match="goes on from"):
+        train_run(config_in(tmp_path))
 
 
 def test_a_checkpoint_that_cannot_be_read_is_said_and_not_used(
