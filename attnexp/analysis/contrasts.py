@@ -42,14 +42,14 @@ def contrast(
         texts = crossed(w @ right, m=m)
     wider = (min(texts.low, found.low), max(texts.high, found.high)) if texts else None
     reason = _why_no_verdict(group, wide, names, point, metric, found.n)
-    spread, half = max(found.sd, step / 2), len(names) // 2
+    spread = max(found.sd, step / 2)
     return {
         "data": group.data,
         "protocol": group.protocol,
         "point": point,
         "metric": metric.name,
-        "variant": " − ".join(names[:half]),
-        "baseline": " − ".join(names[half:]),
+        "variant": " − ".join(names[: len(names) // 2]),
+        "baseline": " − ".join(names[len(names) // 2 :]),
         "within": at,
         **found._asdict(),
         "texts_low": wider[0] if wider else math.nan,
@@ -126,7 +126,7 @@ def _why_no_verdict(
     if 2 * n < planned:
         return f"{n} of {planned} seeds finished"
     if metric.name == "accuracy" and group.chance is not None:
-        num_texts, columns = group.num_texts[point], [wide[name].dropna() for name in wide]
-        if all(is_at_chance(values, group.chance, num_texts) for values in columns):
+        columns = [wide[name].dropna() for name in wide]
+        if all(is_at_chance(values, group.chance, group.num_texts[point]) for values in columns):
             return "no variant is above chance"
     return ""

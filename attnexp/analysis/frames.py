@@ -78,9 +78,9 @@ class Group:
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        there, planned = self.endpoints.groupby("variant")["seed"].agg(set), self.planned.items()
-        lacking = {v: [s for s in seeds if s not in there.get(v, ())] for v, seeds in planned}
-        return {variant: seeds for variant, seeds in lacking.items() if seeds}
+        there = self.endpoints.groupby("variant")["seed"].agg(set)
+        absent = {v: [s for s in of if s not in there.get(v, ())] for v, of in self.planned.items()}
+        return {variant: seeds for variant, seeds in absent.items() if seeds}
 
 
 def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:

@@ -97,8 +97,8 @@ def sweep(
         choose = partial(sequential.rounds, planned) if until else None
         judged = run(planned, observe=view, choose=choose)
     if any(isinstance(one.outcome, Run) for one in judged):
-        groups, format = sequential.groups_in(planned, judged), "json" if as_json else "table"
-        terminal.show_answer(groups, [metric], console(), format=format)
+        groups = sequential.groups_in(planned, judged)
+        terminal.show_answer(groups, [metric], console(), format="json" if as_json else "table")
         if not as_json:
             again = shlex.join(["attnexp", "report", str(planned.directory)])
             emit(f"Results: {planned.directory}. More: {again} --html page.html")

@@ -187,7 +187,8 @@ class Block(nn.Module):
         A sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V,
         and V is X W_V: one row of weights a head meets X, and W_V meets one vector a head.
         """
-        attention, units = self.attention, torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
+        attention = self.attention
+        units = torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
         # A linear pooling of the unit vectors says how much each position counts.
         share = pool(units.expand(len(x), -1, -1), padding)  # (B, T)
         if self.hide_padded_queries:

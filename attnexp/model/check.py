@@ -100,12 +100,12 @@ def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.
             check(module, given, output)
         found.append((module, output))
 
-    was_training, layers = model.training, [*getattr(model, "layers", [])]
+    layers = [*getattr(model, "layers", [])]
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             if isinstance(module, PIECES) or module in layers:
                 stack.enter_context(module.register_forward_hook(after))
-        stack.callback(model.train, was_training)
+        stack.callback(model.train, model.training)
         model.eval()(ids)
     return found
 
@@ -120,9 +120,9 @@ def _check_output(piece: Any, given: tuple[Any, ...], output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     if not isinstance(output, Tensor):
         raise UserError(f"{_name(piece)} returned {type(output).__name__}, wanted a tensor.")
-    shape, of_layer = tuple(output.shape), (*given[0].shape[:-1], *output.shape[-1:])
+    shape = tuple(output.shape)
     found = (tuple(WANTED[seam](piece, *given)) for seam in WANTED if isinstance(piece, seam))
-    wanted = next(found, of_layer)
+    wanted = next(found, (*given[0].shape[:-1], *shape[-1:]))  # a layer may change the width
     fits = shape == wanted
     if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
         pairs = zip(reversed(shape), reversed(wanted), strict=False)

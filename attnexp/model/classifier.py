@@ -94,8 +94,8 @@ class Classifier(nn.Module):
         num_logits = 1 if num_classes == 2 else num_classes
         self.output: nn.Module = nn.Linear(model.hidden or width, num_logits)
         if model.hidden:  # as in Keras's transformer example
-            first, dropout = nn.Linear(width, model.hidden), nn.Dropout(model.dropout)
-            self.output = nn.Sequential(first, nn.ReLU(), dropout, self.output)
+            first = nn.Linear(width, model.hidden)
+            self.output = nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), self.output)
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
@@ -124,7 +124,8 @@ class Classifier(nn.Module):
         key_padding_mask = ids == PAD
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
-        allowed, layers = self.allowed(key_padding_mask), [*self.layers]
+        allowed = self.allowed(key_padding_mask)
+        layers = [*self.layers]
         last: Any = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)

@@ -55,7 +55,8 @@ def drawn(figure: Figure, kind: str) -> bytes:
     """A picture as svg, whose text is text, as pdf or png; larger where a label would be cut. The
     same numbers give the same bytes."""
     figure.draw_without_rendering()
-    whole, file = Bbox.union([figure.bbox_inches, figure.get_tightbbox()]), io.BytesIO()
+    whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
+    file = io.BytesIO()
     figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
     return file.getvalue()
 
@@ -141,7 +142,8 @@ def attention(reading: "Reading") -> Figure:
     multiple of uniform attention, on one scale for all texts."""
     from attnexp.inspect.insight import SATURATED  # imports torch
 
-    seen, tokens = reading.attention(), [_wrapped(text, 24) for text in reading.marked]
+    seen = reading.attention()
+    tokens = [_wrapped(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     axes = (figure := Figure(figsize=(side + 0.8, side), layout="constrained")).subplots()
     image = axes.imshow(seen.mean * seen.num_keys, cmap="Blues", vmin=0, vmax=SATURATED)

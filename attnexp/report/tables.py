@@ -85,13 +85,8 @@ def bounds_of(row: "pd.Series[Any]", prefix: str = "") -> str:
 
 
 CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
-    "data": lambda row: str(row["data"]),
-    "protocol": lambda row: str(row["protocol"]),
-    "within": lambda row: str(row["within"]),
     "at": lambda row: str(row["point"]),
-    "metric": lambda row: str(row["metric"]),
     "difference": sides,
-    "n": lambda row: str(row["n"]),
     "data sets": lambda row: str(row["n"]),
     "mean": lambda row: number(row["mean"], row["is_share"], "+"),
     "sd": lambda row: number(row["sd"], row["is_share"]),
@@ -102,7 +97,7 @@ CELLS: dict[str, Callable[["pd.Series[Any]"], str]] = {
     "p": lambda row: "<0.001" if row["p"] < 0.001 else f"{row['p']:.3f}".replace("nan", "–"),
     "verdict": verdict_words,
 }
-"""Text of a difference in each column that a table may have."""
+"""Text of a difference in the columns whose value alone is not the text."""
 
 PLACES = ("data", "protocol", "within", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
@@ -117,7 +112,10 @@ def of_differences(found: pd.DataFrame, columns: Sequence[str] = VERDICT, title:
     if found.empty:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
     names = [*PLACES, "difference", *columns]
-    table = pd.DataFrame([{k: CELLS[k](row) for k in names} for _, row in found.iterrows()])
+    table = pd.DataFrame(
+        {name: CELLS[name](row) if name in CELLS else str(row[name]) for name in names}
+        for _, row in found.iterrows()
+    )
     base = f" from {found['baseline'].iloc[0]}" if found["baseline"].nunique() == 1 else ""
     if base:
         table["difference"] = found["variant"].to_numpy()

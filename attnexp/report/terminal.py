@@ -49,13 +49,13 @@ def show_answer(
         print_table(tables.accuracy(own, metrics), console)
         if len(groups) == 1 and groups[0].epochs["epoch"].nunique() > 1:
             console.print(curve(groups[0], console), soft_wrap=True)
-        several, point = len({group.data for group in own}) > 1, own[0].points[0]
+        several = len({group.data for group in own}) > 1
         if len(rows):
-            rows = rows[rows["point"] == point] if several else rows
+            rows = rows[rows["point"] == own[0].points[0]] if several else rows
             print_table(tables.of_differences(rows), console)
         if several:
             with suppress(UserError):  # no variant has the same name on two of them
-                print_table(tables.across(own, metrics, point), console)
+                print_table(tables.across(own, metrics, own[0].points[0]), console)
         for line in dict.fromkeys(remarks(own, rows)):
             console.print(line)
 
