@@ -21,7 +21,7 @@ from attnexp.analysis.published import k_epochs
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, predictions
 from attnexp.runs.identity import as_word, default_label, departures, replicate, settings
-from attnexp.runs.manifest import Declaration, Entry, Manifest
+from attnexp.runs.manifest import Entry, Manifest
 from attnexp.runs.result import METRICS, POINTS, Run
 from attnexp.statistics.intervals import smallest_step
 
@@ -107,7 +107,7 @@ def rows_of(run: Run, study: str = "") -> Iterator[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result, right = run.result, predictions.right_by_epoch(run)
     of_run = {"label": run.label, "study": study, "facts": result.data, "folder": run.path}
-    of_run["seed"] = replicate(result.config)
+    of_run |= {"seed": replicate(result.config), "declared": run.declared}
     of_run |= {name: getattr(result, name) for name in ("run_id", *SHARED)}
     chosen = result.best.epoch if result.config["train"]["protocol"] == "holdout" else None
     test = {f"test_{name}": value for name, value in asdict(result.test).items() if name != "n"}
@@ -126,12 +126,12 @@ def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
     for own in tree["shared"]:
         place = (own["data"]["name"], own["config"]["train"]["protocol"], own["variant"])
         more = {"study": study, "facts": own["data"], "folder": None}
+        more["declared"] = tree["declaration"] is not None
         shared[place] = more | {key: own[key] for key in SHARED}
     rows = table.rename_columns({"variant": "label"}).to_pylist()
     return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
         variants=tree["variants"],
         runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
-        declaration=Declaration(**tree["declaration"]) if tree["declaration"] else None,
     )
 
 
@@ -190,11 +190,10 @@ def name_variants(table: pd.DataFrame) -> pd.DataFrame:
 
 def _group(table: pd.DataFrame, studies: Mapping[str, Manifest], done: set[str]) -> Group:
     """The group of all these rows, whose variants have names. done: the runs of all groups."""
-    levels, planned, sequential = dict[str, Any](), dict[str, dict[str, None]](), set[str]()
+    levels, planned = dict[str, Any](), dict[str, dict[str, None]]()
     for study, own in table.groupby("study", sort=False):
         if plan := studies.get(str(study)):
             names = dict(zip(own["label"], own["variant"], strict=True))
-            sequential |= {*names.values()} if plan.declaration else set()
             levels |= {names[k]: of for k, of in plan.variants.items() if of and k in names}
             here = dict(zip(own["run_id"], own["variant"], strict=True))
             for run in (run for run in plan.runs if run.run_id in here or run.run_id not in done):
@@ -219,7 +218,7 @@ def _group(table: pd.DataFrame, studies: Mapping[str, Manifest], done: set[str])
         runs=table.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
         num_texts={p: facts["n_test" if p == "chosen" else "n_val"] for p in POINTS[protocol]},
         chance=facts.get("largest_class"),
-        sequential=frozenset(sequential),
+        sequential=frozenset(table.loc[table["declared"], "variant"]),
         planned={name: [*seeds] for name, seeds in planned.items()},
     )
 

@@ -26,8 +26,7 @@ class Entry:
     """Planned run."""
 
     variant: str
-    seed: str
-    """Name of the seed, as `identity.replicate` gives it."""
+    seed: str  # its name, as `identity.replicate` gives it
     run_id: str
 
     @property
@@ -40,13 +39,10 @@ class Entry:
 class Declaration:
     """Rule of a study that adds seeds until it is decided, declared before its first run."""
 
-    metric: str
-    """Endpoint: the evaluation point at which accuracy decides, such as `final`."""
-    margin: float = 0.0025
-    """Smallest difference of accuracy that matters, as a share."""
+    metric: str  # endpoint at which accuracy decides, such as `final`
+    margin: float = 0.0025  # smallest difference of accuracy that matters, as a share
     alpha: float = 0.05
-    g: float = 0.25
-    """Parameter of the anytime-valid interval."""
+    g: float = 0.25  # parameter of the anytime-valid interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +51,8 @@ class Manifest:
 
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
-    commands: list[str] = field(default_factory=list)
-    """Commands that planned these runs, the last one last."""
-    runs: list[Entry] = field(default_factory=list)
-    """Planned runs, in the order of the variants."""
+    commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
+    runs: list[Entry] = field(default_factory=list)  # planned, in the order of the variants
     declaration: Declaration | None = None
 
 
@@ -121,15 +115,18 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     a study beside them, if any. left_out: called with a message for each run that cannot be read.
     Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
     """
-    folder, found = check_folder(folder), list[Run]()
+    folder = check_folder(folder)
+    found = list[Run]()
     if study := load(folder):
-        paths = [(store.run_dir(folder.parent, e.run_id), e.variant) for e in study.runs]
+        declared = study.declaration is not None
+        paths = [(store.run_dir(folder.parent, e.run_id), e.variant, declared) for e in study.runs]
     else:
         paths = _named(folder)
-    for path, label in paths:
+    for path, label, declared in paths:
         if store.has_finished(path):
             try:
-                found.append(Run(path=path, result=store.load(path), label=label))
+                result = store.load(path)
+                found.append(Run(path=path, result=result, label=label, declared=declared))
             except UserError as error:
                 left_out(str(error))
     if not found:
@@ -137,15 +134,17 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return found
 
 
-def _named(folder: Path) -> list[tuple[Path, str]]:
-    """Runs in a folder with the names of their variants, from the studies in and around it."""
+def _named(folder: Path) -> list[tuple[Path, str, bool]]:
+    """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
     outs = [*folder.absolute().parents[1::-1], folder]  # the nearest study counts
-    studies = [load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
-    labels = {entry.run_id: entry.variant for study in studies if study for entry in study.runs}
+    near = (load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}")))
+    studies = [study for study in near if study]
+    labels = {entry.run_id: entry.variant for study in studies for entry in study.runs}
+    declared = {entry.run_id for study in studies if study.declaration for entry in study.runs}
     places = {run_id: place for place, run_id in enumerate(labels)}
     paths = sorted(file.parent for file in folder.rglob(store.RESULT))
     paths.sort(key=lambda path: places.get(path.name, len(places)))
-    return [(path, labels.get(path.name, "")) for path in paths]
+    return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
 
 
 def check_folder(folder: Path) -> Path:

@@ -95,6 +95,7 @@ class Run:
     result: RunResult
     label: str = ""
     """Name of the variant in its study; empty without a study."""
+    declared: bool = False  # whether a study has it that adds seeds because of results
 
     def read(self, name: str) -> bytes:
         """Content of a file of the run. Raises `UserError` if it cannot be read."""

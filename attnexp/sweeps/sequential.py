@@ -29,13 +29,13 @@ def fewest_seeds(m: int) -> int:
 
 def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
     """Results of a sweep, whose own seeds are those that it planned."""
-    order = [*sweep.variants]
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: order.index(run.label))
+    runs.sort(key=lambda run: [*sweep.variants].index(run.label))
     jobs = [] if sweep.declaration else sweep.jobs
     planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    study = manifest.Manifest(variants=sweep.variants, runs=planned, declaration=sweep.declaration)
-    return groups_of([row for run in runs for row in rows_of(run, "")], {"": study})
+    study = manifest.Manifest(variants=sweep.variants, runs=planned)
+    declared = {"declared": sweep.declaration is not None}
+    return groups_of([row | declared for run in runs for row in rows_of(run)], {"": study})
 
 
 def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from samples import but, result
+from samples import but, result, save_study
 
 import attnexp
 from attnexp.analysis.frames import Group, groups_of, load, rows_of
@@ -174,9 +174,15 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
     assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
 
 
-def test_a_declared_study_is_sequential() -> None:
-    plan = Manifest(variants={"a": {}}, declaration=Declaration(metric="final"))
-    assert one(result("a", 0, [0.8]), plan=plan).sequential == {"a"}
+def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they_are_read(
+    tmp_path: Path,
+) -> None:
+    save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
+    save_study(tmp_path, [result("b", seed, [0.8]) for seed in (0, 1)], "declared")
+    plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
+    record(tmp_path / "declared", plan)
+    for folder, found in (("usual", set()), ("declared", {"b"}), ("runs", {"b"}), (".", {"b"})):
+        assert [group.sequential for group in load([tmp_path / folder])] == [found]
 
 
 def small(folder: Path, position: str, seed: int, *words: str) -> Run:
