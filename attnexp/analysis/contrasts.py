@@ -80,10 +80,10 @@ def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFram
     pairs, corners = [], []
     for (one, other), name in labels.items():
         if one != base and (base, other) in labels:
-            pairs.append(({name: 1, (second := labels[base, other]): -1}, other))
+            second = labels[base, other]
+            pairs.append(({name: 1, second: -1}, other))
             if other != other_base and (third := labels.get((one, other_base))):
-                weights = {name: 1, second: -1, third: -1, labels[base, other_base]: 1}
-                corners.append((weights, ""))
+                corners.append(({name: 1, second: -1, third: -1, labels[base, other_base]: 1}, ""))
     both = (_judged(group, metrics, of) for of in (pairs, corners))
     return pd.concat(both, ignore_index=True)
 
@@ -94,7 +94,7 @@ def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> 
     rows = pd.concat([make(group, metrics) for make in (differences, within) for group in groups])
     names, found = ["protocol", "variant", "baseline", "point", "metric"], []
     for _, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
-        own = of[~of["data"].str.replace(r" (#\d+|\(.* texts\))$", "", regex=True).duplicated()]
+        own = of[~of["data"].str.replace(r"( \(.* texts\))?( #\d+)?$", "", regex=True).duplicated()]
         if len(own) > 1:
             same = own.iloc[0][[*names, "within", "is_share", "margin"]].to_dict()
             mean = random_effects(own["mean"], own["se"])._asdict()

@@ -7,7 +7,7 @@ tables, pictures and the page read nothing else.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from attnexp.analysis.published import k_epochs
+from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, predictions
 from attnexp.runs.identity import as_word, default_label, departures, replicate, settings
@@ -28,9 +29,9 @@ from attnexp.statistics.intervals import smallest_step
 Bits = NDArray[np.bool_]
 
 Row = dict[str, Any]
-"""A run and epoch: label (of its variant, or empty), study (key of its manifest), config, facts (of
-the data), code, parameters, seed, run_id, folder, epoch, the metrics, with `test_loss` etc. in the
-chosen epoch of a holdout run, and correct: which test texts were right, as bits, or None."""
+"""A run and epoch: label (of its variant, or empty), study (key of its manifest), declared (as in
+`Run`), config, facts (of the data), code, parameters, seed, run_id, folder, epoch, metrics (with
+`test_loss` etc. in the chosen epoch of a holdout run), correct: bits of the test texts, or None."""
 
 SHARED = ("config", "code", "parameters")
 
@@ -40,7 +41,7 @@ class Group:
     """Variants that may be compared: one data set and one protocol. The first is the baseline."""
 
     data: str
-    protocol: str  # blog, holdout; empty for other trainers, and what has a default is then empty
+    protocol: str  # blog, holdout; empty for other trainers, who have no epochs, configs, or plans
     variants: list[str]
     points: list[str]  # endpoints; the one that decides comes first
     endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
@@ -83,20 +84,18 @@ class Group:
         return {variant: seeds for variant, seeds in absent.items() if seeds}
 
 
-def load(paths: Sequence[Path], left_out: list[str] | None = None) -> list[Group]:
+def load(paths: Sequence[Path], left_out: Callable[[str], object] = progress.note) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
 
-    left_out: gets a message for each run that cannot be read. Raises `UserError` for a path without
-    any finished run.
+    left_out: as in `manifest.load_runs`. Raises `UserError` for a path without any finished run.
     """
     rows, studies = list[Row](), dict[str, Manifest]()
-    left_out = [] if left_out is None else left_out
     for path in dict.fromkeys(paths):
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         if file.is_file():
             more, study = _published(file, str(path))
         else:
-            runs, study = manifest.load_runs(path, left_out.append), manifest.load(path)
+            runs, study = manifest.load_runs(path, left_out), manifest.load(path)
             more = [row for run in runs for row in rows_of(run, str(path))]
         rows += more
         studies |= {str(path): study} if study else {}
@@ -145,7 +144,7 @@ def groups_of(rows: Sequence[Row], studies: Mapping[str, Manifest]) -> list[Grou
     for (*_, protocol), own in table.groupby(places, sort=False):
         name = _name_of_data(own)
         number = taken[name, protocol] = taken[name, protocol] + 1
-        named = name_variants(own.assign(data=name + f" #{number}" * (number > 1)))
+        named = name_variants(own.assign(data=f"{name} #{number}" if number > 1 else name))
         groups.append(_group(named, studies, {*table["run_id"]}))
     return groups
 
@@ -193,12 +192,13 @@ def _group(table: pd.DataFrame, studies: Mapping[str, Manifest], done: set[str])
     levels, planned = dict[str, Any](), dict[str, dict[str, None]]()
     for study, own in table.groupby("study", sort=False):
         if plan := studies.get(str(study)):
-            names = dict(zip(own["label"], own["variant"], strict=True))
-            levels |= {names[k]: of for k, of in plan.variants.items() if of and k in names}
-            here = dict(zip(own["run_id"], own["variant"], strict=True))
-            for run in (run for run in plan.runs if run.run_id in here or run.run_id not in done):
-                name = here.get(run.run_id) or names.get(run.variant, run.variant)
-                planned.setdefault(name, {})[run.seed] = None
+            by_label = dict(zip(own["label"], own["variant"], strict=True))
+            levels |= {by_label[k]: of for k, of in plan.variants.items() if of and k in by_label}
+            by_run = dict(zip(own["run_id"], own["variant"], strict=True))
+            for run in plan.runs:
+                if run.run_id in by_run or run.run_id not in done:  # else it is another group's
+                    name = by_run.get(run.run_id) or by_label.get(run.variant, run.variant)
+                    planned.setdefault(name, {})[run.seed] = None
     table = table.drop_duplicates(["run_id", "epoch"])
     data, protocol, facts = table.iloc[0][["data", "protocol", "facts"]]
     configs = table.drop_duplicates("variant").set_index("variant")["config"].to_dict()

@@ -56,7 +56,7 @@ def read_results(
     filled = {name for name in numbers if name.lower().endswith(ACCURACY) and any(cells[name])}
     filled |= {*numbers.dropna(axis=1, how="all")} - NO_METRICS
     metrics = [*columns] if columns and len(cells) else [n for n in numbers if n in filled]
-    _check(metrics or ["of numbers"], numbers, "Choose with --columns.")
+    _check(metrics or ["of numbers"], numbers, "Choose with --columns.")  # none has this name
     empty = cells[metrics].eq("").any(axis=1)
     wrong = cells[(~empty | empty.all()) & numbers[metrics].isna().any(axis=1)]
     if len(wrong):
@@ -66,8 +66,9 @@ def read_results(
     if len(twice):
         said = "has more than one result. Give one row, of the epoch that you declared, or a column"
         raise UserError(f"{_run(twice)} {said} example.")
-    by_data, baseline = iter(rows.groupby("data", sort=False)), baseline or cells["variant"][0]
-    groups = [_group(str(data), of, metrics, baseline, sequential) for data, of in by_data]
+    baseline = baseline or cells["variant"][0]
+    by_data = rows.groupby("data", sort=False)
+    groups = [_group(str(data), own, metrics, baseline, sequential) for data, own in by_data]
     if empty.any():
         groups[0].notes.append(f"Left out: {empty.sum():,} rows with an empty cell.")
     return groups
@@ -92,7 +93,7 @@ def _group(data: str, rows: pd.DataFrame, metrics: list[str], base: str, sequent
         epochs=long.iloc[:0],
         right={(*run, "result"): of["accuracy"].to_numpy(bool) for run, of in runs if same},
         num_texts={"result": min(len(of) for _, of in runs)} if runs else {},
-        notes=["Not all runs answered the same examples."] * (len(runs) > 0 and not same),
+        notes=["Not all runs answered the same examples."] if runs and not same else [],
         sequential=frozenset(variants if sequential else ()),
     )
 
@@ -110,10 +111,10 @@ def metrics_of(
     for_all = given.pop("", None)
     _check([*higher, *lower, *given], values, "Choose with --columns.")
     known = {name for name in values if name.lower().endswith(ACCURACY)}
-    for name in [name for name in values if name in {*known, *higher, *lower, *given}] or values:
+    for name in [each for each in values if each in {*known, *higher, *lower, *given}] or values:
         usual = 0.25 if name in known else 0
         margin = float(given.get(name, usual if for_all is None else for_all))
-        if name not in {*known, *higher, *lower} or not margin > 0:
+        if name not in {*known, *higher, *lower} - ({*higher} & {*lower}) or not margin > 0:
             raise UserError(
                 f"Say which direction of {name} is better, and the smallest difference that "
                 f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"

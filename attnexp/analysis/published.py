@@ -59,5 +59,5 @@ def k_counts(group: "Group") -> list[dict[str, Any]]:
         own = inside_by_the_others(wide.to_numpy()) if len(wide) > 3 else []
         count = {"inside": int(k.between(low, high).sum()), "values": len(k), "own": own}
         record = {"variants": [*rows["variant"].unique()], "n": len(wide), "unlike": differing}
-        found += [record | count] * (len(wide) > 2)  # of two seeds there is no interval
+        found += [record | count] if len(wide) > 2 else []  # of two seeds there is no interval
     return found

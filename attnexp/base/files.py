@@ -30,13 +30,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def writing(path: Path, setting: str = "out=DIR") -> Iterator[None]:
-    """Turn an `OSError` into a `UserError` that names the file, or else `path`, and the setting
-    that gives another place."""
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into a `UserError` that names the file, or else `path`."""
     try:
         yield
     except OSError as error:
         raise UserError(
             f"Results cannot be written to {error.filename or path}: {error.strerror}. Give "
-            f"another place with {setting}."
+            "another place with out=DIR."
         ) from error

@@ -47,7 +47,7 @@ def finding(rows: dict[str, dict[str, Any]]) -> Finding:
 def close(group: Group, one: str) -> dict[str, dict[str, Any]]:
     """A kind of position minus sinusoidal, which should be little of what that gives."""
     rows = {}
-    for at in ("best", "final"):
+    for at in sorted(group.points):  # without `best` where that is the last epoch
         gain = contrast(group, {"sinusoidal": 1, "none": -1}, at)["mean"]
         bound = max(MARGIN, CLOSE * abs(gain))
         row = contrast(group, {one: 1, "sinusoidal": -1}, at)
@@ -82,7 +82,7 @@ def c20(study: Path) -> Finding:
 def c21(study: Path) -> Finding:
     """At the best epoch of each, and at the last."""
     group, weights = group_of(study, "attention", "lstm"), {"attention": 1, "lstm": -1}
-    return finding({at: contrast(group, weights, at) for at in ("best", "final")})
+    return finding({at: contrast(group, weights, at) for at in sorted(group.points)})
 
 
 def c22(study: Path) -> Finding:
@@ -99,7 +99,7 @@ def c26(study: Path) -> Finding:
     """Each pair is better than both of its parts at the best epoch; the four hold together."""
     pairs = [(f"{one}_attention", part) for one in ("cnn", "lstm") for part in ("attention", one)]
     group = group_of(study, *{name for pair in pairs for name in pair})
-    rows = [contrast(group, {one: 1, part: -1}, "best", m=4) for one, part in pairs]
+    rows = [contrast(group, {one: 1, part: -1}, group.points[-1], m=4) for one, part in pairs]
     return finding({" − ".join(pair): row for pair, row in zip(pairs, rows, strict=True)})
 
 

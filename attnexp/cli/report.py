@@ -59,7 +59,7 @@ def report(
     if run and html is None and show not in ("attention", "positions"):
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
     left_out: list[str] = []
-    groups, metrics = load(paths, left_out), [Metric(margin=margin / 100)]
+    groups, metrics = load(paths, left_out.append), [Metric(margin=margin / 100)]
     format = "json" if as_json else format
     if table or format != "table" or (html is None and figure is None):
         terminal.show_answer(groups, metrics, console(), table=table, format=format)
@@ -73,7 +73,7 @@ def report(
         if figure is not None:
             drawn = page.draw(show, groups, metrics, readings)
             figures.save(drawn, figure)
-    missing = ["Planned seeds are missing."] * any(group.missing() for group in groups)
+    missing = ["Planned seeds are missing."] if any(group.missing() for group in groups) else []
     if left_out or missing:
         stop("\n".join([*left_out, *missing, "attnexp runs lists all runs."]), code=1)
 

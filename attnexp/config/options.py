@@ -82,7 +82,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Name of each class of our options: that with the fewest settings, `window` of two alike."""
+    """Name of each class of our options: that with the fewest settings, the last of equal ones."""
     trees = [(read(g, name), name) for g, names in _groups(conf_dir()).items() for name in names]
     named = sorted((-len(tree), name, str(tree.get("kind"))) for tree, name in trees)
     return {kind: name for _, name, kind in named}
@@ -94,7 +94,7 @@ def name_of(kind: str | None) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing when no known name is near, or ends in what was given."""
+    """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
     names = [*known]
     ending = [name for name in names if name.endswith(f".{given}")]
     near = (ending or difflib.get_close_matches(given, names, n=1, cutoff=0.6))[:2]

@@ -164,8 +164,8 @@ def _code_on_disk(name: str) -> dict[str, str]:
 
 
 def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Sixteen hex digits for each file, by its name from `root`, which change with its code, not
-    with comments and layout."""
+    """Sixteen hex digits for each file, by its name from `root`, which change with its code and
+    docstrings, not with comments and layout."""
     return {
         path.relative_to(root).as_posix(): _digest(path, path.stat().st_mtime_ns)
         for path in sorted(files)

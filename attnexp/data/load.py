@@ -81,7 +81,8 @@ def locate(data: DataConfig) -> tuple[str | None, str]:
     if data.name is DataName.imdb and (place := os.environ.get("ATTNEXP_IMDB")):
         return place, "$ATTNEXP_IMDB"
     home = os.environ.get("ATTNEXP_DATA")
-    if home and (folder := Path(home).expanduser() / data.name).exists():
+    folder = Path(home or "", data.name).expanduser()
+    if home and data.name is not DataName.hub and folder.exists():
         return str(folder), f"$ATTNEXP_DATA/{data.name}"
     return None, "stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or data.path or ""
 

@@ -20,7 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, Side
 
-PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3
+PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3  # Keras's; the most frequent word has id 4
 
 Tokenize = Callable[[str], list[str]]
 Ranked = tuple["Ragged", list[str]]  # ranks of texts; the words by rank from 1, if they are known
@@ -122,7 +122,7 @@ def rank_words(texts: Iterable[str], num_train: int, tokenize: Tokenize) -> Rank
 
 
 def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) -> Ranked:
-    """The same of texts of numbers, of which 0 is the unknown word, and i + 1 that of `words[i]`.
+    """Rank texts given as numbers: 0 is the unknown word, i + 1 stands for `words[i]`.
 
     Of equally frequent words the lower number comes first.
     """

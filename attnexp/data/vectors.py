@@ -31,7 +31,7 @@ class Vectors(NamedTuple):
 
 
 def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
-    """Vectors of `words` from a file with a word and its numbers, parted by spaces, on each line.
+    """Vectors of `words` from a file of lines with a word and its numbers, separated by spaces.
     Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
     row_of = {word.encode(): row for row, word in enumerate(words)}

@@ -65,8 +65,8 @@ class Reading:
     @property
     def label(self) -> str | None:
         """The most probable class; None where no word is known, so that the text says nothing."""
-        words = {*self.tokens} & {*self.marked} - {START, SUMMARY}
-        return max(self.probabilities, key=lambda name: self.probabilities[name]) if words else None
+        known = {t for t, k in zip(self.tokens, self.known, strict=True) if k} - {START, SUMMARY}
+        return max(self.probabilities, key=self.probabilities.__getitem__) if known else None
 
     @property
     def marked(self) -> list[str]:
@@ -128,7 +128,7 @@ def _read(run: Run, config: RunConfig, model: nn.Module, words: list[str], text:
     return Reading(
         tokens=tokens,
         known=known,
-        num_cut=num_cut - (START not in tokens),
+        num_cut=num_cut - (START not in tokens),  # the start is no word
         probabilities=dict(zip(run.result.classes, probabilities, strict=True)),
         layers=layers,
         table=None if table is None else table.detach().numpy(),

@@ -25,7 +25,7 @@ from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
 
-NUMBER = re.compile(r"(?!unknown)\w+=[1-9]\d*|unknown=(0?\.\d*[1-9]\d*|1)")
+NUMBER = re.compile(r"(shuffle|last|shift_positions|no_head)=[1-9]\d*|unknown=(0?\.\d*[1-9]\d*|1)")
 ATTENTION = "attention"  # which changes nothing: that of the untouched model is measured
 Context = AbstractContextManager[object]
 Given = tuple[Any, ...]  # arguments of a module's call
@@ -150,9 +150,9 @@ def choose(words: Iterable[str], num_heads: int) -> list[str]:
             names = ", ".join([*known, "your own my_pkg.mod:function"])
             raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
         elif word != name and not NUMBER.fullmatch(word):
-            raise UserError(f"{word}: give a whole number from 1; a share for unknown=.")
+            raise UserError(f"{word}: only shuffle, last, shift_positions, no_head=1, unknown=0.1.")
         heads = range(1, num_heads + 1) if word == "no_head" else ()
-        chosen += [f"no_head={head}" for head in heads] or [word]
+        chosen += [f"no_head={head}" for head in heads] or [word]  # other words, or no heads
     return chosen
 
 

@@ -67,9 +67,9 @@ def probe_run(
 ) -> tuple[list[Row], list[str]]:
     """The rows of one run. What its folder holds is not measured again, but for functions of the
     user's own, which may have changed."""
-    pieces, num_texts = run.result.config["model"], run.result.data["n_test"]
-    num_texts = min(limit or num_texts, num_texts)
-    names = interventions.choose(words, pieces.get("heads", 0) * pieces.get("layers", 1))
+    settings, all_texts = run.result.config["model"], run.result.data["n_test"]
+    num_texts = min(limit or all_texts, all_texts)
+    names = interventions.choose(words, settings.get("heads", 0) * settings.get("layers", 1))
     rows = [row for row in probed.load(run.path) if ":" not in row["intervention"]]
     there = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
     impossible = list[str]()
@@ -115,9 +115,9 @@ def _measure(
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
-    """`entropy, head 1` of attention, mean over the words of texts (B, T). Heads count through all
-    layers. It is over its maximum, the logarithm of the number of keys that get any weight, so 1 is
-    uniform attention."""
+    """Entropy of attention by head (`entropy, head 1`), a mean over the tokens of texts (B, T).
+    Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
+    logarithm of the number of keys that get any weight, so 1 is uniform attention."""
     found = dict[str, float]()
     for weights in forward(model, ids)[1]:
         real = F.pad(ids != PAD, (weights.shape[-1] - ids.shape[1], 0), value=True)  # (B, T)

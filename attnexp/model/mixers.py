@@ -113,7 +113,7 @@ class LSTM(Mixer, KerasInit):
 
 
 class Mean(Pooling):
-    """Over all T positions, padding included, as K's GlobalAveragePooling1D does."""
+    """Mean over all T positions, padding included, as K's GlobalAveragePooling1D does."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
@@ -121,7 +121,7 @@ class Mean(Pooling):
 
 
 class MaskedMean(Pooling):
-    """Over real tokens only."""
+    """Mean over real tokens."""
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""

@@ -69,7 +69,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
 
 def coloured(reading: Reading) -> str:
     """Tokens as HTML: the more attention they receive in the first layer, the darker."""
-    depths = reading.shades() if reading.layers else np.zeros(len(reading.tokens))
+    depths = reading.shades() if reading.layers else [0.0] * len(reading.tokens)
     style = "color: black; padding: 0 .3em; background: "
     return " ".join(
         f'<bdi style="{style}{insight.colour(depth)}">{escape(token)}</bdi>'

@@ -46,7 +46,7 @@ def text(
     if format == "json":
         return json.dumps({key: records(frame) for key, (_, frame) in shown.items()}, indent=1)
     write = markdown if format == "markdown" else latex
-    return "\n\n".join(write(table, name) for name, table in shown.items())
+    return "\n\n".join(write(one, name) for name, one in shown.items())
 
 
 def document(groups: Sequence[Group], metrics: Sequence[Metric]) -> dict[str, Any]:

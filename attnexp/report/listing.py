@@ -47,7 +47,7 @@ def _describe(folder: Path) -> dict[str, Any]:
         found |= {"data": data_of(config).title, "seed": replicate(config)}
         words = [as_word(key, settings(config)[key]) for key in departures(config)]
         return found | {"settings": " ".join(words)}
-    except (UserError, OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
+    except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
         found |= {"state": "broken", "reason": str(error)}
         config = f"experiment={folder / store.CONFIG}"
         return found | {"again": shlex.join(["attnexp", "train", config, "--again"])}

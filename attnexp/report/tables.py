@@ -141,8 +141,8 @@ def accuracy(groups: Sequence[Group], metrics: Sequence[Metric]) -> Table:
         n = group.endpoints.groupby("variant")["seed"].nunique().astype(str)
         table = tables[group.data, group.protocol] = pd.DataFrame({"n": n}).reindex(group.variants)
         for point, metric in product(group.points, metrics):
-            named = metric.name != "accuracy" or point == "result"
-            name = " ".join([point] * (point != "result") + [metric.name] * named)
+            more = "" if metric.name == "accuracy" else f" {metric.name}"
+            name = metric.name if point == "result" else f"{point}{more}"
             values = group.values(point, metric.name)
             table[name] = values.apply(mean_and_sd, args=[metric.is_share])
         k = group.published

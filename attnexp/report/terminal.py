@@ -73,7 +73,7 @@ def print_table(table: tables.Table, console: Console) -> None:
             heading = ", ".join(filter(None, about))
             is_short = len(own) == 1 and len(heading) + 2 + len(own[first].iloc[0]) <= space
             opening = f"{heading}, " if is_short else "  "
-            rows += [pd.DataFrame({first: [heading]})] * (not is_short)
+            rows += [] if is_short else [pd.DataFrame({first: [heading]})]
             rows += [own.drop(columns=places).assign(**{first: opening + own[first]})]
         frame = pd.concat(rows).fillna("")
     gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
@@ -109,7 +109,7 @@ def remarks(groups: Sequence[Group], differences: pd.DataFrame) -> Iterator[str]
             inside = f"{count['inside']} of {count['values']} values"
             yield f"K's run{unlike}: {inside} within the interval of one more seed{others}"
         if group.endpoints.groupby("variant")["seed"].agg(frozenset).nunique() > 1:
-            yield "A seed that not all variants have counts in means, and not in differences."
+            yield "A difference leaves out seeds that one of its variants lacks; means do not."
         for name, seeds in group.missing().items():
             yield f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
         yield from group.notes
@@ -139,11 +139,12 @@ def curve(group: Group, console: Console) -> Text:
         if len(group.published):
             k = group.published[group.published["variant"] == name].set_index("epoch")
             lines[letter.upper()] = 100 * k["val_accuracy"]
-        for mark, line in [(mark, line) for mark, line in lines.items() if len(line)]:
-            signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
-            figure.draw(signal.lines() if mark == "braille" else signal)
+        for mark, line in lines.items():
+            if len(line):
+                signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
+                figure.draw(signal.lines() if mark == "braille" else signal)
     legend = [f"{letter} {name}" for letter, name in drawn.items()]
-    legend += ["capitals: K's run"] * (len(group.published) > 0)
+    legend += ["capitals: K's run"] if len(group.published) else []
     legend += [f"first {len(drawn)} of {len(means.columns)}"] * (len(drawn) < len(means.columns))
     picture = figure.build().string(colorless=True).rstrip("\n")
     entries = "   ".join(entry.replace(" ", "\xa0") for entry in legend)  # each in one line
@@ -172,10 +173,11 @@ def next_commands(
 ) -> Iterator[str]:
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"Results: {run_dir}\nNext:"
-    key, both, kind = "model", "tfidf,attention", config.position.kind or "none"
-    own = config.position.name if kind.startswith("attnexp.") else kind
+    key, both = "model", "tfidf,attention"
     if config.is_network:
-        key, both = "position", f"none,{'sinusoidal' if own == 'none' else own}"
+        kind = config.position.kind or "sinusoidal"
+        own = config.position.name if kind.startswith("attnexp.") else kind
+        key, both = "position", f"none,{own}"
         if (text := " ".join(text.split()[:24])) and not foreign_code(to_dict(config)):
             yield "  " + shlex.join(["attnexp", "predict", str(run_dir), text])
     others = [word for word in words if not word.startswith((f"{key}=", f"{key}.", "seed="))]

@@ -1,7 +1,7 @@
 """Identity of runs: the id, the settings of a variant, its label, its seed.
 
-An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax
-of every file of model/, training/ and data/ and of the file or package of each own piece.
+An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
+with docstrings, of every file of model/, training/ and data/ and of own pieces (or their package).
 """
 
 import functools
@@ -79,8 +79,8 @@ def replicate(config: dict[str, Any]) -> str:
     follow it, as in `0`, `0-init3` or `0-resample0`."""
     seed = config["seed"]
     own = {name: one for name, one in config["seeds"].items() if one is not None}
-    apart = [f"{s}{one}" for s, one in own.items() if one != seed or s == "resample"]
-    return "-".join([str(seed), *apart])
+    other = [f"{s}{one}" for s, one in own.items() if one != seed or s == "resample"]
+    return "-".join([str(seed), *other])
 
 
 def default_label(config: dict[str, Any]) -> str:
@@ -99,11 +99,11 @@ def departures(config: dict[str, Any]) -> list[str]:
     words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]
     default, chosen = default_settings(*words), list[str]()
     for key in [key for key in own if key.endswith((".kind", "train.protocol"))]:
-        if default.get(key, ...) != own[key]:  # a choice brings settings of its own
+        if key not in default or default[key] != own[key]:  # a choice brings settings of its own
             chosen.append(key)
             words += [as_word(key, own[key])] if own[key] not in foreign else []
             default = default_settings(*words)
-    return [key for key in own if key in chosen or default.get(key, ...) != own[key]]
+    return [key for key in own if key in chosen or key not in default or default[key] != own[key]]
 
 
 def data_of(config: dict[str, Any]) -> DataConfig:

@@ -136,7 +136,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 def _named(folder: Path) -> list[tuple[Path, str, bool]]:
     """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
-    outs = [*folder.absolute().parents[1::-1], folder]  # the nearest study counts
+    outs = [*reversed(folder.absolute().parents[:2]), folder]  # the nearest study, last, counts
     near = (load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}")))
     studies = [study for study in near if study]
     labels = {entry.run_id: entry.variant for study in studies for entry in study.runs}
@@ -152,7 +152,7 @@ def check_folder(folder: Path) -> Path:
     `UserError` if it is none."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-    return folder if folder.name.strip(".") else Path(os.path.abspath(folder))
+    return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder
 
 
 @contextmanager

@@ -28,7 +28,7 @@ NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
-    """Folder of a finished run."""
+    """Folder of a run, finished or not."""
     return Path(out) / RUNS / run_id
 
 

@@ -31,6 +31,7 @@ Outcome = Run | str
 
 def do(job: Job) -> Outcome:
     """Train, or wait for another sweep that does so; an error becomes the reason of a failure."""
+    torch.set_num_threads(1)  # for runs that do not set train.threads
     while True:
         try:
             path, result = train_run(job.config)
@@ -143,14 +144,12 @@ def _begin(lifeline: connection.Connection, gpu: str) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    torch.set_num_threads(1)  # for runs that do not set train.threads
     progress.console.quiet = True  # the parent displays progress
 
 
 def _do_there(job: Job, folder: str) -> Outcome:
     """Train on a cluster."""
     os.chdir(folder)  # `out` may be relative
-    torch.set_num_threads(1)
     return do(job)
 
 
@@ -162,14 +161,14 @@ def _sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[str, dict[str,
         "cpus_per_task": _num_threads(jobs),
         "mem": "8GB",
         "gpus_per_node": 1 if _want_gpu(jobs) else None,
-        "additional_parameters": config.slurm,  # these win
+        "additional_parameters": config.slurm,  # these win; `_slurm` names the job
         "array_parallelism": num_slots(config, jobs),
     }
     return os.path.abspath(f"{jobs[0].config.out}/{RUNS}/.jobs"), options
 
 
 def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
-    """The script that a sweep submits. Needs submitit, but no Slurm."""
+    """The script that a sweep submits, but for the job's name. Needs submitit, but no Slurm."""
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     logs, options = _sbatch(config, jobs)
     command = f"python -u -m submitit.core._submit {logs}"

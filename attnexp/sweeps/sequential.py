@@ -55,8 +55,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     budget = [] if any(word.startswith("seed=") for word in words) else ["seed=range(64)"]
     sweep = plan([*words, *budget])
     kinds = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
-    apart = any(job.seed != str(job.config.seed) for job in sweep.jobs)
-    if len(kinds) > 1 or apart or len(sweep.variants) < 2:
+    has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
+    if len(kinds) > 1 or has_other_seeds or len(sweep.variants) < 2:
         raise UserError(
             "--until decided compares variants on one data set with one protocol, by seed= alone."
         )
@@ -88,6 +88,6 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
         found = judge(sweep, planned)
         for r in found.itertuples():
             progress.note(f"{r.variant} − {r.baseline}, {r.n} seeds: {r.verdict or r.reason}")
-        still = {*found.loc[found["verdict"].isin([UNDECIDED, TOO_FEW, ""]), "variant"]}
-        going = [label for label in going if label in still - failed]
+        is_open = found["verdict"].isin([UNDECIDED, TOO_FEW, ""])
+        going = [name for name in going if name in {*found.loc[is_open, "variant"]} - failed]
         more = min(fewest, max(1, slots // len(sweep.variants)))

@@ -64,7 +64,7 @@ def choose(tuning: Tuning, entries: Sequence[Entry]) -> tuple[Sweep, list[str]]:
     epochs, of the best one; the first of equals, and none with a failed run. Raises `RunFailed`
     for a variant that has no other.
     """
-    study, labels, lines = tuning.study, iter(tuning.search.variants), list[str]()
+    study, labels, lines = tuning.study, iter(tuning.search.variants), list[str]()  # by variant
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
     variants, jobs = dict[str, dict[str, str]](), list[Job]()
     num_settings = len(tuning.search.variants) // len(study.variants)

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import fmean
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -49,7 +48,7 @@ class Watch(Progress):
         console = progress.console
         columns = (TextColumn("{task.description}"), BarColumn(20))
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task, self.told = self.add_task("", total=None), set[Any]()
+        self.task, self.noted = self.add_task("", total=None), set[int]()  # ids of ended entries
         self.began, self.foresee = time.monotonic(), foresee
 
     def __call__(self, entries: list[Entry]) -> None:
@@ -57,7 +56,7 @@ class Watch(Progress):
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
         num_left = sum(entry.outcome is None for entry in entries)
         num_mine = sum(not entry.before for entry in entries)
-        if self.foresee and not self.told and num_left and num_mine < len(entries):
+        if self.foresee and not self.noted and num_left and num_mine < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
         line = f"{len(entries) - num_failed - num_left} done, {num_failed} failed, {num_left} left"
@@ -66,8 +65,8 @@ class Watch(Progress):
             line += f", about {progress.duration(each * num_left)}"
         self.update(self.task, description=line, total=num_mine, completed=num_mine - num_left)
         for entry in entries:
-            if entry.outcome is not None and id(entry) not in self.told:
-                self.told.add(id(entry))
+            if entry.outcome is not None and id(entry) not in self.noted:
+                self.noted.add(id(entry))
                 progress.note(f"{entry.job}: {_outcome_line(entry)} ({line})")
 
 

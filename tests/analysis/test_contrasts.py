@@ -171,7 +171,8 @@ def test_the_mean_over_data_sets() -> None:
     )
     with pytest.raises(UserError, match="two data sets"):
         across(groups[:1])
-    for cut in ("set0 #2", "set0 (100 + 200 texts)"):  # has the texts of the first
+    same = ("set0 #2", "set0 (100 + 200 texts)", "set0 (100 + 200 texts) #2")
+    for cut in same:  # it has the texts of the first
         rows = groups[1].endpoints.assign(data=cut)
         with pytest.raises(UserError, match="two data sets"):
             across([groups[0], replace(groups[1], data=cut, endpoints=rows)])

@@ -185,6 +185,16 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
         assert [group.sequential for group in load([tmp_path / folder])] == [found]
 
 
+def test_a_run_that_cannot_be_read_is_named_to_scripts_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
+    (tmp_path / "runs/bloga1-0/result.json").write_text("{")
+    endpoints, _ = attnexp.results(tmp_path / "blog")
+    assert {*endpoints["seed"]} == {"0"}
+    assert "bloga1-0/result.json cannot be read" in capsys.readouterr().err
+
+
 def small(folder: Path, position: str, seed: int, *words: str) -> Run:
     """A real run of a second."""
     config = compose(

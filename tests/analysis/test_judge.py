@@ -137,6 +137,7 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
         (FRAME, {"higher": ["f1"]}, ["no column f1"]),
         (FRAME, {"columns": ["loss"]}, ["direction of loss", "--lower loss --margin loss=0.01"]),
         (FRAME, {"lower": ["loss"]}, ["smallest difference", "--lower loss --margin loss=0.01"]),
+        (FRAME, {"lower": ["loss"], "higher": ["loss"], "margin": ["loss=1"]}, ["direction of"]),
         (FRAME, {"margin": ["accuracy=-1"]}, ["above 0"]),
         (FRAME, {"margin": ["accuracy=x"]}, ["above 0"]),
         (FRAME[FRAME["variant"] == "a"], {}, ["a has nothing to be compared with"]),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -281,6 +282,16 @@ def test_what_was_measured_decides(
 ) -> None:
     results(monkeypatch)
     assert table.check(CLAIMS[name], Path())["verdict"] == verdict
+
+
+@pytest.mark.parametrize("name", ["C10", "C11", "C21", "C26"])
+def test_a_best_epoch_that_is_the_last_is_judged_as_that(monkeypatch: Patch, name: str) -> None:
+    accuracies(cnn_attention=0.82, learned=0.82, concat=0.82, **PAIRS, **PE)(monkeypatch)
+    group = studies.group_of(Path(), "none")
+    rows = group.endpoints[group.endpoints["point"] == "final"]
+    alone = replace(group, points=["final"], endpoints=rows)
+    monkeypatch.setattr(studies, "load", lambda _: [alone])
+    assert table.check(CLAIMS[name], Path())["verdict"] == "supported"
 
 
 @pytest.mark.slow

@@ -52,6 +52,8 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
     assert load.locate(cr) == (str(tmp_path / "cr"), "$ATTNEXP_DATA/cr")
     assert load.locate(DataConfig()) == (str(tmp_path / "imdb"), "$ATTNEXP_DATA/imdb")
+    (tmp_path / "hub").mkdir()  # no name of a data set
+    assert load.locate(compose(["data=hub", "data.path=a/b"]).data) == (None, "a/b")
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
     assert load.locate(DataConfig()) == (str(tmp_path / "cr/hub"), "$ATTNEXP_IMDB")
     assert load.load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine

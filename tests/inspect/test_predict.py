@@ -129,6 +129,7 @@ def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
     assert (code, out) == (0, "none of these words is known  ⟨start⟩ frabjous? callooh?\n")
     (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
     assert (found["label"], found["probabilities"]) == (None, None)
+    assert a_reading(tokens=["good", "good?"], known=[False, False]).label is None
 
 
 def test_lines_come_from_stdin_and_a_terminal_is_prompted(

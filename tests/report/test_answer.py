@@ -273,7 +273,7 @@ def test_missing_seeds_and_notes_are_said() -> None:
     text = printed([replace(group, planned=plan, notes=["Left out: 3 rows."])])
     assert "Missing: pe, 1 of 7 planned seeds." in text
     assert "Left out: 3 rows." in text
-    line = "A seed that not all variants have counts in means, and not in differences."
+    line = "A difference leaves out seeds that one of its variants lacks; means do not."
     assert line not in text
     rows = group.endpoints[(group.endpoints["seed"] != "0") | (group.endpoints["variant"] == "pe")]
     assert line in printed([replace(group, endpoints=rows)])

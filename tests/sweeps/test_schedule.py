@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from sweeping import SMOKE, Pretend, finished
 
 from attnexp.base import progress
@@ -29,8 +30,7 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
-    study = manifest.load(tmp_path / "blog")
-    assert study is not None
+    assert (study := manifest.load(tmp_path / "blog"))
     assert {(one.variant, one.seed, one.run_id) for one in study.runs} == {
         (entry.job.label, entry.job.seed, entry.path.name) for entry in second
     }
@@ -61,11 +61,12 @@ def test_whatever_a_run_raises_is_its_reason_and_without_a_terminal_it_says_noth
 ) -> None:
     def fail(*given: Any, **options: Any) -> None:
         progress.note("epoch 1")
-        raise MemoryError("much")
+        raise MemoryError(f"{torch.get_num_threads()} thread")  # as in processes side by side
 
     monkeypatch.setattr(executors, "train_run", fail)
+    torch.set_num_threads(2)
     (entry,) = run_sweep(small(tmp_path))
-    assert entry.outcome == "MemoryError: much"
+    assert entry.outcome == "MemoryError: 1 thread"
     assert capsys.readouterr() == ("", "")
 
 
@@ -110,8 +111,7 @@ def test_runs_of_other_code_are_named_and_taken_if_asked(
     taken = run_sweep(sweep, any_code=True)
     assert not done
     assert [run.path.name[-8:] for run in finished(taken)[:3]] == ["0000aaaa"] * 3
-    study = manifest.load(sweep.directory)
-    assert study is not None
+    assert (study := manifest.load(sweep.directory))
     assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
     assert len(finished(run_sweep(sweep))) == 4
     assert len(done) == 3  # made again
