@@ -134,6 +134,7 @@ def main() -> None:
             app(prog_name="attnexp")
         finally:
             sys.stdout.flush()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, but for Python's exit
     except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
         if not isinstance(ending.__context__ or ending, BrokenPipeError):
             raise

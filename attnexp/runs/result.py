@@ -63,21 +63,17 @@ class RunResult:
 
     schema: int
     run_id: str
-    code: dict[str, str]
-    """Digests of the code that computed the run, by file; they enter the id."""
+    code: dict[str, str]  # digests of the files that computed the run; they enter the id
     seed: int
     config: dict[str, Any]
     data: dict[str, Any]
-    parameters: int
-    """Number of trainable parameters."""
-    flops_per_example: int
-    """FLOPs of a forward pass: a multiply and an add are 2."""
+    parameters: int  # number of trainable ones
+    flops_per_example: int  # of a forward pass; a multiply and an add are 2
     epochs: list[EpochRow]
     best: EpochRow
     final: EpochRow
     test: Evaluation
-    wall_seconds: float
-    """Duration; of all parts together if the run was stopped and resumed."""
+    wall_seconds: float  # of all parts together if the run was stopped and resumed
     provenance: dict[str, Any]
 
     @property

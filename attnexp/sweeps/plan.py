@@ -50,8 +50,7 @@ class Sweep:
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
-    declaration: Declaration | None = None
-    """Endpoint of a study that adds seeds until it is decided; `jobs` then holds its budget."""
+    declaration: Declaration | None = None  # of --until decided; `jobs` then holds its budget
 
 
 def plan(words: Sequence[str]) -> Sweep:

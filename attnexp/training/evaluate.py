@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy  # noqa: F401 - before torch, which swallows a Ctrl-C in this import
 from torch import from_numpy, nn
 
 from attnexp.base.errors import UserError

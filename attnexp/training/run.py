@@ -196,9 +196,7 @@ def _train_network(
                 record.save(state)  # before the evaluation, which may fail or be stopped
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             record.add(row, logits, val.truth, model)
-    except (KeyboardInterrupt, RuntimeError) as error:
-        if KeyboardInterrupt not in (type(error), type(error.__context__)):
-            raise  # else Ctrl-C, in place of which torch.save raises an error of its own
+    except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 

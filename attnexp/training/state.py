@@ -25,11 +25,9 @@ class State:
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    shuffle: torch.Generator
-    """Generator of the order of examples, which draws once an epoch."""
+    shuffle: torch.Generator  # of the order of examples; it draws once an epoch
     epoch: int = 0  # number of those trained so far
-    running: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Mean loss and accuracy over the last of them, dropout on, and its seconds."""
+    running: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of the last: loss, accuracy, seconds
 
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
@@ -94,7 +92,10 @@ class Record:
             "resumed": [*self.provenance["resumed"], str(state)],
         }
         with atomic_write(self.folder / store.CHECKPOINT) as file:
-            torch.save(saved, file)
+            try:
+                torch.save(saved, file)
+            except RuntimeError as error:  # torch's own, in place of Ctrl-C or of a full disk
+                raise error.__context__ or error from None
 
     def resume(self, state: State) -> None:
         """Continue from the checkpoint of an earlier attempt, if there is one that can be read.

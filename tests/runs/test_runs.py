@@ -32,8 +32,7 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
 
 
 def found(folder: Path) -> Manifest:
-    study = manifest.load(folder)
-    assert study is not None
+    assert (study := manifest.load(folder))
     return study
 
 

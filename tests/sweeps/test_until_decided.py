@@ -48,8 +48,7 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
     """With the statistics of today."""
     assert seeds(sweep(tmp_path)) == {"slow": 12, "noisy": 12, "fast": 8}
     assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 5
-    study = manifest.load(tmp_path / "mine")
-    assert study is not None
+    assert (study := manifest.load(tmp_path / "mine"))
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
     assert Counter(run.variant for run in study.runs) == {"slow": 12, "noisy": 12, "fast": 8}
     assert study.commands[-1].endswith("'seed=range(12)' --until decided --margin 0.25")

@@ -17,6 +17,7 @@ import torch
 from small import config_in, without_clock
 
 from attnexp.base import progress
+from attnexp.base.errors import UserError
 from attnexp.runs import predictions, store
 from attnexp.runs.result import RunResult
 from attnexp.training import loop
@@ -73,13 +74,14 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
     assert not list(path.glob(".*"))
 
 
-def test_ctrl_c_in_a_save_is_an_interruption(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_ctrl_c_and_a_full_disk_in_a_save_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
 ) -> None:
-    """Although `torch.save` raises an error of its own in its place."""
-    save, file = torch.save, Mock(write=Mock(side_effect=KeyboardInterrupt))
+    """Although `torch.save` raises an error of its own in their place."""
+    save, file = torch.save, Mock(write=Mock(side_effect=raised))
     monkeypatch.setattr(torch, "save", lambda tree, _: save(tree, file))
-    with pytest.raises(KeyboardInterrupt, match="goes on from"):
+    with pytest.raises((KeyboardInterrupt, UserError), match=r"goes on from|No space left"):
         train_run(config_in(tmp_path))
 
 
