@@ -32,7 +32,8 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
 
 
 def found(folder: Path) -> Manifest:
-    assert (study := manifest.load(folder))
+    study = manifest.load(folder)
+    assert study is not None
     return study
 
 
@@ -121,9 +122,8 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     manifest.record(tmp_path.parent / "far", planned(("c", 0, "1-x")))
     (store.run_dir(tmp_path, "2-x") / store.RESULT).write_text("{")
     left_out = list[str]()
-    studies = tmp_path / "one", tmp_path / "two"
-    runs = [run for study in studies for run in manifest.load_runs(study, left_out.append)]
-    assert [run.label for run in runs] == ["a", "twin", "b"]
+    both = [manifest.load_runs(tmp_path / name, left_out.append) for name in ("one", "two")]
+    assert [run.label for runs in both for run in runs] == ["a", "twin", "b"]
     assert str(store.run_dir(tmp_path, "2-x")) in "".join(left_out)
     assert [run.label for run in manifest.load_runs(tmp_path, left_out.append)] == ["b"]
     with pytest.raises(UserError, match="There is no folder"):
