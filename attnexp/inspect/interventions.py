@@ -150,7 +150,7 @@ def choose(words: Iterable[str], num_heads: int) -> list[str]:
             names = ", ".join([*known, "your own my_pkg.mod:function"])
             raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
         elif word != name and not NUMBER.fullmatch(word):
-            raise UserError(f"{word}: only shuffle, last, shift_positions, no_head=1, unknown=0.1.")
+            raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
         heads = range(1, num_heads + 1) if word == "no_head" else ()
         chosen += [f"no_head={head}" for head in heads] or [word]  # other words, or no heads
     return chosen

@@ -259,8 +259,8 @@ def test_a_published_study_is_read_with_and_without_its_endings() -> None:
 def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:
     for word, message in {
         "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
-        "reverse=3": "reverse=3: only shuffle, last,", "last=0": "no_head=1",
-        "unknown=2": "unknown=0.1", "shuffle=nan": "no_head=1",
+        "reverse=3": "no such number. Write reverse,", "last=0": "Write last, or as in last=9",
+        "unknown=2": "unknown=0.1", "shuffle=nan": "no such number",
     }.items():  # fmt: skip
         code, out, err = command("outputs", "--do", word)
         assert (code, out) == (2, "")
