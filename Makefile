@@ -38,6 +38,7 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=blog $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=blog_scaled $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=position_x_embedding $(DATA_SETS) 'seed=range(200,206)' out=outputs/data
+	$(BIN)/attnexp sweep study=shuffled_x_embedding $(DATA_SETS) 'seed=range(200,206)' out=outputs/data
 	$(BIN)/attnexp sweep study=blog data.limit_train=3000,10000 'seed=range(200,206)' out=outputs/sizes
 	$(BIN)/attnexp sweep study=blog data.max_len=20,40 'seed=range(200,206)' out=outputs/lengths
 	$(BIN)/attnexp sweep study=blog data=trec,cr,irony train.epochs=20 'seed=range(200,206)' out=outputs/epochs
