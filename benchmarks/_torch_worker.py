@@ -22,7 +22,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.network.build import build_model
+from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import device
 from attnexp.training.loop import Examples, measure_epoch, train_epoch

@@ -163,6 +163,8 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
         run_id=entry.path.name,
         code={},
         seed=entry.job.config.seed,
+        label=entry.job.label,
+        departures=[],
         config=to_dict(entry.job.config),
         data={
             "name": "contrast",

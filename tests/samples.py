@@ -24,6 +24,7 @@ from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import store
+from attnexp.runs.identity import default_label, departures
 from attnexp.runs.manifest import Entry, Manifest, record
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
@@ -47,6 +48,7 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
     name = config["data"]["name"]
     result = RunResult(
         schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
+        label=default_label(config), departures=departures(config),
         config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
         data={"name": name, "fingerprint": name, "source": "made up", "n_train": 25_000,
               "n_val": 25_000, "n_test": 25_000, "classes": ["negative", "positive"]},

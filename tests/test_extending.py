@@ -13,7 +13,7 @@ from conftest import ROOT, Command, Refused
 from samples import exit_code
 
 from attnexp.config.compose import compose
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.model.attention import Block, FeedForward, MultiHeadSelfAttention
-from attnexp.model.classifier import build_model
 from attnexp.model.mixers import MaskedMean
 from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
 from attnexp.model.scores import Additive, Causal, DotProduct, attention_weights, grid, real_keys
+from attnexp.network.build import build_model
 
 
 class Finding(NamedTuple):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.config.compose import compose
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.statistics.intervals import t_interval
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.run import train_run

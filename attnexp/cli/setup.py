@@ -37,7 +37,7 @@ def config(
     if groups:
         shown = options.describe()
     elif cost:
-        from attnexp.model.classifier import cost_of
+        from attnexp.network.cost import cost_of
 
         shown = cost_of(compose(overrides or []))
     else:

@@ -139,7 +139,7 @@ def _typed(tree: dict[str, Any]) -> RunConfig:
     for code in filter(None, {data.tokenizer, config.train.loss} - {*TOKENIZERS}):
         pieces.load(code)
     if config.is_network:
-        pieces.load("attnexp.model.classifier:try_to_build")(config)
+        pieces.load("attnexp.network.build:try_to_build")(config)
     for section, name in ((data, "path"), (config.model, "vectors")):
         if (path := getattr(section, name, None)) and (name, data.name) != ("path", "hub"):
             setattr(section, name, os.path.abspath(os.path.expanduser(path)))  # links stay

@@ -21,7 +21,7 @@ from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig, Side
 from attnexp.data.text import PAD, UNKNOWN, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import attentions, together
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_weights

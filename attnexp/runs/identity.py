@@ -1,7 +1,8 @@
 """Identity of runs: the id, the settings of a variant, its label, its seed.
 
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
-with docstrings, of every file of model/, training/ and data/ and of own pieces (or their package).
+with docstrings, of every file of model/, network/, training/ and data/ and of own pieces (or their
+package).
 """
 
 import functools
@@ -57,7 +58,7 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    rooms = [package / room for room in ("model", "training", "data")]
+    rooms = [package / room for room in ("model", "network", "training", "data")]
     return pieces.syntax(package, [path for room in rooms for path in room.rglob("*.py")])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnexp.base.errors import UserError
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
 METRICS = ("accuracy", "loss", "brier", "ece", "gap")
@@ -65,6 +65,8 @@ class RunResult:
     run_id: str
     code: dict[str, str]  # digests of the files that computed the run; they enter the id
     seed: int
+    label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
+    departures: list[str]  # keys of its choices and settings that are not the default ones
     config: dict[str, Any]
     data: dict[str, Any]
     parameters: int  # number of trainable ones

@@ -10,7 +10,8 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.network.build import build_model
+from attnexp.network.fast import take_fast_path
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device

@@ -20,12 +20,15 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
-from attnexp.model.check import check_pieces, check_rebuilt, explain
-from attnexp.model.classifier import REFERENCE, Classifier, build_model, cost_of, take_fast_path
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
+from attnexp.network.build import build_model
+from attnexp.network.check import check_pieces, check_rebuilt, explain
+from attnexp.network.classifier import Classifier
+from attnexp.network.cost import cost_of
+from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs.identity import Identity, default_label, departures, identify
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.loop import Examples
@@ -139,6 +142,8 @@ def _train(
         run_id=identity.run_id,
         code=identity.code,
         seed=config.seed,
+        label=default_label(to_dict(config)),
+        departures=departures(to_dict(config)),
         config=to_dict(config),
         data={
             "name": config.data.title,

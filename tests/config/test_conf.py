@@ -7,7 +7,7 @@ import pytest
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.options import conf_dir, describe, groups
 from attnexp.config.study import load_study
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.sweeps.plan import plan
 
 NEEDS = {"files": ["data.path=/x"], "hub": ["data.path=x"]}  # what a choice cannot do without

@@ -15,7 +15,9 @@ from attnexp.runs import identity
 def test_an_id_holds_every_file_that_computes() -> None:
     code = identity.identify(compose(), "").code
     package = ROOT / "attnexp"
-    files = [p for room in ("model", "training", "data") for p in package.glob(f"{room}/*.py")]
+    files = [
+        p for room in ("model", "network", "training", "data") for p in package.glob(f"{room}/*.py")
+    ]
     assert [*code] == sorted(str(path.relative_to(package)) for path in files)
 
 

@@ -14,7 +14,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.training.run import load_data, train_run
 
 PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",

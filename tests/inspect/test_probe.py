@@ -17,8 +17,8 @@ from attnexp.config.compose import compose
 from attnexp.inspect import probed
 from attnexp.inspect.interventions import INTERVENTIONS, choose, load
 from attnexp.inspect.probe import measure_heads, probe
-from attnexp.model.classifier import build_model
 from attnexp.model.seams import Pooling
+from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 

@@ -10,8 +10,9 @@ from test_oracle import SMALL, composed, covering, texts
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.model.check import check_pieces, check_rebuilt, explain
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.network.build import build_model
+from attnexp.network.check import check_pieces, check_rebuilt, explain
+from attnexp.network.fast import take_fast_path
 
 SEAMS = {
     "Joined": ("JoinedPosition", "max_len: int, d_model: int",

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.classifier import build_model, take_fast_path
 from attnexp.model.positions import RotaryPosition
 from attnexp.model.scores import Causal, grid, real_keys
+from attnexp.network.build import build_model
+from attnexp.network.fast import take_fast_path
 
 
 @pytest.mark.parametrize("mask", [~Causal()(*grid(5)), torch.zeros(5, 5, dtype=torch.bool)])

@@ -15,7 +15,8 @@ from torch.utils._pytree import tree_leaves
 
 from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.network.build import build_model
+from attnexp.network.fast import take_fast_path
 from attnexp.training import loop
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import State

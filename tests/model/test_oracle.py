@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
-from attnexp.model import classifier as building
 from attnexp.model import window
-from attnexp.model.classifier import build_model, take_fast_path
+from attnexp.network import fast as building
+from attnexp.network.build import build_model
+from attnexp.network.fast import take_fast_path
 
 SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
 model.dropout=0""".split()

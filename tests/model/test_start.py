@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attnexp.config.compose import compose
-from attnexp.model.classifier import build_model, cost_of
+from attnexp.network.build import build_model
+from attnexp.network.cost import cost_of
 
 SMALL = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 seed=5".split()
 GOLDEN = json.loads((Path(__file__).parent / "start_weights.json").read_text())

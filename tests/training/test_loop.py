@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnexp.base.errors import RunFailed
 from attnexp.config.compose import compose
 from attnexp.config.schema import Optimizer, Precision, Schedule, TrainConfig
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.runs.result import EpochRow
 from attnexp.training.loop import Examples, batch_size_of, predict
 from attnexp.training.optimizer import learning_rate, make_optimizer

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.model.classifier import build_model
+from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import EpochRow, Run, RunResult

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
 from attnexp.model import seams
-from attnexp.model.classifier import Classifier, build_model, take_fast_path
 from attnexp.model.scores import grid
+from attnexp.network.build import build_model
+from attnexp.network.classifier import Classifier
+from attnexp.network.fast import take_fast_path
 
 WANTED: dict[type, Callable[..., tuple[int, ...]]] = {
     seams.Embedding: lambda piece, ids: (*ids.shape, piece.surroundings[1]),

@@ -1,0 +1,1 @@
+"""The network of a config: the one room that knows both the settings and the pieces."""

@@ -1,0 +1,42 @@
+"""The model of a config, built."""
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from attnexp.base.errors import UserError
+from attnexp.config.schema import RunConfig, SeedsConfig
+from attnexp.model.init import init_weights
+from attnexp.network.classifier import Classifier
+from attnexp.network.pieces import build_piece
+
+_built = set[str]()  # configs, their seeds aside, of models that could be built
+
+
+def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
+    """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C).
+
+    Weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built.
+    """
+    seed = config.seed_of("init")
+    if config.model.fills("Baseline"):
+        more = {"num_classes": num_classes} if num_classes > 2 else {}
+        model: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
+        return model
+    classifier = Classifier(config, num_classes)
+    init_weights(classifier, seed)
+    return classifier
+
+
+def try_to_build(config: RunConfig) -> None:
+    """Build the model once, with few words. Raises `UserError` if that fails."""
+    data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
+    alike = replace(config, seed=0, seeds=SeedsConfig(), data=data)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            if repr(alike) not in _built:
+                build_model(alike)
+        _built.add(repr(alike))
+    except (RuntimeError, AttributeError) as error:  # torch's; a `d_output` that is not set
+        raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,133 @@
+"""The classifier of K: embedding, position, self-attention, pooling, logits.
+
+Shapes: B batch, T tokens, D model width, C classes.
+
+Only this file reads a config; every piece receives plain arguments.
+"""
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnexp.base.errors import UserError
+from attnexp.config.pieces import Piece
+from attnexp.config.schema import RunConfig
+from attnexp.model import seams
+from attnexp.model.init import Stream, init_layers, init_table
+from attnexp.model.positions import shuffled_positions
+from attnexp.model.scores import grid, real_keys
+from attnexp.network.pieces import build_piece
+
+PAD = 0
+"""Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
+
+FIRST_WORD = 4
+"""Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
+
+
+class Classifier(nn.Module):
+    """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
+
+    pools_early = False
+    """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
+
+    def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
+        """The pieces, in the order in which a text meets them."""
+        super().__init__()
+        model, position, mask = config.model, config.position, config.mask
+        build = partial(build_piece, seed=config.seed_of("init"))
+        has_summary = model.pooling.fills("SummaryToken")
+        num_tokens, width = config.data.max_len + has_summary, model.d_model
+
+        words = Piece(kind="attnexp.model.mixers:WordEmbedding")
+        own = model if model.fills("Embedding") else words
+        self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
+        self.embedding.requires_grad_(not model.freeze)
+        self.scale_embedding: bool = model.scale_embedding
+        self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
+
+        self.shuffle_positions: bool = bool(position.kind) and position.shuffled
+        self.position: seams.JoinedPosition | None = None
+        if position.fills("JoinedPosition"):
+            self.position = build(position, num_tokens, width)
+            self.position_dropout = nn.Dropout(position.dropout)
+            width = self.position.d_output
+
+        self.mixers = nn.ModuleList()
+        for piece in (model.before, model):
+            if piece.fills("Mixer"):
+                self.mixers.append(build(piece, width, model.d_model))
+                width = self.mixers[-1].d_output
+
+        self.pattern: seams.Mask | None = build(mask) if mask.kind else None
+        self.hide_padding = mask.padding
+        self.layers = seams.Layers()
+        if model.fills("Layers"):
+            context = seams.LayerContext(
+                rotation=partial(build, position) if position.fills("Rotation") else None,
+                bias=partial(build, position) if position.fills("ScoreBias") else None,
+                mask_mode=mask.mode,
+                hide_padded_queries=mask.query,
+                num_tokens=num_tokens,
+            )
+            self.layers = build(model, width, model.d_model, context)
+            width = self.layers.d_output
+        elif position.fills("Rotation", "ScoreBias"):
+            raise UserError(f"position={position.name} acts on attention, and this model has none.")
+
+        self.pool: seams.Pooling = build(model.pooling, width)
+        self.dropout = nn.Dropout(model.dropout)
+        num_logits = 1 if num_classes == 2 else num_classes
+        self.output: nn.Module = nn.Linear(model.hidden or width, num_logits)
+        if model.hidden:  # as in Keras's transformer example
+            first = nn.Linear(width, model.hidden)
+            self.output = nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), self.output)
+
+    def init_parameters(self, stream: Stream) -> None:
+        """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
+        linear = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
+        init_layers(self, stream, *(name for name in linear if name.startswith("output")))
+        if self.cls is not None:
+            init_table(self.cls, stream("cls"))
+
+    @torch.no_grad()
+    def set_word_vectors(self, rows: Tensor, found: Tensor) -> None:
+        """Start from pretrained embeddings: rows (V, D) where found (V,), in vocabulary order."""
+        self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
+        x = self.embedding(ids)
+        if self.cls is not None:  # put in front, as a real token
+            x = torch.cat([self.cls.expand(len(ids), 1, -1), x], dim=1)
+            ids = torch.cat([ids.new_full((len(ids), 1), PAD + 1), ids], dim=1)
+        if self.scale_embedding:
+            x = x * math.sqrt(x.shape[-1])
+        count = torch.arange(ids.shape[-1], device=ids.device)
+        positions = shuffled_positions(ids) if self.shuffle_positions else count
+        if self.position is not None:
+            x = self.position_dropout(self.position(x, positions))
+        key_padding_mask = ids == PAD
+        for mixer in self.mixers:
+            x = mixer(x, key_padding_mask)
+        allowed = self.allowed(key_padding_mask)
+        layers = [*self.layers]
+        last: Any = layers.pop() if self.pools_early else None
+        for layer in layers:
+            x = layer(x, key_padding_mask, allowed, positions)
+        if last is None:
+            pooled = self.pool(x, key_padding_mask)
+        else:
+            pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
+        return torch.squeeze(self.output(self.dropout(pooled)), -1)
+
+    def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
+        """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
+        real = real_keys(key_padding_mask) if self.hide_padding else None
+        if self.pattern is None:
+            return real
+        seen = self.pattern(*grid(key_padding_mask.shape[-1], key_padding_mask.device))[None, None]
+        return seen if real is None else seen & real
