@@ -73,8 +73,6 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     return Crossed(mean - half, mean + half, se, satterthwaite_df)
 
 
-def widen(texts: Crossed, seeds: Interval) -> Crossed:
-    """The interval for other seeds and texts, never narrower than that for other seeds."""
-    low = min(texts.low, seeds.low)
-    high = max(texts.high, seeds.high)
-    return texts._replace(low=low, high=high)
+def widen(texts: Crossed, seeds: Interval) -> tuple[float, float]:
+    """Bounds for other seeds and texts, never narrower than those for other seeds alone."""
+    return min(texts.low, seeds.low), max(texts.high, seeds.high)

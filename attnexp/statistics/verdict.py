@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.intervals import Interval
 
 FEWEST_SEEDS = 3
 """Fewest seeds for any verdict."""
@@ -44,15 +45,13 @@ class Metric:
 
 
 def verdict(
-    n: int,
-    low: float,
-    high: float,
+    interval: Interval,
     metric: Metric,
     texts: tuple[float, float] | None = None,
     *,
     margin_text: str = "",
 ) -> str:
-    """A word for where the interval of n seeds lies.
+    """A word for where the interval for other seeds lies.
 
         fewer than three seeds    too few seeds
         within ± margin           equivalent
@@ -62,22 +61,22 @@ def verdict(
     texts: the interval for other seeds and texts, where it is known. Where it is not, or lies
     elsewhere, "on these texts" is added.
     margin_text: the margin as shown, such as `0.25 points`. With it, helps and hurts add "by at
-    least 0.25 points" if the interval lies beyond the margin: that for other texts, too, unless the
-    verdict is on these texts only.
+    least 0.25 points" if the interval for other texts lies beyond the margin, or that for other
+    seeds where the verdict is on these texts only.
     """
-    if n < FEWEST_SEEDS:
+    if interval.n < FEWEST_SEEDS:
         return TOO_FEW
-    word = _locate(low, high, metric)
+    word = _locate(interval.low, interval.high, metric)
     if word == UNDECIDED:
         return UNDECIDED
-    holds_for_texts = texts is not None and _locate(*texts, metric) == word
-    bounds = texts if texts is not None and holds_for_texts else (low, high)
-    parts = [word]
-    if margin_text and word != EQUIVALENT and is_beyond(*bounds, metric.margin):
-        parts.append(f"by at least {margin_text}")
-    if not holds_for_texts:
-        parts.append(ON_THESE_TEXTS)
-    return " ".join(parts)
+    bounds = (interval.low, interval.high)
+    suffix = f" {ON_THESE_TEXTS}"
+    if texts is not None and _locate(*texts, metric) == word:
+        bounds = texts
+        suffix = ""
+    if margin_text and is_beyond(*bounds, metric.margin):
+        word += f" by at least {margin_text}"
+    return word + suffix
 
 
 def is_decided(words: str) -> bool:
