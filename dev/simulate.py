@@ -16,7 +16,8 @@ from scipy.stats import t as student
 
 from attnexp.analysis.frames import load
 from attnexp.statistics.crossed import crossed
-from attnexp.statistics.intervals import ALPHA, anytime_factor, t_factor
+from attnexp.statistics.defaults import ALPHA
+from attnexp.statistics.intervals import anytime_factor, t_factor
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "statistics.md"

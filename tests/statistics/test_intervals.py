@@ -8,14 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from attnexp.statistics.defaults import ALPHA, G
 from attnexp.statistics.intervals import (
-    ALPHA,
-    G,
     anytime_factor,
     anytime_interval,
     inside_by_the_others,
     p_value,
     prediction_interval,
+    round_to_scale,
     seeds_wanted,
     smallest_step,
     t_interval,
@@ -156,3 +156,22 @@ def test_the_smallest_step() -> None:
     assert smallest_step([0.8, 0.85, 0.81]) == pytest.approx(0.01)
     assert smallest_step([0.7, 0.7]) == 0.7
     assert smallest_step([0.0]) == 1.0
+    assert smallest_step([1e-12, 3e-12, 2e-12]) == pytest.approx(1e-12)
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.sampled_from([-300, -12, 0, 2, 300])
+)
+def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponent: int) -> None:
+    """0.3 - 0.1 and 0.2 - 0 differ by a rounding error."""
+    ours = np.array([*values, 0.3, 0.2]) * 10.0**exponent
+    baseline = np.array([*values, 0.1, 0.0]) * 10.0**exponent
+    d = round_to_scale(ours - baseline, [ours, baseline])
+    assert d[-1] == d[-2]
+    assert d == pytest.approx(ours - baseline, rel=1e-9)
+
+
+def test_rounding_of_shares_is_to_twelve_decimals() -> None:
+    assert round_to_scale([0.12345678901251], [0.9, 1.0]) == 0.123456789013
+    assert round_to_scale([], []).size == 0
+    assert round_to_scale([0.0], [0.0]) == 0
