@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from attnexp.analysis.frames import load
+from attnexp.analysis.read_runs import load_groups
 from attnexp.statistics.crossed import crossed
 from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.intervals import anytime_factor, t_factor
@@ -132,7 +132,7 @@ def _effects(share: float) -> Draw:
 
 
 def _answers() -> Draw:
-    (group,) = load([ROOT / "outputs" / "published" / "blog"])
+    (group,) = load_groups([ROOT / "outputs" / "published" / "blog"])
     seeds = [*group.values("final", "accuracy").index]
     right = {key: found.astype(float) for key, found in group.right.items()}
     d = np.array([right["pe", s, "final"] - right["no_pe", s, "final"] for s in seeds])

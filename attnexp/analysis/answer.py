@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from attnexp.analysis.contrasts import Difference, judge_contrast, list_comparisons
-from attnexp.analysis.endpoints import Endpoint
+from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.families import Contrast
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
@@ -49,7 +49,14 @@ class Answer:
     comparisons: list[Comparison]
     metrics: list[Metric]  # those that are judged
     means: list[MeanDifference]
-    notes: list[str]  # also those of the comparisons
+    notes_on_means: list[str]  # data sets that take no part in them
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that a reader of the numbers must know."""
+        notes = [note for comparison in self.comparisons for note in comparison.notes]
+        notes += [*_notes_on_skew(self.differences), *self.notes_on_means]
+        return list(dict.fromkeys(notes))
 
     @property
     def groups(self) -> list[Group]:
@@ -71,10 +78,10 @@ class Answer:
         """Means by epoch of all groups."""
         return pd.concat([comparison.epochs for comparison in self.comparisons])
 
-    def of_protocol(self, protocol: str) -> "Answer":
-        """The part of one protocol."""
-        comparisons = [part for part in self.comparisons if part.group.protocol == protocol]
-        means = [row for row in self.means if row.protocol == protocol]
+    def select(self, comparisons: list[Comparison]) -> "Answer":
+        """The answer of some of the comparisons alone."""
+        protocols = {comparison.group.protocol for comparison in comparisons}
+        means = [row for row in self.means if row.protocol in protocols]
         return _join(comparisons, self.metrics, means)
 
     @property
@@ -96,11 +103,12 @@ def compare(groups: Sequence[Group], metrics: Sequence[Metric]) -> Answer:
 def _join(
     comparisons: list[Comparison], metrics: list[Metric], means: list[MeanDifference]
 ) -> Answer:
-    notes = [note for comparison in comparisons for note in comparison.notes]
-    if means:
-        notes += _notes_on_left_out(comparisons)
-    notes = list(dict.fromkeys(notes))
-    return Answer(comparisons=comparisons, metrics=metrics, means=means, notes=notes)
+    return Answer(
+        comparisons=comparisons,
+        metrics=metrics,
+        means=means,
+        notes_on_means=list(_notes_on_left_out(comparisons)) if means else [],
+    )
 
 
 def _compare_group(group: Group, metrics: Sequence[Metric]) -> Comparison:
@@ -117,7 +125,7 @@ def _compare_group(group: Group, metrics: Sequence[Metric]) -> Comparison:
         epochs=_mean_over_seeds(group.epochs, EPOCH_KEYS),
         differences=differences,
         agreements=agreements_with_k(group),
-        notes=[*_notes_on_seeds(group), *group.notes, *_notes_on_skew(group, differences)],
+        notes=[*_notes_on_seeds(group), *group.notes],
     )
 
 
@@ -180,22 +188,31 @@ def _notes_on_seeds(group: Group) -> Iterator[str]:
         yield f"Missing: {variant}, {len(missing)} of {num_planned} planned seeds."
 
 
-def _notes_on_skew(group: Group, differences: Sequence[Difference]) -> Iterator[str]:
-    """A line that names skewed differences, or their number where they are many."""
-    names: dict[str, list[str]] = {}
-    for row in differences:
-        if row.is_skewed and has_verdict(row):
-            place = row.endpoint.label if row.metric == ACCURACY else row.metric.name
-            names.setdefault(place, []).append(row.contrast.name)
-    if names:
-        parts = []
-        for place, contrasts in names.items():
-            listed = ", ".join(contrasts) if len(contrasts) < 3 else f"{len(contrasts)} differences"
-            parts.append(f"{place}: {listed}")
+def _notes_on_skew(differences: Sequence[Difference]) -> Iterator[str]:
+    """A line that names skewed differences, or of several data sets these."""
+    skewed = [row for row in differences if row.is_skewed and has_verdict(row)]
+    if len({row.data for row in differences}) > 1:
+        places = list(dict.fromkeys(row.data for row in skewed))
+    else:
+        places = _list_by_endpoint(skewed)
+    if places:
         yield (
-            f"Skewed on {group.data} ({'; '.join(parts)}): "
-            "such intervals miss the true difference more often than 5 % (docs/statistics.md)."
+            f"Skewed: {', '.join(places)}. Such intervals miss the true difference more often than "
+            "5 % (docs/statistics.md)."
         )
+
+
+def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
+    """`pe − none (final)`, or `5 differences (final)` where they are many."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        words = [row.endpoint.name, row.metric.name]
+        place = ", ".join(word for word in words if word not in (RESULT.name, ACCURACY.name))
+        names.setdefault(f" ({place})" if place else "", []).append(row.contrast.name)
+    return [
+        (", ".join(contrasts) if len(contrasts) < 3 else f"{len(contrasts)} differences") + place
+        for place, contrasts in names.items()
+    ]
 
 
 def _notes_on_left_out(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -118,14 +118,10 @@ def judge_contrast(
     crossing = None
     if metric.name == "accuracy" and not anytime:
         crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
-    texts = None
-    if crossing is not None:
-        wider = widen(crossing, interval)
-        texts = (wider.low, wider.high)
+    texts = None if crossing is None else widen(crossing, interval)
     reason = _why_no_verdict(group, names, values, endpoint, metric, interval.n)
-    bounds = (interval.n, interval.low, interval.high, metric, texts)
-    word = "" if reason else verdict(*bounds)
-    words = reason or verdict(*bounds, margin_text=format_margin(metric))
+    word = "" if reason else verdict(interval, metric, texts)
+    words = reason or verdict(interval, metric, texts, margin_text=format_margin(metric))
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     if word == UNDECIDED:

@@ -20,19 +20,28 @@ class Contrast:
     within: str = ""  # level of a second factor at which the first is compared
     variant_level: str  # `pe`: what differs from the baseline
     baseline_level: str
-    place: str = ""  # the level, or of an interaction the two levels: `scaled − raw`
-
-    @property
-    def title(self) -> str:
-        """`pe − none`; its place is told apart."""
-        return f"{self.variant_level} − {self.baseline_level}"
+    levels: str = ""  # two levels of the second factor, of an interaction: `scaled − raw`
 
     @property
     def name(self) -> str:
-        """`pe − none within raw`; of an interaction `pe − none, scaled − raw`."""
+        """`pe − none`, `pe − none within raw`; of an interaction `pe − none, scaled − raw`."""
+        return f"{self.variant_level} − {self.baseline_level}{self._suffix}"
+
+    @property
+    def short_name(self) -> str:
+        """The name without the baseline, which stands elsewhere."""
+        return f"{self.variant_level}{self._suffix}"
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether a second factor has a part in it."""
+        return bool(self.within or self.levels)
+
+    @property
+    def _suffix(self) -> str:
         if self.within:
-            return f"{self.title} within {self.within}"
-        return f"{self.title}, {self.place}" if self.place else self.title
+            return f" within {self.within}"
+        return f", {self.levels}" if self.levels else ""
 
 
 Family = list[Contrast]
@@ -92,7 +101,6 @@ class CrossedDesign:
                 within=second,
                 variant_level=first,
                 baseline_level=_without_key(base_first, self.factors[0]),
-                place=second,
             )
             contrasts.append(contrast)
         return contrasts
@@ -121,7 +129,7 @@ class CrossedDesign:
                 baseline=f"{names[2]} − {names[3]}",
                 variant_level=first,
                 baseline_level=_without_key(base_first, self.factors[0]),
-                place=f"{second} − {_without_key(base_second, self.factors[1])}",
+                levels=f"{second} − {_without_key(base_second, self.factors[1])}",
             )
             contrasts.append(contrast)
         return contrasts

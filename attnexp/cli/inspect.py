@@ -53,15 +53,17 @@ def probe(
     """
     from attnexp.inspect.probe import probe
     from attnexp.inspect.probed import effects
-    from attnexp.report import formats, tables, terminal
+    from attnexp.report import formats
+    from attnexp.report.print_table import print_table
+    from attnexp.report.tables import tabulate_effects
 
     rows, notes = probe(folders, do.split(",") if do else (), limit, trust_code)
     found = effects(rows)
     if as_json:
-        emit({"schema": formats.SCHEMA, "effects": formats.records(found), "notes": notes})
+        emit({"schema": formats.SCHEMA, "effects": formats.to_records(found), "notes": notes})
         return
     for _, own in found.groupby(["variant", "data", "num_texts"], sort=False):
-        terminal.print_table(tables.effects(own), console())
+        print_table(tabulate_effects(own), console())
     emit("\n".join(notes))
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.analysis.frames import load
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.data.text import PAD
 from attnexp.inspect import interventions, probed
@@ -50,7 +50,7 @@ def probe(
                 raise UserError(f"{file} has none of {', '.join(words)}. It has {there}.")
         else:
             folders.append(path)
-    for group in load(folders) if folders else ():
+    for group in load_groups(folders) if folders else ():
         for run in group.runs.itertuples():
             if run.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")

@@ -35,7 +35,7 @@ class Table(NamedTuple):
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
 
-PLACES = ("data", "protocol", "within", "at", "metric")
+PLACES = ("data", "protocol", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
 VERDICT = ("n", "mean", "other seeds", "other texts too", "verdict")
@@ -67,19 +67,18 @@ def tabulate_means(answer: Answer) -> Table:
 def _rows_of_means(comparison: Comparison, metrics: Sequence[Metric]) -> list[dict[str, str]]:
     """A row for each variant: its number of seeds, its means, and K's numbers."""
     group = comparison.group
-    means = comparison.endpoints.set_index(["variant", "point", "metric"])[["n", "mean", "sd"]]
+    means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
+    num_seeds = comparison.endpoints.groupby("variant")["n"].max()
     rows = []
     for variant in group.variants:
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
-        row["n"] = str(means.loc[variant, "n"].max())
+        row["n"] = str(num_seeds[variant])
         for point in group.points:
             for metric in metrics:
-                place = (variant, point.name, metric.name)
-                text = NONE
-                if place in means.index:
-                    cell = means.loc[place]
-                    text = format_mean(cell["mean"], cell["sd"], metric.is_share)
-                row[_column_of_means(point, metric)] = text
+                cell = means.get((variant, point.name, metric.name))
+                row[_column_of_means(point, metric)] = (
+                    format_mean(cell.mean, cell.sd, metric.is_share) if cell else NONE
+                )
         rows.append(row | _k_cells(comparison, variant))
     return rows
 
@@ -164,7 +163,7 @@ def _from_one_baseline(
     baselines = {row.contrast.baseline_level for row in rows}
     if len(baselines) > 1:
         return ""
-    frame["difference"] = [row.contrast.variant_level for row in rows]
+    frame["difference"] = [row.contrast.short_name for row in rows]
     return f" from {baselines.pop()}"
 
 
@@ -172,10 +171,9 @@ def _cells_of_place(row: Difference | MeanDifference) -> dict[str, str]:
     """What a difference is about."""
     return {
         "protocol": row.protocol,
-        "within": row.contrast.place,
         "at": row.endpoint.label,
         "metric": row.metric.name,
-        "difference": row.contrast.title,
+        "difference": row.contrast.name,
     }
 
 
@@ -203,7 +201,7 @@ def tabulate_all_differences(answer: Answer) -> Table:
 
 def tabulate_within(answer: Answer) -> Table:
     """One factor at each level of another, and their interactions."""
-    rows = [row for row in answer.differences if row.contrast.place]
+    rows = [row for row in answer.differences if row.contrast.is_crossed]
     columns = ["mean", "other seeds", "verdict"]
     return tabulate_differences(rows, columns, "Difference within levels, and interactions,")
 

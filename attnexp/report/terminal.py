@@ -23,7 +23,9 @@ def show_answer(answer: Answer, console: Console) -> None:
     differences at the deciding endpoint."""
     protocols = dict.fromkeys(group.protocol for group in answer.groups)
     for protocol in protocols:
-        part = answer.of_protocol(protocol)
+        part = answer.select(
+            [row for row in answer.comparisons if row.group.protocol == protocol]
+        )
         print_table(tabulate_means(part), console)
         if len(answer.groups) == 1 and has_curve(part.comparisons[0]):
             console.print(draw_curve(part.comparisons[0], console))
