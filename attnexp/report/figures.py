@@ -140,7 +140,7 @@ def forest(differences: pd.DataFrame) -> Figure:
 def attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. Colour is the weight as a
     multiple of uniform attention, on one scale for all texts."""
-    from attnexp.inspect.insight import SATURATED  # imports torch
+    from attnexp.report.reading import SATURATED  # imports torch
 
     seen = reading.attention()
     tokens = [_wrapped(text, 24) for text in reading.marked]

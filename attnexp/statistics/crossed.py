@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from attnexp.statistics.intervals import ALPHA
+from attnexp.statistics.intervals import ALPHA, Interval
 
 
 class Crossed(NamedTuple):
@@ -55,3 +55,8 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     se = math.sqrt(variance / (s * e))
     half = float(stdtrit(df, 1 - ALPHA / (2 * m))) * se
     return Crossed(mean - half, mean + half, se, df)
+
+
+def widen(texts: Crossed, seeds: Interval) -> tuple[float, float]:
+    """Bounds for other seeds and texts, never narrower than those for other seeds alone."""
+    return min(texts.low, seeds.low), max(texts.high, seeds.high)
