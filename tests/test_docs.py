@@ -40,7 +40,7 @@ def test_a_part_is_what_its_command_makes(
         lines = out.strip("\n").splitlines()
         made = "```\n" + "\n".join(map(str.rstrip, lines)) + "\n```\n"
     else:
-        made = MAKE["made"](how)
+        made = MAKE["make_part"](how)
     written = PARTS[how]
     if how == "claims":
         made, written = comparable(made), comparable(written)
