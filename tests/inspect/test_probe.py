@@ -1,7 +1,6 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +40,8 @@ model.d_head=4""".split()
 
 def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
     """A model of random weights, or of those that it shares with another."""
-    built = build_model(compose([*TINY, *words.split()]))
-    model = built.double().eval().requires_grad_(requires_grad=False)
+    config = compose([*TINY, *words.split()])
+    model = build_model(config).double().eval().requires_grad_(requires_grad=False)
     torch.manual_seed(0)
     for weight in model.parameters():
         weight.normal_()
@@ -53,12 +52,13 @@ def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
 
 @torch.no_grad()
 def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tensor:
-    changed = load_intervention(intervention)(ids, model) if intervention else ids
-    if isinstance(changed, Tensor):
-        ids, changed = changed, nullcontext()
-    with changed:
-        found: Tensor = model(ids)
-    return found
+    change = load_intervention(intervention)(ids, model) if intervention else ids
+    if isinstance(change, Tensor):
+        output: Tensor = model(change)
+    else:
+        with change:
+            output = model(ids)
+    return output
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -114,8 +114,9 @@ def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
 
 def test_a_head_is_removed_alone() -> None:
     model = model_of("model.layers=2 model.residual=true model.output_projection=true")
-    each = [logits(model, f"no_head={i}") for i in range(1, 5)]
-    assert len({tuple(one.tolist()) for one in [logits(model), *each]}) == 5
+    outputs = [logits(model)]
+    outputs += [logits(model, f"no_head={head}") for head in (1, 2, 3, 4)]
+    assert len({tuple(output.tolist()) for output in outputs}) == 5
     one_head = model_of("model.heads=1")
     assert len(set(logits(one_head, "no_head=1").tolist())) == 1  # the bias of the output
     for number in ("0", "2"):
@@ -178,16 +179,26 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
 
+def shuffled(seed: int, num_won: int, num_lost: int) -> dict[str, object]:
+    """A seed's row: of 100 texts the first become right and the last wrong."""
+    place = np.arange(100)
+    return {
+        "data": "imdb",
+        "variant": "pe",
+        "seed": str(seed),
+        "intervention": "shuffle",
+        "num_texts": 100,
+        "accuracy": 0.6,
+        "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
+        "won": np.packbits(place < num_won).tobytes(),
+        "lost": np.packbits(place >= 100 - num_lost).tobytes(),
+        "flips": (num_won + num_lost) / 100,
+    }
+
+
 def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
-    rows = []
-    for seed, (num_won, num_lost) in enumerate([(0, 3), (1, 6), (0, 5), (2, 4)]):
-        won, lost = np.arange(100) < num_won, np.arange(100) >= 100 - num_lost
-        rows.append({
-            "data": "imdb", "variant": "pe", "seed": str(seed), "intervention": "shuffle",
-            "num_texts": 100, "accuracy": 0.6, "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
-            "won": np.packbits(won).tobytes(), "lost": np.packbits(lost).tobytes(),
-            "flips": (num_won + num_lost) / 100,
-        })  # fmt: skip
+    counts = [(0, 3), (1, 6), (0, 5), (2, 4)]
+    rows = [shuffled(seed, won, lost) for seed, (won, lost) in enumerate(counts)]
     frame = pd.DataFrame(rows, columns=COLUMNS)
     (effect,) = estimate_effects(frame).to_dict("records")
     d = frame["changed_accuracy"] - frame["accuracy"]
