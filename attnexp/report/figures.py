@@ -221,7 +221,7 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: ForestRow) -> None:
 def draw_attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. Colour is the weight as a
     multiple of uniform attention, on one scale for all texts."""
-    from attnexp.inspect.insight import SATURATED  # imports torch
+    from attnexp.report.reading import SATURATED  # imports torch
 
     attention = reading.attention()
     tokens = [_break_lines(text, 24) for text in reading.marked]

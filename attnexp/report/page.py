@@ -122,17 +122,17 @@ def _embed(figure: Figure) -> str:
 
 def load_readers(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
     """Names of finished runs, and functions that read a text with their models. Raises `UserError`
-    as `reader` does."""
+    as `make_reader` does."""
     if not folders:
         return []
-    from attnexp.inspect.insight import reader  # imports torch
+    from attnexp.inspect.insight import make_reader  # imports torch
 
     readers = []
     for folder in folders:
         run = Run(path=folder, result=store.load(folder))
         config = run.result.config
         name = f"{default_label(config)}, seed {replicate(config)}"
-        readers.append((name, reader(run, trust_code=trust_code)))
+        readers.append((name, make_reader(run, trust_code=trust_code)))
     return readers
 
 
