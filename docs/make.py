@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -70,7 +70,7 @@ def make_part(how: str) -> str:
     if how.startswith("$ "):
         printed = run_command(how.removeprefix("$ "))
         return f"```\n{printed}\n```\n"
-    makers = {
+    makers: dict[str, Callable[..., Iterator[str]]] = {
         "answers": answers,
         "findings": findings,
         "differences": differences,
@@ -141,8 +141,8 @@ def findings() -> Iterator[str]:
         which averages the word vectors, beats the paper's attention with PE after five epochs:
         {size_of(rival)} points
         ([rivals](docs/results.md#attention-and-its-rivals)).""",
-        f"""**Other data.** On average PE lowers accuracy: {size_of_mean(means["final"])} points after
-        five epochs, over {means["final"].n} data sets (which may be chance), and
+        f"""**Other data.** On average PE lowers accuracy: {size_of_mean(means["final"])} points
+        after five epochs, over {means["final"].n} data sets (which may be chance), and
         {size_of_mean(means["best"])} at the best epoch, over {means["best"].n} (which is not): the
         positions are too large beside the words ([why](docs/results.md#why-the-sign-turns)).""",
         f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie where

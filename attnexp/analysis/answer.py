@@ -134,9 +134,7 @@ def _mean_endpoints(group: Group) -> pd.DataFrame:
     rows = group.endpoints
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     splits = {point.name: point.split for point in group.points}
-    rows = rows.assign(
-        epoch=rows["epoch"].where(num_epochs == 1), split=rows["point"].map(splits)
-    )
+    rows = rows.assign(epoch=rows["epoch"].where(num_epochs == 1), split=rows["point"].map(splits))
     return _mean_over_seeds(rows, ENDPOINT_KEYS)
 
 

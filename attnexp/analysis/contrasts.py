@@ -11,7 +11,7 @@ import pandas as pd
 from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
-from attnexp.analysis.metrics import format_margin
+from attnexp.analysis.metrics import ACCURACY, format_margin
 from attnexp.statistics import intervals
 from attnexp.statistics.crossed import Crossed, crossed, widen
 from attnexp.statistics.intervals import Interval
@@ -80,8 +80,8 @@ class Difference:
         }
 
 
-FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low texts_high
-m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
+FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
+texts_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
 """Keys of a record."""
 
 
@@ -103,28 +103,26 @@ def judge_contrast(
 ) -> Difference | None:
     """The difference that a contrast makes; None where its variants share no seed. m: contrasts
     that are judged together."""
-    names = list(contrast.weights)
     values = group.values(endpoint.name, metric.name)
-    shared = values.reindex(columns=names).dropna()
+    shared = values.reindex(columns=list(contrast.weights)).dropna()
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
     d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
     step = group.step(endpoint.name, metric.name)
-    anytime = not group.sequential.isdisjoint(names)
+    anytime = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if anytime else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     crossing = None
-    if metric.name == "accuracy" and not anytime:
+    if metric.name == ACCURACY.name and not anytime:
         crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
     texts = None if crossing is None else widen(crossing, interval)
-    reason = _why_no_verdict(group, names, values, endpoint, metric, interval.n)
-    word = "" if reason else verdict(interval, metric, texts)
-    words = reason or verdict(interval, metric, texts, margin_text=format_margin(metric))
+    reason = _why_no_verdict(group, contrast, values, endpoint, metric, interval.n)
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
-    if word == UNDECIDED:
+    words = verdict(interval, metric, texts, margin_text=format_margin(metric))
+    if words == UNDECIDED:
         seeds = describe_seeds(interval.n, if_as_measured, at_most)
         words = ", ".join(filter(None, [UNDECIDED, seeds]))
     return Difference(
@@ -140,9 +138,9 @@ def judge_contrast(
         m=m,
         anytime=anytime,
         p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
-        verdict=word,
+        verdict="" if reason else verdict(interval, metric, texts),
         reason=reason,
-        words=words,
+        words=reason or words,
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
         is_skewed=is_skewed(d, step=step),
@@ -165,7 +163,7 @@ def _cross_with_texts(
 
 def _why_no_verdict(
     group: Group,
-    names: Sequence[str],
+    contrast: Contrast,
     values: pd.DataFrame,
     endpoint: Endpoint,
     metric: Metric,
@@ -173,7 +171,7 @@ def _why_no_verdict(
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
     shown to be above always guessing the largest class. Empty where there may be one."""
-    planned = [set(group.planned.get(name, ())) for name in names]
+    planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-RunEpochs = pd.DataFrame
-"""A row for each epoch of each run: variant, seed, epoch, and metrics as `val_accuracy`."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
@@ -26,15 +23,16 @@ class Endpoint:
     """The stored evaluation, `val` or `test`: prefix of its columns (`val_accuracy`)."""
     remark: str = ""
     """What a reader must know beside the epochs of the variants."""
-    select: Callable[[RunEpochs], "pd.Series[bool]"] | None = None
-    """Marks the rows at this endpoint; None in results of other trainers."""
+    select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
+    """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
+    `val_accuracy`; None in results of other trainers."""
 
 
-def _is_last(rows: RunEpochs) -> "pd.Series[bool]":
+def _is_last(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["epoch"] == rows.groupby(["variant", "seed"])["epoch"].transform("max")
 
 
-def _is_best_on_average(rows: RunEpochs) -> "pd.Series[bool]":
+def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
     """One epoch for all seeds of a variant, among those that all of them have."""
     last = rows.groupby(["variant", "seed"])["epoch"].transform("max")
     shortest = last.groupby(rows["variant"]).transform("min")
@@ -43,7 +41,7 @@ def _is_best_on_average(rows: RunEpochs) -> "pd.Series[bool]":
     return rows["epoch"] == rows["variant"].map(means.idxmax(axis=1))
 
 
-def _was_tested(rows: RunEpochs) -> "pd.Series[bool]":
+def _was_tested(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["test_accuracy"].notna()
 
 

@@ -49,7 +49,9 @@ def _k_table() -> pd.DataFrame:
 @cache
 def _k_settings() -> dict[str, dict[str, Any]]:
     """Settings of K's runs by position, where those of `SETTINGS` have later values."""
-    tree: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("kexue.json").read_bytes())
+    tree: dict[str, dict[str, Any]] = json.loads(
+        Path(__file__).with_name("kexue.json").read_bytes()
+    )
     return tree
 
 

@@ -16,6 +16,11 @@ def kind_of_seeds(config: dict[str, Any]) -> str:
     return " ".join(sources) or "seed"
 
 
+def settings_and_code(row: dict[str, Any]) -> str:
+    """What runs of one variant have in common, but for their seeds. row: config, code, vectors."""
+    return json.dumps([settings(row["config"]), row["code"], row["vectors"]], sort_keys=True)
+
+
 def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """The same rows with the column variant: all runs with the same settings, vectors, code and
     kind of seeds. rows: as `read_runs.make_rows` gives them.
@@ -35,8 +40,9 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _keys(runs: pd.DataFrame) -> "pd.Series[str]":
     """What runs of one variant have in common, as text."""
-    columns = runs[["settings", "code", "vectors", "seed_kind"]]
-    keys = columns.apply(lambda run: json.dumps([*run], sort_keys=True), axis=1)
+    columns = runs[["config", "code", "vectors"]].to_dict("records")
+    keys = pd.Series([settings_and_code(run) for run in columns], runs.index)
+    keys += runs["seed_kind"]
     # variants of a study that differ by `seeds.*` alone have their labels besides
     labels = runs["label"].groupby([runs["study"], keys])
     keys += runs["label"].where(labels.transform("nunique") > 1, "")
@@ -49,7 +55,8 @@ def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
     """Names by key. firsts: one run of each key."""
     names: dict[str, str] = {}
     # runs that vary `seed` take a name before those of other kinds that have the same
-    for run in firsts.sort_values("seed_kind", key=lambda kind: kind != "seed", kind="stable").itertuples():
+    is_other_kind = firsts["seed_kind"] != "seed"
+    for run in firsts.iloc[is_other_kind.argsort(kind="stable")].itertuples():
         namesakes = firsts.loc[firsts["label"] == run.label, "settings"]
         differing = [
             as_word(key, value)

@@ -79,7 +79,7 @@ def _read_cells(
 def _with_standard_names(
     cells: pd.DataFrame, name: str, variant_column: str, seed_column: str
 ) -> pd.DataFrame:
-    """The cells with columns data, variant and seed. name: of the data set, if no column has one."""
+    """The cells with columns data, variant and seed. name: of the data set where no column says."""
     cure = "Name them with --variant-column, --seed-column."
     _check_columns([variant_column, seed_column], cells, cure)
     standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
@@ -195,17 +195,14 @@ def choose_metrics(
     judged = [name for name in values if _is_accuracy(name) or name in named]
     metrics = []
     for name in judged or values:
-        is_accuracy = _is_accuracy(name)
-        is_contradiction = name in higher and name in lower
-        has_direction = is_accuracy or name in higher or name in lower
-        usual = 100 * MARGIN if is_accuracy else 0.0
+        usual = 100 * MARGIN if _is_accuracy(name) else 0.0
         margin = margin_of.get(name, usual if margin_of_all is None else margin_of_all)
-        if is_contradiction or not has_direction or not margin > 0:
+        if not _has_direction(name, higher, lower) or not margin > 0:
             raise UserError(
                 f"Say which direction of {name} is better, and the smallest difference that "
                 f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
             )
-        is_share = is_accuracy and _are_shares(rows[rows["metric"] == name])
+        is_share = _is_accuracy(name) and _are_shares(rows[rows["metric"] == name])
         metric = Metric(
             name=name,
             is_share=is_share,
@@ -214,6 +211,13 @@ def choose_metrics(
         )
         metrics.append(metric)
     return metrics
+
+
+def _has_direction(name: str, higher: Sequence[str], lower: Sequence[str]) -> bool:
+    """Whether it is said, or known of an accuracy, which direction of a metric is better."""
+    if name in higher and name in lower:
+        return False
+    return name in higher or name in lower or _is_accuracy(name)
 
 
 def _read_margins(margins: Sequence[str]) -> dict[str, float]:

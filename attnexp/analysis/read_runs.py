@@ -1,5 +1,4 @@
-"""Groups of runs on disk and of published studies: rows by epoch, then variants, endpoints, plans.
-"""
+"""Groups of runs on disk and of published studies, by way of a row for each run and epoch."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,14 +96,18 @@ def _describe_run(config: dict[str, Any], facts: dict[str, Any]) -> Row:
 def _row_of_published(row: Row, study: str) -> Row:
     """A row of a published file as `make_rows` would give it."""
     shared = row.pop("shared")
-    return row | _describe_run(shared["config"], shared["data"]) | {
-        "study": study,
-        "default_label": "",
-        "num_departures": 0,
-        "code": shared["code"],
-        "parameters": shared["parameters"],
-        "folder": None,
-    }
+    return (
+        row
+        | _describe_run(shared["config"], shared["data"])
+        | {
+            "study": study,
+            "default_label": "",
+            "num_departures": 0,
+            "code": shared["code"],
+            "parameters": shared["parameters"],
+            "folder": None,
+        }
+    )
 
 
 def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Group]:

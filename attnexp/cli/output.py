@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attnexp.cli.app import console, emit
-from attnexp.report.table_names import TableName
+from attnexp.report.table import TableName
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer

@@ -23,9 +23,9 @@ def probe(
     """
     from attnexp.inspect.effects import estimate_effects
     from attnexp.inspect.probe import probe_studies
+    from attnexp.report.effects_table import tabulate_effects
     from attnexp.report.formats import SCHEMA, to_records
     from attnexp.report.print_table import print_table
-    from attnexp.report.tables import tabulate_effects
 
     words = do.split(",") if do else []
     rows, notes = probe_studies(folders, words, limit=limit, trust_code=trust_code)

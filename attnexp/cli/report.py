@@ -56,11 +56,10 @@ def report(
             page.write_page(html, answer, readings)
         if figure is not None:
             figures.save_figure(page.draw_picture(show, answer, readings), figure)
-    missing = []
     if any(group.missing() for group in answer.groups):
-        missing = ["Planned seeds are missing."]
-    if left_out or missing:
-        stop("\n".join([*left_out, *missing, "attnexp runs lists all runs."]), code=1)
+        left_out.append("Planned seeds are missing.")
+    if left_out:
+        stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
 
 
 def _check_options(

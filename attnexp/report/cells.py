@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import format_margin
 from attnexp.statistics.verdict import Metric
@@ -56,7 +57,7 @@ def size_of(row: Difference) -> str:
     return format_size(interval.mean, interval.low, interval.high, row.metric.is_share)
 
 
-def name_of(row: Difference) -> str:
+def name_of(row: Difference | MeanDifference) -> str:
     """Name of a difference: `pe − none within scaled, final, loss`."""
     parts = [row.contrast.name]
     if row.endpoint.split:

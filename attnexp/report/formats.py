@@ -8,8 +8,9 @@ import pandas as pd
 
 from attnexp.analysis.answer import ENDPOINT_KEYS, Answer
 from attnexp.analysis.contrasts import FIELDS
-from attnexp.report.table_names import TableName
-from attnexp.report.tables import Table, make_table, tabulate_differences, tabulate_means
+from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.table import Table, TableName
+from attnexp.report.tables import make_table, tabulate_means
 
 SCHEMA = 6  # of the JSON document
 

@@ -9,7 +9,7 @@ import yaml
 
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
-from attnexp.report.tables import Table
+from attnexp.report.table import Table
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
 

@@ -14,7 +14,7 @@ from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report import cells, figures, tables, terminal
+from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import ForestRow
 from attnexp.runs import store
 from attnexp.runs.identity import as_word, default_label, replicate, settings
@@ -31,12 +31,12 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     """Write the page; the same results give the same bytes. readings: stand side by side."""
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
+    environment.globals |= {"cells": cells, "figures": figures}
     template = environment.get_template("page.html")
     text = template.render(
         title=_title(answer),
         sections=[_describe_comparison(answer, row) for row in answer.comparisons],
-        means=answer.means,
+        means=difference_tables.tabulate_means_over_data(answer.means) if answer.means else None,
         forests_of_means=_forests([figures.forest_row_of_mean(row) for row in answer.means]),
         several=len(answer.comparisons) > 1,
         readings=readings,

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnexp.report import tables
-from attnexp.report.tables import Table
+from attnexp.report.difference_tables import PLACES
+from attnexp.report.table import Table
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 
-TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split()}
+TEXTS = {*PLACES, *"variant difference verdict class run state settings".split()}
 TEXTS |= {"data set", "intervention"}
 """Columns that stand to the left; all others are numbers."""
 
@@ -54,7 +54,7 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
-    """The first layout that fits: all columns; headings in place of the columns `tables.PLACES`;
+    """The first layout that fits: all columns; headings in place of the columns `PLACES`;
     cells that wrap between words; each name as a heading above its numbers."""
     plain = [("", frame)]
     below_places = list(_sections_by_place(frame, width))
@@ -74,7 +74,7 @@ def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
 def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[tuple[str, pd.DataFrame]]:
     """Rows below headings that say what they are about. A row alone has it before its name, where
     the line has room."""
-    places = [name for name in tables.PLACES if name in frame]
+    places = [name for name in PLACES if name in frame]
     if not places:
         yield "", frame
         return
@@ -165,5 +165,6 @@ def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTabl
     for _, row in rows.iterrows():
         verdict = str(row.get("verdict", "")).partition(" ")[0]
         style = VERDICT_STYLES.get(verdict, "")
-        table.add_row(*(Text(text, style if name == "verdict" else "") for name, text in row.items()))
+        cells = [Text(text, style if name == "verdict" else "") for name, text in row.items()]
+        table.add_row(*cells)
     return table

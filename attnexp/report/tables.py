@@ -1,45 +1,26 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, Comparison, MeanDifference
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import SHARES
 from attnexp.base.errors import UserError
-from attnexp.report.cells import (
-    NONE,
-    format_interval,
-    format_margins,
-    format_mean,
-    format_number,
-    format_p,
-    format_texts_interval,
-)
+from attnexp.report.cells import NONE, format_mean, format_number
 from attnexp.report.classes import class_rows
-from attnexp.report.table_names import TableName
+from attnexp.report.difference_tables import (
+    tabulate_all_differences,
+    tabulate_means_over_data,
+    tabulate_within,
+)
+from attnexp.report.table import Table, TableName, drop_constant
 from attnexp.statistics.verdict import Metric
-
-
-class Table(NamedTuple):
-    """A table of texts."""
-
-    title: str
-    frame: pd.DataFrame
-
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
-
-PLACES = ("data", "protocol", "at", "metric")
-"""Columns that say what a difference is about; left out where they say the same in every row."""
-
-VERDICT = ("n", "mean", "other seeds", "other texts too", "verdict")
-"""Columns of the default answer; n is left out where it is the same in every row."""
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
@@ -61,7 +42,7 @@ def tabulate_means(answer: Answer) -> Table:
     for comparison in answer.comparisons:
         rows += _rows_of_means(comparison, answer.metrics)
     frame = pd.DataFrame(rows).fillna("")
-    return Table(_title_of_means(answer, frame), _drop_constant(frame, ["data", "protocol", "n"]))
+    return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[Metric]) -> list[dict[str, str]]:
@@ -122,117 +103,6 @@ def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
     if frame["protocol"].nunique() == 1:
         title += PROTOCOLS[groups[0].protocol]
     return title
-
-
-def tabulate_differences(
-    rows: Sequence[Difference], columns: Sequence[str] = VERDICT, subject: str = "Difference"
-) -> Table:
-    """Differences as texts: what they are about, then these columns of `_cells_of_difference`.
-    Raises `UserError` where there are no rows."""
-    cells = [_cells_of_difference(row) for row in rows]
-    frame = _frame_of_differences(cells, ["difference", *columns])
-    title = subject + _from_one_baseline(rows, frame)
-    points = {row.endpoint.label: row.endpoint for row in rows}
-    if len(points) == 1 and RESULT.label not in points:
-        title += f" at {rows[0].endpoint.label}"
-    metrics = list(dict.fromkeys(row.metric for row in rows))
-    if all(metric.is_share for metric in metrics):
-        title += " in points"
-    title += f", {format_margins(metrics)}, "
-    if all(row.anytime for row in rows):
-        title += "anytime-valid "
-    title += "95 % intervals"
-    sizes = {row.m for row in rows}
-    if sizes != {1}:
-        title += f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
-    return Table(title, _drop_constant(frame, [*PLACES, "n"] if "verdict" in frame else PLACES))
-
-
-def _frame_of_differences(cells: Sequence[dict[str, str]], columns: Sequence[str]) -> pd.DataFrame:
-    """Cells in the order of `PLACES` and these columns, without columns in which nothing stands."""
-    if not cells:
-        raise UserError("No two variants, or levels of two factors, can be compared here.")
-    frame = pd.DataFrame(cells)[[*PLACES, *columns]]
-    return frame.loc[:, (frame != NONE).any()]
-
-
-def _from_one_baseline(
-    rows: Sequence[Difference] | Sequence[MeanDifference], frame: pd.DataFrame
-) -> str:
-    """` from none`, where all differences have one baseline; their column then leaves it out."""
-    baselines = {row.contrast.baseline_level for row in rows}
-    if len(baselines) > 1:
-        return ""
-    frame["difference"] = [row.contrast.short_name for row in rows]
-    return f" from {baselines.pop()}"
-
-
-def _cells_of_place(row: Difference | MeanDifference) -> dict[str, str]:
-    """What a difference is about."""
-    return {
-        "protocol": row.protocol,
-        "at": row.endpoint.label,
-        "metric": row.metric.name,
-        "difference": row.contrast.name,
-    }
-
-
-def _cells_of_difference(row: Difference) -> dict[str, str]:
-    """Every text that a table may have of a difference."""
-    is_share = row.metric.is_share
-    interval = row.interval
-    return _cells_of_place(row) | {
-        "data": row.data,
-        "n": str(interval.n),
-        "mean": format_number(interval.mean, is_share, "+"),
-        "sd": format_number(interval.sd, is_share),
-        "other seeds": format_interval(interval.low, interval.high, is_share),
-        "other texts too": format_texts_interval(row),
-        "p": format_p(row.p),
-        "verdict": row.words,
-    }
-
-
-def tabulate_all_differences(answer: Answer) -> Table:
-    """Every number of a difference, a row each: what a paper quotes."""
-    columns = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
-    return tabulate_differences(answer.differences, columns)
-
-
-def tabulate_within(answer: Answer) -> Table:
-    """One factor at each level of another, and their interactions."""
-    rows = [row for row in answer.differences if row.contrast.is_crossed]
-    columns = ["mean", "other seeds", "verdict"]
-    return tabulate_differences(rows, columns, "Difference within levels, and interactions,")
-
-
-def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
-    """Mean differences over data sets, and where the next one's would lie. Raises `UserError` where
-    no two data sets can be put together."""
-    if not rows:
-        raise UserError(
-            "A mean needs two data sets with the same variants, three seeds of each, where some "
-            "variant is above chance."
-        )
-    cells = []
-    for row in rows:
-        is_share = row.metric.is_share
-        mean = row.mean
-        cells.append(
-            _cells_of_place(row)
-            | {
-                "data": "",
-                "data sets": str(row.n),
-                "mean": format_number(mean.mean, is_share, "+"),
-                "95 %": format_interval(mean.low, mean.high, is_share),
-                "next data set": format_interval(mean.next_low, mean.next_high, is_share),
-            }
-        )
-    columns = ["difference", "data sets", "mean", "95 %", "next data set"]
-    frame = _frame_of_differences(cells, columns)
-    baseline = _from_one_baseline(rows, frame)
-    title = f"Mean difference{baseline} over data sets (random effects), and the next one's"
-    return Table(title, _drop_constant(frame, PLACES))
 
 
 def tabulate_epochs(answer: Answer) -> Table:
@@ -296,31 +166,4 @@ def _pivot_means(rows: pd.DataFrame, keys: list[str], metrics: Sequence[Metric])
     table = rows[[*keys, "metric"]].astype(str).assign(text=texts)
     wide = table.set_index([*keys, "metric"])["text"].unstack(sort=False).fillna(NONE)
     frame = wide.rename_axis(columns=None).reset_index()
-    return _drop_constant(frame, ["data", "protocol", "variant"])
-
-
-def _drop_constant(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """The frame without those of the columns that say the same in every row."""
-    constant = [name for name in columns if name in frame and frame[name].nunique() == 1]
-    return frame.drop(columns=constant)
-
-
-def tabulate_effects(effects: pd.DataFrame) -> Table:
-    """Effects of `probe` on a variant: changes of accuracy in points, and measures of attention."""
-    variant, data, num_texts = effects.iloc[0][["variant", "data", "num_texts"]]
-    note = "" if (effects["metric"] == "accuracy").all() else " (entropy: 1 is uniform)"
-    title = f"{variant}, {num_texts:,} texts of {data}: points{note}, 95 % intervals"
-    cells = [_cells_of_effect(row) for _, row in effects.iterrows()]
-    return Table(title, pd.DataFrame(cells))
-
-
-def _cells_of_effect(row: "pd.Series[Any]") -> dict[str, str]:
-    is_accuracy = row["metric"] == "accuracy"
-    return {
-        "intervention": str(row["intervention"] if is_accuracy else row["metric"]),
-        "n": str(row["n"]),
-        "mean": format_number(row["mean"], is_accuracy, "+" if is_accuracy else ""),
-        "other seeds": format_interval(row["low"], row["high"], is_accuracy),
-        "other texts too": format_interval(row["texts_low"], row["texts_high"], is_accuracy),
-        "flips, %": format_number(row["flips"], True),
-    }
+    return drop_constant(frame, ["data", "protocol", "variant"])

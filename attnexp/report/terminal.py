@@ -10,8 +10,9 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.kexue import Agreement
+from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.print_table import print_table
-from attnexp.report.tables import tabulate_differences, tabulate_means, tabulate_means_over_data
+from attnexp.report.tables import tabulate_means
 from attnexp.statistics.verdict import UNDECIDED
 
 LETTERS = "abcdef"
@@ -19,28 +20,32 @@ LETTERS = "abcdef"
 
 
 def show_answer(answer: Answer, console: Console) -> None:
-    """Print an answer, the part of each protocol for itself. That of several data sets has the
-    differences at the deciding endpoint."""
+    """Print an answer, the part of each protocol for itself."""
     protocols = dict.fromkeys(group.protocol for group in answer.groups)
     for protocol in protocols:
-        part = answer.select(
-            [row for row in answer.comparisons if row.group.protocol == protocol]
-        )
-        print_table(tabulate_means(part), console)
-        if len(answer.groups) == 1 and has_curve(part.comparisons[0]):
-            console.print(draw_curve(part.comparisons[0], console))
-        differences = part.differences
-        means = part.means
-        if len({group.data for group in part.groups}) > 1:
-            deciding = part.groups[0].points[0]
-            differences = [row for row in differences if row.endpoint == deciding]
-            means = [row for row in means if row.endpoint == deciding]
-        if differences:
-            print_table(tabulate_differences(differences), console)
-        if means:
-            print_table(tabulate_means_over_data(means), console)
-        for line in dict.fromkeys(remarks(part)):
-            console.print(line)
+        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
+        has_one_group = len(answer.groups) == 1
+        _show_part(part, console, with_curve=has_one_group and has_curve(part.comparisons[0]))
+
+
+def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
+    """Print the answer of one protocol. That of several data sets has the differences at the
+    deciding endpoint alone."""
+    print_table(tabulate_means(answer), console)
+    if with_curve:
+        console.print(draw_curve(answer.comparisons[0], console))
+    differences = answer.differences
+    means = answer.means
+    if len({group.data for group in answer.groups}) > 1:
+        deciding = answer.groups[0].points[0]
+        differences = [row for row in differences if row.endpoint == deciding]
+        means = [row for row in means if row.endpoint == deciding]
+    if differences:
+        print_table(tabulate_differences(differences), console)
+    if means:
+        print_table(tabulate_means_over_data(means), console)
+    for line in dict.fromkeys(remarks(answer)):
+        console.print(line)
 
 
 def remarks(answer: Answer) -> Iterator[str]:
@@ -83,7 +88,7 @@ def describe_agreement(agreement: Agreement) -> str:
 
 def has_curve(comparison: Comparison) -> bool:
     """Whether accuracies of several epochs are known."""
-    return comparison.epochs["epoch"].nunique() > 1
+    return int(comparison.epochs["epoch"].nunique()) > 1
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
