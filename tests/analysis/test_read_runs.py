@@ -336,7 +336,7 @@ def test_a_label_of_two_configs_or_codes_is_not_published(
         ("code", other_code),
     ):
         save_study(tmp_path, [result("a", 0, [0.8]), other], study)
-        with pytest.raises(UserError, match="a on imdb .* different settings or code"):
+        with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
             publish["publish"](tmp_path / study, study)
 
 

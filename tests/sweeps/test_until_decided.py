@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from sweeping import Pretend, finished
 
+from attnexp.analysis.families import difference
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
@@ -72,12 +73,17 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     fails: float | None,
     found: dict[str, int],
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[Entry]) -> list[SimpleNamespace]:
         """Every variant is decided at nine seeds."""
         counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
-        verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
-        about = {"baseline": "slow", "n": [*counts.values()]}
-        return pd.DataFrame({"variant": [*counts], "verdict": verdicts, **about})
+        rows = []
+        for variant, n in counts.items():
+            word = "undecided" if n < 9 else "helps"
+            interval = SimpleNamespace(n=n)
+            contrast = difference(variant, "slow")
+            row = {"contrast": contrast, "interval": interval, "verdict": word, "words": word}
+            rows.append(SimpleNamespace(**row))
+        return rows
 
     monkeypatch.setattr(sequential, "judge", judge)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
