@@ -36,7 +36,8 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[Entry], metric: Metric) -> A
             rows += [row | declared for row in make_rows(entry.outcome)]
     order = list(sweep.variants)
     rows.sort(key=lambda row: order.index(row["label"]))
-    jobs = [entry.job for entry in entries] if sweep.declaration else sweep.jobs
+    begun = [entry.job for entry in entries if entry.outcome is not None]
+    jobs = begun if sweep.declaration else sweep.jobs
     planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
     study = manifest.Manifest(variants=sweep.variants, runs=planned)
     return compare(make_groups(rows, {"": study}), [metric])
