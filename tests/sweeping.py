@@ -19,7 +19,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Outcome
 from attnexp.sweeps.plan import Job
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
@@ -57,7 +57,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             )  # fmt: skip
             path = store.run_dir(job.config.out, identity.run_id)
             shutil.copytree(template.path, path)
-            store.save(path, result)
+            store.save_result(path, result)
             return Run(path=path, result=result, label=job.label)
 
         monkeypatch.setattr(executors, "do", do)
@@ -72,7 +72,7 @@ def done(pretend: Pretend) -> list[str]:
     return pretend()
 
 
-def finished(entries: list[Entry]) -> list[Run]:
+def finished(entries: list[SweepEntry]) -> list[Run]:
     return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 
@@ -98,7 +98,7 @@ def outcomes(folder: Path) -> dict[str, object]:
     """Figures by run, without times."""
     found = dict[str, object]()
     for file in folder.glob(f"runs/*/{store.RESULT}"):
-        result = store.load(file.parent)
+        result = store.load_result(file.parent)
         rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
         found[file.parent.name] = rows, result.test
     return found

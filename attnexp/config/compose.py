@@ -36,7 +36,7 @@ def compose(*given: str | Sequence[str]) -> RunConfig:
     """
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
     for word in words:
-        if re.match(r"(study|executor|tune)[.=]", word):
+        if re.match(r"(study|name|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(words)}")
     return _typed(_composed([setting_of(word) for word in words]))
 

@@ -12,12 +12,13 @@ from attnexp.runs import manifest, store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import Executor, Outcome, open_executor
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.run import read_inputs
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class SweepEntry:
     """A job and what became of it."""
 
     job: Job
@@ -26,13 +27,13 @@ class Entry:
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
 
 
-def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
+def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     """Identify every run and find those that have finished; note changes of the code since. Changes
     nothing on disk.
 
     any_code: where none has finished with the code of today, take the newest one of other code.
     """
-    entries, wanted, fingerprints = list[Entry](), [], dict[str, str]()
+    entries, wanted, fingerprints = list[SweepEntry](), [], dict[str, str]()
     for job in sweep.jobs:
         reads = repr((job.config.data, getattr(job.config.model, "vectors", None)))
         if reads not in fingerprints:
@@ -41,10 +42,10 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
         path = store.run_dir(job.config.out, identity.run_id)
         if not store.has_finished(path):
             wanted.append(identity)
-            others = store.of_other_code(job.config.out, identity) if any_code else []
+            others = store.find_runs_of_other_code(job.config.out, identity) if any_code else []
             path = next(iter(others), path)
-        entries.append(Entry(job, path, before=store.has_finished(path)))
-    for line in store.outdated(sweep.directory.parent, wanted):
+        entries.append(SweepEntry(job, path, before=store.has_finished(path)))
+    for line in store.describe_outdated_runs(sweep.directory.parent, wanted):
         progress.note(f"{line} --any-code takes such runs as they are.")
     return entries
 
@@ -53,15 +54,15 @@ def run_sweep(
     sweep: Sweep,
     *,
     any_code: bool = False,
-    observe: Callable[[list[Entry]], None] = lambda entries: None,
-    choose: Callable[[list[Entry]], Iterable[list[Entry]]] | None = None,
-) -> list[Entry]:
+    observe: Callable[[list[SweepEntry]], None] = lambda entries: None,
+    choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
+) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
 
     any_code: as in `scan`. observe: called after every change, with the entries so far. choose: of
     all that are planned, one batch after another, each when the one before it has ended.
     """
-    planned, entries = scan(sweep, any_code=any_code), list[Entry]()
+    planned, entries = scan(sweep, any_code=any_code), list[SweepEntry]()
     executor = open_executor(sweep.executor, [one.job for one in planned if not one.before])
     try:
         for batch in choose(planned) if choose else [planned]:
@@ -75,23 +76,24 @@ def run_sweep(
     return entries
 
 
-def _record(sweep: Sweep, known: Sequence[Entry]) -> None:
+def _record(sweep: Sweep, known: Sequence[SweepEntry]) -> None:
     """Add runs to the study of a sweep."""
-    runs = [manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in known]
-    study = manifest.Manifest(
-        variants=sweep.variants, commands=[sweep.command], runs=runs, declaration=sweep.declaration
-    )
-    manifest.record(sweep.directory, study)
+    runs = [
+        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in known
+    ]
+    manifest.record_runs(sweep.directory, manifest_of(sweep, runs))
 
 
-def _steps(batch: Sequence[Entry], executor: Executor) -> Iterator[None]:
+def _steps(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[None]:
     """Run a batch, in its order but for what another sweep is doing. Yields after every change."""
-    left, running = [*batch], dict[Any, Entry]()
+    left, running = [*batch], dict[Any, SweepEntry]()
     while True:
         for one in [entry for entry in left if store.has_finished(entry.path)]:
             left.remove(one)
             one.before = True
-            one.outcome = Run(path=one.path, result=store.load(one.path), label=one.job.label)
+            one.outcome = Run(
+                path=one.path, result=store.load_result(one.path), label=one.job.label
+            )
         yield
         if not left and not running:
             return
@@ -108,7 +110,7 @@ def _steps(batch: Sequence[Entry], executor: Executor) -> Iterator[None]:
             time.sleep(0.5)
 
 
-def _outcome(entry: Entry, future: Any) -> Outcome:
+def _outcome(entry: SweepEntry, future: Any) -> Outcome:
     """Outcome of a run that has ended."""
     try:
         outcome: Outcome = future.result()

@@ -13,7 +13,7 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots, sbatch_script
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan
 
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
@@ -31,7 +31,7 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
     lines = [f"{name}: {n} runs, {n - num_left[name]} finished" for name, n in num_runs.items()]
     slots = num_slots(sweep.executor, todo)
     expected = "time unknown until the first run ends"
-    if took := [store.load(entry.path).wall_seconds for entry in entries if entry.before]:
+    if took := [store.load_result(entry.path).wall_seconds for entry in entries if entry.before]:
         expected = f"about {progress.duration(fmean(took) * len(todo) / slots)}"
     where = f"executor={sweep.executor.kind}, {slots} at a time"
     lines.append(f"{len(todo)} runs to do, {where}: {expected}.")
@@ -44,14 +44,14 @@ class Watch(Progress):
     """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar. Before
     that, where some have finished before, the lines of `foresee`."""
 
-    def __init__(self, foresee: Callable[[list[Entry]], Iterable[str]] | None = None) -> None:
+    def __init__(self, foresee: Callable[[list[SweepEntry]], Iterable[str]] | None = None) -> None:
         console = progress.console
         columns = (TextColumn("{task.description}"), BarColumn(20))
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task, self.noted = self.add_task("", total=None), set[int]()  # ids of ended entries
         self.began, self.foresee = time.monotonic(), foresee
 
-    def __call__(self, entries: list[Entry]) -> None:
+    def __call__(self, entries: list[SweepEntry]) -> None:
         """Display the current state of these entries."""
         num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
         num_left = sum(entry.outcome is None for entry in entries)
@@ -70,7 +70,7 @@ class Watch(Progress):
                 progress.note(f"{entry.job}: {_outcome_line(entry)} ({line})")
 
 
-def _outcome_line(entry: Entry) -> str:
+def _outcome_line(entry: SweepEntry) -> str:
     if not isinstance(entry.outcome, Run):
         return f"failed: {entry.outcome}"
     result, final = entry.outcome.result, entry.outcome.result.final

@@ -30,7 +30,7 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
-    assert (study := manifest.load(tmp_path / "blog"))
+    assert (study := manifest.load_manifest(tmp_path / "blog"))
     assert {(one.variant, one.seed, one.run_id) for one in study.runs} == {
         (entry.job.label, entry.job.seed, entry.path.name) for entry in second
     }
@@ -102,16 +102,16 @@ def test_runs_of_other_code_are_named_and_taken_if_asked(
     for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then
         old = entry.path.with_name(f"{entry.path.name.partition('-')[0]}-0000aaaa")
         entry.path.rename(old)
-        result = store.load(old)
+        result = store.load_result(old)
         result.code[min(result.code)] = "aaaa"
-        store.save(old, result)
+        store.save_result(old, result)
     assert [entry.before for entry in scan(sweep)] == [False, False, False, True]
     assert "changed since 3 of these runs. --any-code takes such runs" in capsys.readouterr().err
     done.clear()
     taken = run_sweep(sweep, any_code=True)
     assert not done
     assert [run.path.name[-8:] for run in finished(taken)[:3]] == ["0000aaaa"] * 3
-    assert (study := manifest.load(sweep.directory))
+    assert (study := manifest.load_manifest(sweep.directory))
     assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
     assert len(finished(run_sweep(sweep))) == 4
     assert len(done) == 3  # made again

@@ -9,7 +9,7 @@ from sweeping import finished
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.runs.result import Run
 from attnexp.sweeps.schedule import run_sweep, scan
-from attnexp.sweeps.tuning import Tuning, choose, plan_tuning
+from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 
@@ -29,7 +29,7 @@ def test_each_variant_runs_as_chosen_on_held_out_data_and_nothing_runs_twice(
     assert [(one["train"]["protocol"], one["seed"]) for one in configs[::4]] == [
         ("holdout", 7), ("holdout", 8)
     ]  # fmt: skip
-    study, lines = choose(tuning, searched)
+    study, lines = choose_settings(tuning, searched)
     assert [*study.variants] == ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
     assert len(lines) == 4
     found = [
@@ -57,13 +57,13 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         entry.outcome = Run(path=entry.path, result=result)
         if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
             entry.outcome = "the loss is nan"
-    study, _ = choose(tuning, entries)
+    study, _ = choose_settings(tuning, entries)
     assert [*study.variants] == [f"{name}, train.lr={best} of 4" for name in ("no_pe", "pe")]
     assert {job.config.train.lr for job in study.jobs} == {float(best)}
     for entry in entries:
         entry.outcome = "the loss is nan"
     with pytest.raises(RunFailed, match="no_pe: every setting of the search has a failed run"):
-        choose(tuning, entries)
+        choose_settings(tuning, entries)
 
 
 @pytest.mark.parametrize(

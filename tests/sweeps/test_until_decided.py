@@ -15,7 +15,7 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, run_sweep
+from attnexp.sweeps.schedule import SweepEntry, run_sweep
 from attnexp.sweeps.sequential import plan_until_decided, rounds
 
 STUDY = """
@@ -48,7 +48,7 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
     """With the statistics of today."""
     assert seeds(sweep(tmp_path)) == {"slow": 12, "noisy": 12, "fast": 8}
     assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 5
-    assert (study := manifest.load(tmp_path / "mine"))
+    assert (study := manifest.load_manifest(tmp_path / "mine"))
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
     assert Counter(run.variant for run in study.runs) == {"slow": 12, "noisy": 12, "fast": 8}
     assert study.commands[-1].endswith("'seed=range(12)' --until decided --margin 0.25")
@@ -72,7 +72,7 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     fails: float | None,
     found: dict[str, int],
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> pd.DataFrame:
         """Every variant is decided at nine seeds."""
         counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
         verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]

@@ -53,7 +53,7 @@ def test_times_come_from_finished_runs(tmp_path: Path, template: Run) -> None:
     ]
     for entry, seconds in zip(scan(planned)[:3:2], (20.0, 30.0), strict=True):
         entry.path.mkdir(parents=True)
-        store.save(entry.path, replace(template.result, wall_seconds=seconds))
+        store.save_result(entry.path, replace(template.result, wall_seconds=seconds))
     assert preview_sweep(planned) == [
         "no_pe on contrast: 3 runs, 2 finished",
         "pe on contrast: 3 runs, 0 finished",
