@@ -47,10 +47,16 @@ def default_label(config: dict[str, Any]) -> str:
     """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
     model and position, then every other piece, and every setting, that is not the default one."""
     values = settings(config)
-    pieces = [f"{key}.kind" for key in ("model", "position") if key in config]
     words = [data_of(config).title]
-    words += [name_of(values[key]) for key in pieces]
-    words += [as_word(key, values[key]) for key in departures(config) if key not in pieces]
+    named_keys: list[str] = []
+    for section in ("model", "position"):
+        if section in config:  # a baseline has no position
+            key = f"{section}.kind"
+            named_keys.append(key)
+            words.append(name_of(values[key]))
+    for key in departures(config):
+        if key not in named_keys:
+            words.append(as_word(key, values[key]))
     return " ".join(words)
 
 

@@ -114,11 +114,7 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     data_sets = _data_sets(stored)
     if set(data_sets) != set(_data_sets(planned)):
         parts.append(f"data {', '.join(data_sets)}")
-    for variant, by_data in stored.settings.items():
-        for data, settings in by_data.items():
-            planned_settings = planned.settings.get(variant, {}).get(data)
-            if planned_settings is not None:
-                parts += _differing_words(settings, planned_settings)
+    parts += _differing_settings(stored, planned)
     if stored.declaration and planned.declaration not in (None, stored.declaration):
         parts.append(str(stored.declaration))
     return ", ".join(dict.fromkeys(parts))
@@ -132,14 +128,17 @@ def _data_sets(study: Manifest) -> list[str]:
     return list(names)
 
 
-def _differing_words(stored: dict[str, Any], planned: dict[str, Any]) -> list[str]:
-    """Settings in which one variant of two plans differs, with their stored values."""
-    words = []
-    for key in {**stored, **planned}:
-        if key not in stored:
-            words.append(f"no {key}")
-        elif key not in planned or stored[key] != planned[key]:
-            words.append(as_word(key, stored[key]))
+def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
+    """Stored settings that are others in the plan, of variants and data sets that both have."""
+    words: list[str] = []
+    for variant, by_data in stored.settings.items():
+        for data, settings in by_data.items():
+            planned_settings = planned.settings.get(variant, {}).get(data, settings)
+            for key in {**settings, **planned_settings}:
+                if key not in settings:
+                    words.append(f"no {key}")
+                elif key not in planned_settings or settings[key] != planned_settings[key]:
+                    words.append(as_word(key, settings[key]))
     return words
 
 
@@ -225,17 +224,23 @@ def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
     """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
     labels: dict[str, str] = {}
     declared: set[str] = set()
-    for out in [*reversed(folder.absolute().parents[:2]), folder]:  # the nearest study counts
-        for file in sorted(out.glob(f"*/{FILE}")):
-            study = load_manifest(file.parent)
-            for run in study.runs if study else ():
-                labels[run.run_id] = run.variant
-                if study and study.declaration:
-                    declared.add(run.run_id)
+    for study in _studies_near(folder):
+        labels |= {run.run_id: run.variant for run in study.runs}
+        if study.declaration is not None:
+            declared |= {run.run_id for run in study.runs}
     order = {run_id: place for place, run_id in enumerate(labels)}
     paths = sorted(file.parent for file in folder.rglob(store.RESULT))
     paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
+
+
+def _studies_near(folder: Path) -> Iterator[Manifest]:
+    """Studies beside a folder, beside its parent and in it; the nearest comes last, and counts."""
+    for out in [*reversed(folder.absolute().parents[:2]), folder]:
+        for file in sorted(out.glob(f"*/{FILE}")):
+            study = load_manifest(file.parent)
+            if study is not None:
+                yield study
 
 
 def check_folder(folder: Path) -> Path:

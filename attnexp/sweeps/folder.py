@@ -47,16 +47,19 @@ def choose_folder(sweep: Sweep) -> Sweep:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep of a study that was begun before."""
-    declaration = sweep.declaration or stored.declaration
-    is_fixed = stored.declaration is None
-    paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
-    was_complete = is_fixed and all(map(store.has_finished, paths))
-    added: list[str] = []
-    if was_complete or stored.added_seeds:
-        seeds = {run.seed for run in stored.runs}
-        added = [job.seed for job in sweep.jobs if job.seed not in seeds]
-    return replace(sweep, declaration=declaration, added_seeds=tuple(dict.fromkeys(added)))
+    """A sweep of a study that was begun before, with its declaration, and which seeds are added."""
+    out = sweep.jobs[0].config.out
+    is_complete = all(
+        store.has_finished(store.run_dir(out, planned.run_id)) for planned in stored.runs
+    )
+    had_answer = bool(stored.added_seeds) or (stored.declaration is None and is_complete)
+    stored_seeds = {planned.seed for planned in stored.runs}
+    new_seeds = dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
+    return replace(
+        sweep,
+        declaration=sweep.declaration or stored.declaration,
+        added_seeds=tuple(new_seeds) if had_answer else (),
+    )
 
 
 def manifest_of(sweep: Sweep, runs: Iterable[PlannedRun]) -> Manifest:
@@ -82,13 +85,14 @@ def manifest_of(sweep: Sweep, runs: Iterable[PlannedRun]) -> Manifest:
 
 def _seed_kind(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; of a single seed those that are given."""
-    values: dict[str, set[int | None]] = {}
+    first = _seeds(jobs[0].config)
+    varied: dict[str, None] = {}
     for job in jobs:
         for key, number in _seeds(job.config).items():
-            values.setdefault(key, set()).add(number)
-    varied = [key for key, numbers in values.items() if len(numbers) > 1]
-    sources = [key for key, numbers in values.items() if key != "seed" and numbers != {None}]
-    return varied or sources or ["seed"]
+            if number != first[key]:
+                varied[key] = None
+    sources = [key for key, number in first.items() if key != "seed" and number is not None]
+    return sorted(varied) or sources or ["seed"]
 
 
 def _seeds(config: RunConfig) -> dict[str, int | None]:

@@ -24,6 +24,9 @@ from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
 
+Axis = list[tuple[str, str]]
+"""Choices of an axis, as `expand` gives them: the key, the same in all, and a word."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
@@ -142,7 +145,7 @@ def _design_of_axes(run_words: Sequence[str]) -> Design:
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
     """Keys of words with several values."""
-    return [axis[0][0] for axis in expand(words) if len(axis) > 1]
+    return [_key(axis) for axis in expand(words) if len(axis) > 1]
 
 
 def _combinations(design: Design) -> Iterator[Combination]:
@@ -154,21 +157,26 @@ def _combinations(design: Design) -> Iterator[Combination]:
             raise UserError(
                 f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
             )
-        seed_axes = [axis for axis in axes if is_seed(axis[0][0])]
-        other_axes = [axis for axis in axes if not is_seed(axis[0][0])]
+        seed_axes = [axis for axis in axes if is_seed(_key(axis))]
+        other_axes = [axis for axis in axes if not is_seed(_key(axis))]
+        is_compared = [len(axis) > 1 and _key(axis) != "data" for axis in other_axes]
         for choices in itertools.product(*other_axes):
-            compared = [  # pairs, since several axes of experiments have one key
-                choice
-                for axis, choice in zip(other_axes, choices, strict=True)
-                if len(axis) > 1 and choice[0] != "data"
-            ]
-            words = [word for _, word in compared]
+            # pairs of key and word, since several axes of experiments have one key
+            compared = list(itertools.compress(choices, is_compared))
             yield Combination(
-                parts=(variant, *words) if variant else (*words,),
+                parts=tuple(filter(None, [variant, *_words(compared)])),
                 factors=design.levels[variant] | dict(compared),
-                words=[word for _, word in choices],
-                seed_axes=[[word for _, word in axis] for axis in seed_axes],
+                words=_words(choices),
+                seed_axes=list(map(_words, seed_axes)),
             )
+
+
+def _key(axis: Axis) -> str:
+    return axis[0][0]
+
+
+def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
+    return [word for _, word in choices]
 
 
 def _jobs_by_seed(combination: Combination) -> Iterator[Job]:
@@ -178,19 +186,20 @@ def _jobs_by_seed(combination: Combination) -> Iterator[Job]:
     for seed_words in itertools.product(*combination.seed_axes):
         words = [*combination.words, *seed_words]
         if first is None:
-            first = config = compose(words)
+            first = compose(words)
             label = label or default_label(to_dict(first))
-        else:
-            config = _with_seeds(first, seed_words, words)
+        config = _with_seeds(first, seed_words, words)
         yield Job(config=config, label=label, parts=combination.parts)
 
 
 def _with_seeds(config: RunConfig, seed_words: Iterable[str], words: Sequence[str]) -> RunConfig:
-    """The config with other seeds. words: all of its words, which `compose` refuses, in words of
-    its own, where pydantic refuses a seed."""
+    """The config with other seeds. words: all words of the run, so that `compose` says what is
+    wrong with a seed that pydantic refuses."""
     try:
         for word in seed_words:
-            key, value = setting_of(word)
+            key, _, text = word.partition("=")
+            # `range()` gives thousands of numbers, for which Hydra's parser is slow
+            value = int(text) if text.isdecimal() else setting_of(word)[1]
             if key == "seed":
                 config = replace(config, seed=value)
             else:

@@ -92,11 +92,15 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed or failed.issuperset(undecided):
             return
-        verdicts = judge(sweep, planned)
-        for row in verdicts.itertuples():
-            verdict = row.verdict or row.reason
-            progress.note(f"{row.variant} − {row.baseline}, {row.n} seeds: {verdict}")
-        is_open = verdicts["verdict"].isin([UNDECIDED, TOO_FEW, ""])
-        open_variants = set(verdicts.loc[is_open, "variant"]) - failed
-        undecided = [name for name in undecided if name in open_variants]
+        still_open = _note_verdicts(judge(sweep, planned)) - failed
+        undecided = [name for name in undecided if name in still_open]
         batch_size = min(fewest, max(1, slots // len(sweep.variants)))
+
+
+def _note_verdicts(verdicts: pd.DataFrame) -> set[str]:
+    """Print a line for each verdict; return the variants that have none yet."""
+    for row in verdicts.itertuples():
+        verdict = row.verdict or row.reason
+        progress.note(f"{row.variant} − {row.baseline}, {row.n} seeds: {verdict}")
+    is_open = verdicts["verdict"].isin([UNDECIDED, TOO_FEW, ""])
+    return set(verdicts.loc[is_open, "variant"])

@@ -17,6 +17,8 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 
+USAGE = "Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2."
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
@@ -36,18 +38,12 @@ def is_tuning(word: str) -> bool:
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
     run_words = [word for word in words if not is_tuning(word)]
-    grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
-    search_seeds = [
-        word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")
-    ]
-    num_understood = len(run_words) + len(grid) + len(search_seeds)
-    if not grid or num_understood < len(words):
-        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
+    grid, seed_word = _read_tuning_words(words)
     set_keys = {"seed"} | {_key(word) for word in run_words}
     for word in grid:
-        if _key(word) in set_keys:
-            raise UserError(f"tune={_key(word)}: the sweep itself sets this. Tune another setting.")
-    seed_word = f"seed={search_seeds[-1]}" if search_seeds else "seed=range(1000,1003)"
+        key = _key(word)
+        if key in set_keys:
+            raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
     unseeded_words = [word for word in run_words if not is_seed(_key(word))]
     search = plan([*unseeded_words, *grid, "train.protocol=holdout", seed_word])
     study = plan(run_words)
@@ -63,6 +59,23 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
         judged=plan([*run_words, *grid]).jobs,
         grid_words=frozenset(word for axis in expand(grid) for _, word in axis),
     )
+
+
+def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
+    """Words of the grid, and the word of the search's seeds."""
+    grid: list[str] = []
+    seed_word = "seed=range(1000,1003)"
+    for word in filter(is_tuning, words):
+        key, _, value = word.partition("=")
+        if key == "tune":
+            grid.append(value)
+        elif key == "tune.seeds":
+            seed_word = f"seed={value}"
+        else:
+            raise UserError(USAGE)
+    if not grid:
+        raise UserError(USAGE)
+    return grid, seed_word
 
 
 def _key(word: str) -> str:
@@ -107,11 +120,13 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
 def _labels_by_variant(tuning: Tuning) -> dict[str, list[str]]:
     """Labels of the search by variant of the study, in the order of the grid."""
     variants = {job.parts: job.label for job in tuning.study.jobs}
-    labels: dict[str, dict[str, None]] = {label: {} for label in tuning.study.variants}
+    labels: dict[str, list[str]] = {variant: [] for variant in tuning.study.variants}
     for job in tuning.search.jobs:
         parts = tuple(part for part in job.parts if part not in tuning.grid_words)
-        labels[variants[parts]][job.label] = None
-    return {variant: list(of_variant) for variant, of_variant in labels.items()}
+        labels_of_variant = labels[variants[parts]]
+        if job.label not in labels_of_variant:  # it has a job for each seed
+            labels_of_variant.append(job.label)
+    return labels
 
 
 def _held_out_accuracy(entries: Sequence[SweepEntry], label: str, point: str) -> float | None:
