@@ -96,9 +96,9 @@ def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 def outcomes(folder: Path) -> dict[str, object]:
     """Figures by run, without times."""
-    found = dict[str, object]()
+    figures: dict[str, object] = {}
     for file in folder.glob(f"runs/*/{store.RESULT}"):
         result = store.load_result(file.parent)
         rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
-        found[file.parent.name] = rows, result.test
-    return found
+        figures[file.parent.name] = (rows, result.test)
+    return figures

@@ -15,13 +15,17 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.runs.result import Run
 
-FILE, WEIGHTS = "predictions.safetensors", "model.safetensors"
+FILE = "predictions.safetensors"
+WEIGHTS = "model.safetensors"
 
-BEST, FINAL, TEST = "best", "final", "test"
+BEST = "best"
+FINAL = "final"
+TEST = "test"
 """Logits, (n,) of two classes and (n, C) of more: on the validation set after its best and the last
 epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
 
-VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
+VAL_LABELS = "val_labels"
+TEST_LABELS = "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."

@@ -21,8 +21,12 @@ from attnexp.runs.identity import Identity
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
-RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-CONFIG, VOCABULARY, CHECKPOINT = "config.yaml", "vocabulary.txt", "checkpoint.pt"
+RESULT = "result.json"
+METRICS = "metrics.jsonl"
+LOG = "run.log"
+CONFIG = "config.yaml"
+VOCABULARY = "vocabulary.txt"
+CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 SCHEMA_WITHOUT_LABEL = 4
 """The schema before 5, from which it differs by `label` and `departures` alone."""

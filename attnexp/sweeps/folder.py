@@ -3,7 +3,6 @@
 A folder holds one plan, so that seeds join only those that may be compared with them.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -27,38 +26,41 @@ def choose_folder(sweep: Sweep) -> Sweep:
     Raises `UserError` where a given name's folder holds another plan.
     """
     planned = manifest_of(sweep, [])
+    folder = sweep.directory
     reason = ""
-    for number in itertools.count(1):
-        name = sweep.directory.name
-        folder = sweep.directory.with_name(name if number == 1 else f"{name}-{number}")
+    number = 1
+    while True:
         stored = load_manifest(folder)
         difference = "" if stored is None else describe_other_plan(stored, planned)
         if not difference:
-            break
+            if reason:
+                progress.note(f"{reason}. This one is in {folder}.")
+            return _continue_study(stored, replace(sweep, directory=folder))
         if sweep.is_named:
             raise UserError(
                 f"{folder} holds another plan ({difference}). Choose another name=NAME."
             )
         reason = reason or f"{folder} holds another plan ({difference})"
-    if reason:
-        progress.note(f"{reason}. This one is in {folder}.")
-    sweep = replace(sweep, directory=folder)
-    return sweep if stored is None else _continue_study(stored, sweep)
+        number += 1
+        folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
 
 
-def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep of a study that was begun before, with its declaration, and which seeds are added."""
+def _continue_study(stored: Manifest | None, sweep: Sweep) -> Sweep:
+    """A sweep with the declaration of the study that it continues, and the seeds that it adds to a
+    study which had its answer."""
+    if stored is None:
+        return sweep
     out = sweep.jobs[0].config.out
-    is_complete = all(
-        store.has_finished(store.run_dir(out, planned.run_id)) for planned in stored.runs
-    )
-    had_answer = bool(stored.added_seeds) or (stored.declaration is None and is_complete)
-    stored_seeds = {planned.seed for planned in stored.runs}
-    new_seeds = dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
+    paths = [store.run_dir(out, run.run_id) for run in stored.runs]
+    is_complete = stored.declaration is None and all(map(store.has_finished, paths))
+    added_seeds: dict[str, None] = {}
+    if is_complete or stored.added_seeds:
+        stored_seeds = {run.seed for run in stored.runs}
+        added_seeds = dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
     return replace(
         sweep,
         declaration=sweep.declaration or stored.declaration,
-        added_seeds=tuple(new_seeds) if had_answer else (),
+        added_seeds=tuple(added_seeds),
     )
 
 

@@ -34,7 +34,7 @@ class Job:
 
     config: RunConfig
     label: str  # name of the variant this run belongs to
-    parts: tuple[str, ...]  # of the label: variant of the study, words of axes; often its words
+    parts: tuple[str, ...]  # of the label: variant of the study, then words of the axes
 
     @property
     def seed(self) -> str:

@@ -33,7 +33,7 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     )
 
 
-def found(folder: Path) -> Manifest:
+def stored_study(folder: Path) -> Manifest:
     study = manifest.load_manifest(folder)
     assert study is not None
     return study
@@ -79,9 +79,9 @@ def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     manifest.record_runs(study, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
     later = planned(("a", 1, "4-y"), ("b", 0, "2-y"), ("b", 1, "3-y"), command="second")
     manifest.record_runs(study, later)
-    assert found(study).commands == ["first", "second"]
-    assert [*found(study).variants] == ["a", "b"]
-    runs = [(run.variant, run.run_id) for run in found(study).runs]
+    assert stored_study(study).commands == ["first", "second"]
+    assert [*stored_study(study).variants] == ["a", "b"]
+    runs = [(run.variant, run.run_id) for run in stored_study(study).runs]
     assert runs == [("a", "4-y"), ("a", "1-x"), ("b", "2-y"), ("b", "3-y")]
 
 
@@ -112,7 +112,7 @@ def test_another_plan_is_refused_with_what_differs(tmp_path: Path, difference: s
     other = replace(PLAN, **OTHER_PLANS[difference])
     with pytest.raises(UserError, match=rf"s holds another plan \({difference}\)"):
         manifest.record_runs(tmp_path / "s", other)
-    assert found(tmp_path / "s") == PLAN
+    assert stored_study(tmp_path / "s") == PLAN
 
 
 def test_a_study_of_before_plans_were_recorded_is_read_and_not_added_to(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_study_of_before_plans_were_recorded_is_read_and_not_added_to(tmp_path
     for field in ("settings", "seed_kind", "added_seeds"):
         del tree[field]
     file.write_text(json.dumps(tree))
-    assert found(tmp_path / "s") == replace(PLAN, settings={})
+    assert stored_study(tmp_path / "s") == replace(PLAN, settings={})
     with pytest.raises(UserError, match=r"holds another plan \(of an earlier version"):
         manifest.record_runs(tmp_path / "s", PLAN)
 
@@ -134,20 +134,22 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
         write(store.run_dir(tmp_path, run_id))
     study = tmp_path / "study"
     manifest.record_runs(study, planned(*runs, command="six"))
-    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 6)
+    assert (len(manifest.load_runs(study)), len(stored_study(study).runs)) == (4, 6)
     manifest.record_runs(study, planned(*runs[:3], command="three"))
-    assert len(manifest.load_runs(study)) == len(found(study).runs) == 4
+    assert len(manifest.load_runs(study)) == len(stored_study(study).runs) == 4
     manifest.record_runs(study, planned(runs[5], command="three"))  # it adds a seed
-    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 5)
+    assert (len(manifest.load_runs(study)), len(stored_study(study).runs)) == (4, 5)
     manifest.forget_run(study, "0-x")
     manifest.forget_run(study, "5-x")
-    assert [run.run_id for run in found(study).runs] == ["1-x", "2-x", "3-x"]
+    assert [run.run_id for run in stored_study(study).runs] == ["1-x", "2-x", "3-x"]
     with pytest.raises(UserError, match="no study with a run 0-x"):
         manifest.forget_run(study, "0-x")
     declared = replace(planned(runs[1]), declaration=Declaration(metric="final"))
     manifest.record_runs(study, declared)
     manifest.record_runs(study, planned(runs[2]))
-    assert found(study).declaration == declared.declaration  # from then on, whoever adds to it
+    assert (
+        stored_study(study).declaration == declared.declaration
+    )  # from then on, whoever adds to it
     with pytest.raises(UserError, match=r"another plan \(--until decided --margin 0.25"):
         manifest.record_runs(study, replace(declared, declaration=Declaration(metric="chosen")))
 
@@ -156,7 +158,7 @@ def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
         list(pool.map(manifest.record_runs, [tmp_path] * 20, studies))
-    assert len(found(tmp_path).runs) == 20
+    assert len(stored_study(tmp_path).runs) == 20
 
 
 def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_out(
