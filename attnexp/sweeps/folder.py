@@ -3,6 +3,7 @@
 A folder holds one plan, so that seeds join only those that may be compared with them.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -46,17 +47,17 @@ def choose_folder(sweep: Sweep) -> Sweep:
 
 
 def _continue_study(stored: Manifest | None, sweep: Sweep) -> Sweep:
-    """A sweep with the declaration of the study that it continues, and the seeds that it adds to a
-    study which had its answer."""
+    """A sweep with the declaration of the study that it continues, and the seeds that were added to
+    the study, or are added now, after it had its answer."""
     if stored is None:
         return sweep
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     is_complete = stored.declaration is None and all(map(store.has_finished, paths))
-    added_seeds: dict[str, None] = {}
-    if is_complete or stored.added_seeds:
+    added_seeds = dict.fromkeys(stored.added_seeds)
+    if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds = dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
+        added_seeds |= dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
     return replace(
         sweep,
         declaration=sweep.declaration or stored.declaration,
@@ -112,4 +113,5 @@ def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, 
     for key, number in _seeds(config).items():
         if key not in seed_kind and number is not None:
             flat[key] = number
-    return flat
+    plan_settings: dict[str, Any] = json.loads(json.dumps(flat))  # as study.json gives it back
+    return plan_settings

@@ -61,7 +61,7 @@ class Sweep:
     executor: ExecutorConfig
     command: str  # that runs this sweep
     declaration: Declaration | None = None  # of --until decided; `jobs` then holds its budget
-    added_seeds: tuple[str, ...] = ()  # that a complete study of fixed seeds did not have
+    added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,6 +58,17 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
         store.load_result(tmp_path / store.RESULT)  # nobody is told to delete the file
 
 
+def test_a_run_of_the_schema_before_gets_its_label(tmp_path: Path) -> None:
+    write(tmp_path / "1-x")
+    stored = store.load_result(tmp_path / "1-x")
+    file = tmp_path / "1-x" / store.RESULT
+    tree = json.loads(file.read_text()) | {"schema": 4}
+    del tree["label"]
+    del tree["departures"]
+    file.write_text(json.dumps(tree))
+    assert store.load_result(tmp_path / "1-x") == stored
+
+
 def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
     for name, code in (("1-old", "x"), ("1-new", "y"), ("2-old", "x")):
         write(store.run_dir(tmp_path, name), code=code)
