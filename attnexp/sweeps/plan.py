@@ -16,6 +16,7 @@ from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand
+from attnexp.network.build import try_to_build
 from attnexp.runs.identity import default_label, replicate, settings
 from attnexp.runs.manifest import Declaration
 
@@ -81,6 +82,7 @@ def plan(words: Sequence[str]) -> Sweep:
         compared = [len(a) > 1 and a[0][0] != "data" and not is_seed(a[0][0]) for a in axes]
         for run in itertools.product(*axes):
             config = compose([word for _, word in run])
+            try_to_build(config)
             chosen = [*itertools.compress(run, compared)]
             called = " ".join(filter(None, [label, *(word for _, word in chosen)]))
             job = Job(config=config, label=called or default_label(to_dict(config)))
