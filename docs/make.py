@@ -220,7 +220,7 @@ def settings() -> Iterator[str]:
                 if (when := f.metadata.get("when")) is not None:
                     where[when.description] = None
                 elif isinstance(section, Piece) and key.startswith(f"{place}."):
-                    shared = {one.name for one in fields(section.frame or type(section))}
+                    shared = {one.name for one in fields(section.base_spec or type(section))}
                     where |= {} if f.name in shared else {f"`{place}={option}`": None}
     yield "| key | default | meaning and bounds | needs |"
     yield "|---|---|---|---|"

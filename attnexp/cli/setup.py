@@ -37,9 +37,11 @@ def config(
     if groups:
         shown = options.describe()
     elif cost:
+        from attnexp.network.build import build_model
         from attnexp.network.cost import cost_of
 
-        shown = cost_of(compose(overrides or []))
+        config = compose(overrides or [])
+        shown = cost_of(build_model(config), config.data.max_len)
     else:
         config = compose(overrides or [])
         shown, about = to_dict(config), meanings(config)

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.model import seams
 from attnexp.model.init import Stream, init_layers, init_table
+from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
@@ -39,11 +39,11 @@ class Classifier(nn.Module):
         super().__init__()
         model, position, mask = config.model, config.position, config.mask
         build = partial(build_piece, seed=config.seed_of("init"))
-        has_summary = model.pooling.fills("SummaryToken")
+        has_summary = model.pooling.fills(SummaryToken)
         num_tokens, width = config.data.max_len + has_summary, model.d_model
 
         words = Piece(kind="attnexp.model.mixers:WordEmbedding")
-        own = model if model.fills("Embedding") else words
+        own = model if model.fills(seams.Embedding) else words
         self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
@@ -51,32 +51,30 @@ class Classifier(nn.Module):
 
         self.shuffle_positions: bool = bool(position.kind) and position.shuffled
         self.position: seams.JoinedPosition | None = None
-        if position.fills("JoinedPosition"):
+        if position.fills(seams.JoinedPosition):
             self.position = build(position, num_tokens, width)
             self.position_dropout = nn.Dropout(position.dropout)
             width = self.position.d_output
 
         self.mixers = nn.ModuleList()
         for piece in (model.before, model):
-            if piece.fills("Mixer"):
+            if piece.fills(seams.Mixer):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
         self.pattern: seams.Mask | None = build(mask) if mask.kind else None
         self.hide_padding = mask.padding
         self.layers = seams.Layers()
-        if model.fills("Layers"):
+        if model.fills(seams.Layers):
             context = seams.LayerContext(
-                rotation=partial(build, position) if position.fills("Rotation") else None,
-                bias=partial(build, position) if position.fills("ScoreBias") else None,
+                rotation=partial(build, position) if position.fills(seams.Rotation) else None,
+                bias=partial(build, position) if position.fills(seams.ScoreBias) else None,
                 mask_mode=mask.mode,
                 hide_padded_queries=mask.query,
                 num_tokens=num_tokens,
             )
             self.layers = build(model, width, model.d_model, context)
             width = self.layers.d_output
-        elif position.fills("Rotation", "ScoreBias"):
-            raise UserError(f"position={position.name} acts on attention, and this model has none.")
 
         self.pool: seams.Pooling = build(model.pooling, width)
         self.dropout = nn.Dropout(model.dropout)

@@ -8,16 +8,15 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
 from attnexp.config.study import load_study
-from attnexp.config.words import expand, setting_of
+from attnexp.config.words import expand, key_of
+from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, is_seed, replicate, settings
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
@@ -123,10 +122,9 @@ def _design_of_study(source: str, run_words: Sequence[str]) -> Design:
     name = Path(source).stem
     varied_keys: set[str] = set()
     for variant_words in study.variants.values():
-        varied_keys |= {word.partition("=")[0] for word in variant_words}
+        varied_keys |= {key_of(word) for word in variant_words}
     for word in [*study.overrides, *run_words]:
-        key = word.partition("=")[0]
-        if key in varied_keys or key.removesuffix(".kind") in varied_keys:
+        if key_of(word) in varied_keys:
             raise UserError(f"{word}: {name} varies this setting itself. Leave it out.")
     return Design(
         name=name,
@@ -180,34 +178,16 @@ def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _jobs_by_seed(combination: Combination) -> Iterator[Job]:
-    """Jobs of a combination. It is composed once, with its first seed; others are laid over it."""
+    """Jobs of a combination, which differ in seeds alone; its model is built once, as a check."""
     label = " ".join(combination.parts)
-    first: RunConfig | None = None
+    is_checked = False
     for seed_words in itertools.product(*combination.seed_axes):
-        words = [*combination.words, *seed_words]
-        if first is None:
-            first = compose(words)
-            label = label or default_label(to_dict(first))
-        config = _with_seeds(first, seed_words, words)
+        config = compose(combination.words, seed_words)
+        if not is_checked:
+            try_to_build(config)
+            label = label or default_label(to_dict(config))
+            is_checked = True
         yield Job(config=config, label=label, parts=combination.parts)
-
-
-def _with_seeds(config: RunConfig, seed_words: Iterable[str], words: Sequence[str]) -> RunConfig:
-    """The config with other seeds. words: all words of the run, so that `compose` says what is
-    wrong with a seed that pydantic refuses."""
-    try:
-        for word in seed_words:
-            key, _, text = word.partition("=")
-            # `range()` gives thousands of numbers, for which Hydra's parser is slow
-            value = int(text) if text.isdecimal() else setting_of(word)[1]
-            if key == "seed":
-                config = replace(config, seed=value)
-            else:
-                seeds = replace(config.seeds, **{key.removeprefix("seeds."): value})
-                config = replace(config, seeds=seeds)
-        return config
-    except ValidationError:
-        return compose(words)
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

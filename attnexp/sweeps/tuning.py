@@ -11,7 +11,7 @@ from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol
-from attnexp.config.words import expand
+from attnexp.config.words import expand, key_of
 from attnexp.runs.labels import is_seed
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
@@ -39,12 +39,12 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
     run_words = [word for word in words if not is_tuning(word)]
     grid, seed_word = _read_tuning_words(words)
-    set_keys = {"seed"} | {_key(word) for word in run_words}
+    set_keys = {"seed"} | {key_of(word) for word in run_words}
     for word in grid:
-        key = _key(word)
+        key = key_of(word)
         if key in set_keys:
             raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
-    unseeded_words = [word for word in run_words if not is_seed(_key(word))]
+    unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     search = plan([*unseeded_words, *grid, "train.protocol=holdout", seed_word])
     study = plan(run_words)
     if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
@@ -76,10 +76,6 @@ def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
     if not grid:
         raise UserError(USAGE)
     return grid, seed_word
-
-
-def _key(word: str) -> str:
-    return word.partition("=")[0]
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:

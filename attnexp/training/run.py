@@ -22,7 +22,7 @@ from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
-from attnexp.network.build import build_model
+from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_pieces, check_rebuilt, explain
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
@@ -79,6 +79,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
 
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
     """
+    try_to_build(config)
     with device.keeping_threads():
         where = device.prepare(config.train)
         inputs = read_inputs(config)
@@ -110,7 +111,9 @@ def _train(
     own_val = None if dataset.val is None else on_device(dataset.val, where)
     train, val = split(config, on_device(dataset.train, where), test, own_val)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
-    model = build_model(config, len(dataset.classes)).to(where)
+    model = build_model(config, len(dataset.classes))
+    cost = cost_of(model, config.data.max_len)
+    model = model.to(where)
     if vectors is not None:
         assert isinstance(model, Classifier)  # a baseline takes no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
@@ -158,7 +161,7 @@ def _train(
             "quality": dataset.quality,
             "vectors_coverage": vectors and vectors.coverage,
         },
-        **cost_of(config, len(dataset.classes)),
+        **cost,
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
