@@ -7,17 +7,12 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
-from attnexp.config.schema import DataConfig, DataName, flatten, to_dict
+from attnexp.config.schema import DataConfig, DataName, flatten, is_seed, to_dict
 
 NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
 data.text data.label data.train_split data.test_split data.val_split data.test_share""".split()
 """Settings that, like seeds, define no variant: the output, the machine, the fast path (rounding
 alone), and the source of the data, whose fingerprint is in the id."""
-
-
-def is_seed(key: str) -> bool:
-    """Whether runs that differ in this setting belong to the same variant."""
-    return key == "seed" or key.startswith("seeds.")
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
 from attnexp.runs import store
-from attnexp.runs.labels import is_seed
 from attnexp.runs.manifest import Manifest, PlannedRun, describe_other_plan, load_manifest
 from attnexp.sweeps.plan import Job, Sweep
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
-from attnexp.config.schema import ExecutorConfig, RunConfig, to_dict
+from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import load_study
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
-from attnexp.runs.labels import default_label, is_seed, replicate, settings
+from attnexp.runs.labels import default_label, replicate, settings
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
 

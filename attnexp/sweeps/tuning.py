@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import Protocol
+from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.words import expand, key_of
-from attnexp.runs.labels import is_seed
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
