@@ -19,7 +19,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Outcome
 from attnexp.sweeps.plan import Job
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
@@ -42,7 +42,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
         done = list[str]()
 
-        def do(job: Job) -> Outcome:
+        def train_job(job: Job) -> Outcome:
             done.append(f"{job.config.position.name} {job.config.seed}")
             if fails(job.config):
                 return "the loss is nan"
@@ -60,7 +60,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             store.save(path, result)
             return Run(path=path, result=result, label=job.label)
 
-        monkeypatch.setattr(executors, "do", do)
+        monkeypatch.setattr(executors, "train_job", train_job)
         return done
 
     return begin
@@ -72,7 +72,7 @@ def done(pretend: Pretend) -> list[str]:
     return pretend()
 
 
-def finished(entries: list[Entry]) -> list[Run]:
+def finished(entries: list[SweepEntry]) -> list[Run]:
     return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 

@@ -64,9 +64,9 @@ def sweep(
     from attnexp.runs.result import Run
     from attnexp.sweeps import tuning, watch
     from attnexp.sweeps.plan import plan
-    from attnexp.sweeps.schedule import Entry, run_sweep
+    from attnexp.sweeps.schedule import SweepEntry, run_sweep
 
-    words, search, entries = overrides or [], None, list[Entry]()
+    words, search, entries = overrides or [], None, list[SweepEntry]()
     if until:
         from attnexp.sweeps import sequential
 

@@ -19,7 +19,7 @@ from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, Metric
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 
 
 def fewest_seeds(m: int) -> int:
@@ -27,7 +27,7 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
+def groups_in(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Group]:
     """Results of a sweep, whose own seeds are those that it planned."""
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     runs.sort(key=lambda run: [*sweep.variants].index(run.label))
@@ -38,7 +38,7 @@ def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
     return groups_of([row | declared for run in runs for row in rows_of(run)], {"": study})
 
 
-def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> pd.DataFrame:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
     (group,) = groups_in(sweep, entries)
@@ -69,7 +69,7 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     return replace(sweep, command=command, declaration=declaration)
 
 
-def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
+def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:
     """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are

@@ -15,7 +15,7 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, is_seed, plan
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     )
 
 
-def choose(tuning: Tuning, entries: Sequence[Entry]) -> tuple[Sweep, list[str]]:
+def choose(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
     """The study with every variant at its best setting, which its label says; and a line on what
     the search found for each variant and setting.
 

@@ -15,7 +15,7 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, run_sweep
+from attnexp.sweeps.schedule import SweepEntry, run_sweep
 from attnexp.sweeps.sequential import plan_until_decided, rounds
 
 STUDY = """
@@ -72,7 +72,7 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     fails: float | None,
     found: dict[str, int],
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> pd.DataFrame:
         """Every variant is decided at nine seeds."""
         counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
         verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
