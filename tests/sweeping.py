@@ -42,7 +42,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
         done = list[str]()
 
-        def do(job: Job) -> Outcome:
+        def train_job(job: Job) -> Outcome:
             done.append(f"{job.config.position.name} {job.config.seed}")
             if fails(job.config):
                 return "the loss is nan"
@@ -60,7 +60,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             store.save_result(path, result)
             return Run(path=path, result=result, label=job.label)
 
-        monkeypatch.setattr(executors, "do", do)
+        monkeypatch.setattr(executors, "train_job", train_job)
         return done
 
     return begin

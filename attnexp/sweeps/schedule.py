@@ -1,19 +1,26 @@
 """Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
+import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from attnexp.base import progress
-from attnexp.runs import manifest, store
-from attnexp.runs.identity import identify
+from attnexp.base.errors import UserError
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
+from attnexp.runs import store
+from attnexp.runs.identity import Identity, identify
+from attnexp.runs.manifest import PlannedRun, record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import Executor, Outcome, open_executor
+from attnexp.sweeps.executors import Executor, OneByOne, Outcome, SideBySide, num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
+from attnexp.sweeps.ray import RayTasks
+from attnexp.sweeps.slurm import SlurmQueue
 from attnexp.training.run import read_inputs
 
 
@@ -25,6 +32,7 @@ class SweepEntry:
     path: Path  # folder of the run, finished or not
     before: bool  # whether the run had finished before this sweep got to it
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
+    num_kills: int = 0  # how often its process was killed
 
 
 def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
@@ -33,21 +41,35 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
 
     any_code: where none has finished with the code of today, take the newest one of other code.
     """
-    entries, wanted, fingerprints = list[SweepEntry](), [], dict[str, str]()
+    entries: list[SweepEntry] = []
+    missing: list[Identity] = []
+    fingerprints: dict[str, str] = {}
     for job in sweep.jobs:
-        reads = repr((job.config.data, getattr(job.config.model, "vectors", None)))
-        if reads not in fingerprints:
-            fingerprints[reads] = read_inputs(job.config).fingerprint
-        identity = identify(job.config, fingerprints[reads])
+        inputs = repr((job.config.data, getattr(job.config.model, "vectors", None)))
+        if inputs not in fingerprints:
+            fingerprints[inputs] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[inputs])
         path = store.run_dir(job.config.out, identity.run_id)
         if not store.has_finished(path):
-            wanted.append(identity)
-            others = store.find_runs_of_other_code(job.config.out, identity) if any_code else []
-            path = next(iter(others), path)
+            missing.append(identity)
+            if any_code:
+                path = next(iter(store.find_runs_of_other_code(job.config.out, identity)), path)
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
-    for line in store.describe_outdated_runs(sweep.directory.parent, wanted):
+    for line in store.describe_outdated_runs(sweep.directory.parent, missing):
         progress.note(f"{line} --any-code takes such runs as they are.")
     return entries
+
+
+def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
+    clusters = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
+    if jobs and config.kind in clusters:
+        try:
+            return clusters[config.kind](config, jobs)
+        except (RuntimeError, ConnectionError) as error:
+            raise UserError(f"executor={config.kind} is not here: {error}") from error
+    slots = num_slots(config, jobs)
+    return OneByOne(slots) if slots == 1 else SideBySide(slots)
 
 
 def run_sweep(
@@ -62,60 +84,102 @@ def run_sweep(
     any_code: as in `scan`. observe: called after every change, with the entries so far. choose: of
     all that are planned, one batch after another, each when the one before it has ended.
     """
-    planned, entries = scan(sweep, any_code=any_code), list[SweepEntry]()
-    executor = open_executor(sweep.executor, [one.job for one in planned if not one.before])
+    planned = scan(sweep, any_code=any_code)
+    batches = choose(planned) if choose else [planned]
+    entries: list[SweepEntry] = []
+    executor = open_executor(sweep.executor, [entry.job for entry in planned if not entry.before])
     try:
-        for batch in choose(planned) if choose else [planned]:
-            entries += batch
+        for batch in batches:
+            entries.extend(batch)
             _record(sweep, entries)
-            for _ in _steps(batch, executor):
-                observe(entries)
+            _run_batch(batch, executor, partial(observe, entries))
     finally:
         executor.close()
         _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
 
 
-def _record(sweep: Sweep, known: Sequence[SweepEntry]) -> None:
+def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     """Add runs to the study of a sweep."""
     runs = [
-        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in known
+        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
+        for entry in entries
     ]
-    manifest.record_runs(sweep.directory, manifest_of(sweep, runs))
+    record_runs(sweep.directory, manifest_of(sweep, runs))
 
 
-def _steps(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[None]:
-    """Run a batch, in its order but for what another sweep is doing. Yields after every change."""
-    left, running = [*batch], dict[Any, SweepEntry]()
-    while True:
-        for one in [entry for entry in left if store.has_finished(entry.path)]:
-            left.remove(one)
-            one.before = True
-            one.outcome = Run(
-                path=one.path, result=store.load_result(one.path), label=one.job.label
-            )
-        yield
-        if not left and not running:
+def _run_batch(
+    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[], None]
+) -> None:
+    """Run entries, in their order but for what another sweep is doing."""
+    batch = Batch(entries, executor)
+    batch.load_finished()
+    observe()
+    while batch.waiting or batch.running:
+        batch.start_runs()
+        executor.wait([*batch.running])
+        batch.take_outcomes()
+        batch.load_finished()
+        observe()
+
+
+class Batch:
+    """Runs that wait for a slot of an executor, and runs under way."""
+
+    def __init__(self, entries: Sequence[SweepEntry], executor: Executor) -> None:
+        self.executor = executor
+        self.waiting = [*entries]
+        self.running: dict[Future[Outcome], SweepEntry] = {}
+        self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
+
+    def load_finished(self) -> None:
+        """Load runs that another sweep has finished, twice a second at most."""
+        if time.monotonic() < self.next_look:
             return
-        free = (entry for entry in left if not store.is_locked(entry.path))
-        if starting := [*islice(free, executor.slots - len(running))]:
-            left = [entry for entry in left if entry not in starting]
-            futures = executor.submit([entry.job for entry in starting])
-            running |= zip(futures, starting, strict=True)
-        ended = [future for future in running if future.done()]
-        for future in ended:
-            entry = running.pop(future)
-            entry.outcome = _outcome(entry, future)
-        if not ended:
-            time.sleep(0.5)
+        for entry in [entry for entry in self.waiting if store.has_finished(entry.path)]:
+            self.waiting.remove(entry)
+            entry.before = True
+            result = store.load_result(entry.path)
+            entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
+        self.next_look = time.monotonic() + 0.5
+
+    def start_runs(self) -> None:
+        """Fill the free slots with runs that no other sweep is doing or has done."""
+        num_free = self.executor.slots - len(self.running)
+        startable = (
+            entry
+            for entry in self.waiting
+            if not store.has_finished(entry.path) and not store.is_locked(entry.path)
+        )
+        starting = [*itertools.islice(startable, num_free)]
+        if starting:
+            remaining = set(self.waiting) - set(starting)
+            self.waiting = [entry for entry in self.waiting if entry in remaining]
+            futures = self.executor.submit([entry.job for entry in starting])
+            self.running |= zip(futures, starting, strict=True)
+
+    def take_outcomes(self) -> None:
+        """Take what ended runs have come to; one whose process was killed waits once more."""
+        for future in [future for future in self.running if future.done()]:
+            entry = self.running.pop(future)
+            try:
+                entry.outcome = _check_code(entry, future.result())
+            except BrokenProcessPool:
+                self._repeat_once(entry, "its process was killed")
+            except Exception as error:  # whatever a cluster may do to a job
+                entry.outcome = str(error).strip().partition("\n")[0]
+
+    def _repeat_once(self, entry: SweepEntry, reason: str) -> None:
+        entry.num_kills += 1
+        if entry.num_kills == 2:
+            entry.outcome = f"{reason} twice (out of memory?)"
+        else:
+            progress.note(f"{entry.job}: {reason}.")
+            self.waiting.insert(0, entry)
 
 
-def _outcome(entry: SweepEntry, future: Any) -> Outcome:
-    """Outcome of a run that has ended."""
-    try:
-        outcome: Outcome = future.result()
-    except Exception as error:  # whatever a cluster may do to a job
-        return str(error).strip().partition("\n")[0]
+def _check_code(entry: SweepEntry, outcome: Outcome) -> Outcome:
+    """An outcome, or the failure of a run that has another id than was planned."""
     if isinstance(outcome, Run) and outcome.path.name != entry.path.name:
         return "the code or the data changed since the sweep began. Give the command again."
     return outcome

@@ -19,8 +19,10 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import num_slots, open_executor, sbatch_script
+from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import plan
+from attnexp.sweeps.schedule import open_executor
+from attnexp.sweeps.slurm import sbatch_script
 
 SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "train.device=cpu", "train.epochs=6"]
 TWO_AT_A_TIME = [*SIX, "executor.workers=2"]
@@ -40,23 +42,28 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) 
 
 def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    given, all_have_begun = list[Any](), Barrier(4)
+    gpus: list[str] = []
+    pools: list[ThreadPoolExecutor] = []
+    all_have_begun = Barrier(4)
 
     class Pool(ThreadPoolExecutor):
         def __init__(self, size: int, context: object, begin: object, args: tuple[object, str]):
             super().__init__(size)
-            given.append((args[1], self))
+            gpus.append(args[1])
+            pools.append(self)
 
         def submit(self, *job: object) -> Future[Any]:  # type: ignore[override]
             return super().submit(all_have_begun.wait, 60)
 
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    executor = executors.processes(4)
-    futures = executor.submit(plan([*SMOKE, "seed=range(4)"]).jobs)
-    assert sorted(future.result() for future in futures) == [0, 1, 2, 3]
+    executor = executors.SideBySide(4)
+    jobs = plan([*SMOKE, "seed=range(4)"]).jobs
+    for _ in range(2):  # the second time in the slots that are free again
+        places: list[Any] = [future.result() for future in executor.submit(jobs)]
+        assert sorted(places) == [0, 1, 2, 3]
     executor.close()
-    assert sorted(gpu for gpu, _ in given) == ["3", "3", "5", "5"]
-    assert all(pool._shutdown for _, pool in given)
+    assert sorted(gpus) == ["3", "3", "5", "5"]
+    assert all(pool._shutdown for pool in pools)
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])

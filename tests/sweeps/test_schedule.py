@@ -1,5 +1,6 @@
 """A sweep, carried out: every run once, whoever else is at work and whatever fails."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from attnexp.base import progress
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
-from attnexp.sweeps.executors import Executor, Outcome, do
+from attnexp.sweeps.executors import Executor, Outcome, train_job
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import run_sweep, scan
 
@@ -46,11 +47,16 @@ def test_one_failed_run_does_not_lose_the_others(tmp_path: Path, pretend: Preten
 def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Run
 ) -> None:
-    cancelled, changed = Future[Outcome](), Future[Outcome]()
+    cancelled = Future[Outcome]()
     cancelled.set_exception(RuntimeError("job 7 was cancelled\nmore"))
+    changed = Future[Outcome]()
     changed.set_result(template)
-    executor = Executor(2, lambda jobs: [cancelled, changed])
-    monkeypatch.setattr(schedule, "open_executor", lambda *_: executor)
+
+    class Cluster(Executor):
+        def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
+            return [cancelled, changed]
+
+    monkeypatch.setattr(schedule, "open_executor", lambda *_: Cluster(slots=2))
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
@@ -75,7 +81,8 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
 ) -> None:
     """The other sweep holds seed 0 until this one has done seed 1."""
     sweep = small(tmp_path, "seed=0,1")
-    held, pretended = scan(sweep)[0], executors.do
+    held = scan(sweep)[0]
+    pretended = executors.train_job
     lock = store.lock(held.path)
     lock.__enter__()
 
@@ -85,14 +92,14 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
         lock.__exit__(None, None, None)
         return outcome
 
-    monkeypatch.setattr(executors, "do", release)
+    monkeypatch.setattr(executors, "train_job", release)
     entries = run_sweep(sweep)
     assert done == ["none 1", "none 0"]
     assert [entry.before for entry in entries] == [True, False]
     lock = store.lock(held.path)  # as if both had begun it at one moment
     lock.__enter__()
     monkeypatch.setattr("time.sleep", lambda _: lock.__exit__(None, None, None))
-    assert isinstance(do(held.job), Run)
+    assert isinstance(train_job(held.job), Run)
 
 
 def test_runs_of_other_code_are_named_and_taken_if_asked(
