@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import Field, asdict, fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -36,8 +36,9 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
         load(config.train.loss)
     if data.path is not None and data.name != "hub":
         data.path = _absolute(data.path)
-    if getattr(config.model, "vectors", None) is not None:  # a baseline has none
-        config.model.vectors = _absolute(config.model.vectors)
+    model: Any = config.model
+    if getattr(model, "vectors", None) is not None:  # a baseline has none
+        model.vectors = _absolute(model.vectors)
     return config
 
 
@@ -46,10 +47,14 @@ def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
 
     The sections of both are the same objects. Raises `UserError` for a seed that is wrong.
     """
-    sources = {key.removeprefix("seeds."): seeds[key] for key in seeds if key != "seed"}
     values = {f.name: getattr(config, f.name) for f in fields(config)}
-    values["seed"] = seeds.get("seed", config.seed)
-    values["seeds"] = validate(SeedsConfig, asdict(config.seeds) | sources, "seeds.")
+    sources = asdict(config.seeds)
+    for key, seed in seeds.items():
+        if key == "seed":
+            values["seed"] = seed
+        else:
+            sources[key.removeprefix("seeds.")] = seed
+    values["seeds"] = validate(SeedsConfig, sources, "seeds.")
     seeded: RunConfig = validate(RunConfig, values)
     refuse_idle(seeded, seeded.seeds, "seeds.")
     return seeded
@@ -61,35 +66,37 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
     that does not fit there, and for a setting that is wrong.
     """
-    settings = dict(choice) if isinstance(choice, dict) else {"kind": choice}
-    settings.setdefault("kind", None)
+    settings = {"kind": None}
+    settings |= choice if isinstance(choice, dict) else {"kind": choice}
+    name = settings["kind"]
+    if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
+        option = _settings_of_option(key, str(name))
+        settings = {**option, **settings, "kind": option["kind"]}
     kind = settings["kind"]
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option's name, as in `before: cnn`
-        option = _settings_of_option(key, str(kind))
-        kind = option["kind"]
-        settings = option | settings | {"kind": kind}
-    piece_spec = spec(kind, common_settings(kind, key, allowed))
+    common = common_settings(kind, key, allowed)
+    piece_spec = spec(kind, common)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
-            default = f.metadata["default_kind"]
-            inner = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner, f"{key}.{f.name}", _allowed_within(f.metadata))
+            settings[f.name] = _choose_inner(settings.get(f.name), f"{key}.{f.name}", f)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
 
-def _allowed_within(metadata: Mapping[str, Any]) -> Allowed:
-    """What may stand at a setting that is a piece; nothing may where it has no default."""
-    allowed: dict[type | None, type[Piece]] = {metadata["seam"](): Piece}
-    if metadata["default_kind"] is None:
+def _choose_inner(choice: Any, key: str, f: Field[Any]) -> Piece:
+    """The piece at a setting of another piece; none may stand where that has no default."""
+    default = f.metadata["default_kind"]
+    seam = f.metadata["seam"]()
+    allowed: dict[type | None, Any] = {seam: Piece}
+    if default is None:
         allowed[None] = Piece
-    return allowed
+    return choose_piece(choice or default, key, allowed)
 
 
-def _settings_of_option(key: str, name: str) -> dict[str, Any]:
-    """What Hydra composes of the option of a group with this name."""
-    config = OmegaConf.create(compose_options({key: name}))
-    settings: Any = OmegaConf.to_container(OmegaConf.select(config, key), resolve=True)
+def _settings_of_option(group: str, name: str) -> dict[str, Any]:
+    """What Hydra composes of an option."""
+    tree = compose_options({group: name})
+    section = OmegaConf.select(OmegaConf.create(tree), group)
+    settings: Any = OmegaConf.to_container(section, resolve=True)
     return dict(settings)
 
 

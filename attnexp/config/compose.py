@@ -35,14 +35,16 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     """
     from attnexp.config.choose import check_run, with_seeds
 
-    flat = [word for each in words for word in ([each] if isinstance(each, str) else each)]
+    flat: list[str] = []
+    for each in words:
+        flat += [each] if isinstance(each, str) else each
     for word in flat:
         if re.match(r"\+*(study|name|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
     settings = [setting_of(word) for word in flat]
     seeds = [setting for setting in settings if setting.is_seed]
     variant = tuple(setting.word for setting in settings if not setting.is_seed)
-    times = file_times(_choices(settings).get("experiment", []))
+    times = file_times(chosen_options(settings)["experiment"])
     tree = _compose_tree(variant, times)
     if "${" in f"{tree} {seeds}":  # which may depend on a seed, or on the environment
         return check_run(_resolve(_lay_over(tree, seeds)))
@@ -57,7 +59,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     from attnexp.config.validate import refuse_idle, validate
 
     settings = [setting_of(word) for word in words]
-    choices = {"executor": "local"} | _choices(settings)
+    choices = {"executor": "local"} | chosen_options(settings)
     values = [setting for setting in settings if not setting.is_choice]
     tree = _resolve(_lay_over(compose_options(choices), values))
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
@@ -87,7 +89,8 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
     """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`."""
     names = []
     for key, value in flatten(dict(config)).items():
-        may_be_code = key in ("data.tokenizer", "train.loss") or key.partition(".")[0] in PIECES
+        section = key.partition(".")[0]
+        may_be_code = section in PIECES or key in ("data.tokenizer", "train.loss")
         if may_be_code and CLASS.fullmatch(str(value)) and not value.startswith("attnexp."):
             names.append(value)
     return names
@@ -106,19 +109,22 @@ def _compose_tree(words: tuple[str, ...], times: FileTimes) -> dict[str, Any]:
     """The tree of words, interpolations as they are. times: of the files that it depends on."""
     settings = [setting_of(word) for word in words]
     values = [setting for setting in settings if not setting.is_choice]
-    tree: Any = OmegaConf.to_container(_lay_over(compose_options(_choices(settings)), values))
+    config = _lay_over(compose_options(chosen_options(settings)), values)
+    tree: Any = OmegaConf.to_container(config)
     return dict(tree)
 
 
-def _choices(settings: Sequence[Setting]) -> dict[str, Any]:
-    """The options that words choose, by group. Several experiments add up."""
-    choices: dict[str, Any] = {}
+def chosen_options(settings: Sequence[Setting]) -> dict[str, Any]:
+    """The options that words choose, by group. Several experiments add up to a list."""
+    choices: dict[str, Any] = {"experiment": []}
     for setting in settings:
-        if setting.key == "experiment":
-            names = setting.value if isinstance(setting.value, list) else [setting.value]
-            choices["experiment"] = [*choices.get("experiment", []), *map(str, names)]
-        elif setting.is_choice:
-            choices[setting.key] = setting.value
+        if setting.key != "experiment":
+            if setting.is_choice:
+                choices[setting.key] = setting.value
+        elif isinstance(setting.value, list):
+            choices["experiment"] += map(str, setting.value)
+        elif setting.value is not None:
+            choices["experiment"].append(str(setting.value))
     return choices
 
 
@@ -126,11 +132,13 @@ def _lay_over(tree: Mapping[str, Any], settings: Sequence[Setting]) -> DictConfi
     """The tree with settings put in by their keys, those of a section before those within it."""
     config = OmegaConf.create(dict(tree))
     try:
-        for group in groups():  # a file may hold a choice as a value, such as `before: cnn`
+        for group in groups():
+            section = group.partition(".")[0]
             name = OmegaConf.select(config, group)
-            if isinstance(name, str) and group.partition(".")[0] in PIECES:
+            if section in PIECES and isinstance(name, str):  # a file may say `before: cnn`
                 OmegaConf.update(config, group, {"kind": name})
-        for setting in sorted(settings, key=lambda each: each.key.count(".")):
+        from_outside_in = sorted(settings, key=lambda setting: setting.key.count("."))
+        for setting in from_outside_in:
             OmegaConf.update(config, setting.key, setting.value, force_add=True)
     except (OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"This cannot be composed: {' '.join(str(error).split())}") from error

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 from hydra.core.object_type import ObjectType
@@ -30,6 +30,14 @@ LISTED = ("data", "model", "position", "mask", "train", "experiment")
 
 FileTimes = tuple[tuple[Path, int], ...]
 """Files of the user, each with the time of its last change."""
+
+
+class Composed(NamedTuple):
+    """What Hydra composed."""
+
+    tree: dict[str, Any]
+    chosen: dict[str, Any]
+    """The option chosen in each group, such as `model/pooling`."""
 
 
 class OwnOptions(ConfigSource):
@@ -54,9 +62,10 @@ class OwnOptions(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         """config_path: such as `position/decay:Decay` or `experiment/../mine.yaml`."""
+        if is_file(*_first_group(config_path)):
+            return True
         group, _, name = config_path.rpartition("/")
-        first, _, rest = config_path.partition("/")
-        return bool(group and CLASS.fullmatch(name)) or is_file(first, rest)
+        return group != "" and CLASS.fullmatch(name) is not None
 
     def load_config(self, config_path: str) -> ConfigResult:
         """A class is an option with nothing but its `kind`; an experiment is what its file holds,
@@ -66,11 +75,18 @@ class OwnOptions(ConfigSource):
             tree = {"kind": name}
             package = group.replace("/", ".")
         else:
-            tree = read_experiment(config_path.partition("/")[2])
+            _, path = _first_group(config_path)
+            tree = read_experiment(path)
             package = "_global_"
         header: dict[str, str | None] = {"package": package}
         config = OmegaConf.create(tree)
         return ConfigResult(self.provider, self.path, config, header)
+
+
+def _first_group(config_path: str) -> tuple[str, str]:
+    """`experiment` and the path of `experiment/../mine.yaml`."""
+    group, _, path = config_path.partition("/")
+    return group, path
 
 
 def read_experiment(path: str) -> dict[str, Any]:
@@ -84,9 +100,12 @@ def read_experiment(path: str) -> dict[str, Any]:
 
 def chosen_by_value(tree: Mapping[str, Any]) -> list[str]:
     """Groups whose choice a tree holds as a value, as stored configs do: `model.kind: ...`."""
-    keys = flatten(dict(tree))
-    places = {key: CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys}
-    return [place for key, place in places.items() if place != key and place in groups()]
+    chosen = []
+    for key in flatten(dict(tree)):
+        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
+        if group != key and group in groups():
+            chosen.append(group)
+    return chosen
 
 
 def escape(value: Any) -> Any:
@@ -106,33 +125,43 @@ def compose_options(choices: Mapping[str, Any]) -> dict[str, Any]:
     choices: options by group, such as {"model.pooling": "max"}; a list of experiments. Raises
     `UserError` for an option that is not there, or one that an experiment's values would hide.
     """
-    experiments = choices.get("experiment", [])
-    fixed = [group for each in experiments for group in _check_experiment(each)]
+    fixed = _check_choices(choices)
+    # What a stored config holds of a section is all of it: no option lies below.
+    words = [f"~{group}" for group in fixed if group in LISTED]
+    inner_groups = []
+    for group, option in choices.items():
+        if group in LISTED:
+            words.append(f"{group}={_quoted(option)}")
+        else:
+            inner_groups.append(group)
+    times = file_times(choices.get("experiment", []))
+    composed = _compose(tuple(words), times)
+    for group in inner_groups:
+        path = group.replace(".", "/")
+        # A class, or an option of the user's, may list no pieces of its own.
+        sign = "" if path in composed.chosen else "+"
+        words.append(f"{sign}{path}={_quoted(choices[group])}")
+    if inner_groups:
+        composed = _compose(tuple(words), times)
+    if "experiment" in composed.tree:
+        raise UserError(
+            "An experiment's file begins with the line '# @package _global_', so that Hydra reads "
+            "its keys as those of a run."
+        )
+    return composed.tree
+
+
+def _check_choices(choices: Mapping[str, Any]) -> list[str]:
+    """Groups whose choice an experiment holds as a value. Raises `UserError` for wrong choices."""
+    fixed: list[str] = []
+    for name in choices.get("experiment", []):
+        fixed += _check_experiment(name)
     for group, option in choices.items():
         if group in fixed:
             raise UserError(f"{group}={option} would do nothing: the experiment names its {group}.")
         if group != "experiment":
             _check_option(group, option)
-    outer = {group: option for group, option in choices.items() if group in LISTED}
-    inner = {group: option for group, option in choices.items() if group not in LISTED}
-    # What a stored config holds of a section is all of it: no option lies below.
-    words = [f"~{group}" for group in fixed if group in LISTED]
-    words += [f"{group}={_quoted(option)}" for group, option in outer.items()]
-    times = file_times(experiments)
-    tree, chosen = _compose(tuple(words), times)
-    if inner:
-        for group, option in inner.items():
-            path = group.replace(".", "/")
-            # A class, or an option of the user's, may list no pieces of its own.
-            sign = "" if path in chosen else "+"
-            words.append(f"{sign}{path}={_quoted(option)}")
-        tree, _ = _compose(tuple(words), times)
-    if "experiment" in tree:
-        raise UserError(
-            "An experiment's file begins with the line '# @package _global_', so that Hydra reads "
-            "its keys as those of a run."
-        )
-    return tree
+    return fixed
 
 
 def _check_experiment(name: str) -> list[str]:
@@ -156,23 +185,29 @@ def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
         return QuotedString(text=option, quote=Quote.single).with_quotes()
-    return f"[{','.join(map(_quoted, option))}]"
+    options = ",".join(_quoted(each) for each in option)
+    return f"[{options}]"
 
 
 def file_times(experiments: Sequence[str]) -> FileTimes:
     """Files of the user that composing may read, each with the time of its last change."""
-    files = [Path(name).expanduser() for name in experiments if is_file("experiment", name)]
+    files: list[Path] = []
+    for name in experiments:
+        path = Path(name).expanduser()
+        if is_file("experiment", name) and path.is_file():
+            files.append(path.absolute())
     for folder in folders()[1:]:
         files += folder.rglob("*.yaml")
-    return tuple((path.absolute(), path.stat().st_mtime_ns) for path in files if path.is_file())
+    return tuple((path, path.stat().st_mtime_ns) for path in files)
 
 
 @lru_cache(maxsize=1000)
-def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What Hydra composes of words in its grammar, and the options that it chose, by group."""
+def _compose(words: tuple[str, ...], _times: FileTimes) -> Composed:
+    """What Hydra composes of words in its grammar."""
     Plugins.instance().register(OwnOptions)
     places = [f"file://{folder}" for folder in folders()[1:]]
-    search_path = f"hydra.searchpath={_quoted([*places, 'attnexp://'])}"
+    places.append(f"{OwnOptions.scheme()}://")
+    search_path = f"hydra.searchpath={_quoted(places)}"
     try:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
             config = hydra.compose("config", [search_path, *words], return_hydra_config=True)
@@ -184,5 +219,5 @@ def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any],
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {' '.join(str(error).split())}") from error
     tree: Any = OmegaConf.to_container(config)
-    chosen = tree.pop("hydra")["runtime"]["choices"]
-    return tree, chosen
+    hydras_own = tree.pop("hydra")
+    return Composed(tree, hydras_own["runtime"]["choices"])

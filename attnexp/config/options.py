@@ -104,7 +104,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 
 def _description(path: Path) -> str:
-    """The first line of a file that is not a directive of Hydra's, such as `# @package _global_`."""
+    """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
     for line in path.read_text("utf-8").splitlines():
         if not line.startswith("# @"):
             return line.lstrip("# ").rstrip(".")
@@ -114,15 +114,15 @@ def _description(path: Path) -> str:
 @cache
 def _names() -> dict[str, str]:
     """Name of each class of our options: of several that with the fewest settings, then letters."""
-    names: dict[str, tuple[int, int, str]] = {}
+    simplest: dict[str, tuple[int, int, str]] = {}
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            settings = tree.keys() - {"defaults"}
-            rank = (len(settings), len(name), name)
+            num_settings = len(tree.keys() - {"defaults"})
+            rank = (num_settings, len(name), name)
             kind = str(tree.get("kind"))
-            names[kind] = min(rank, names.get(kind, rank))
-    return {kind: name for kind, (_, _, name) in names.items()}
+            simplest[kind] = min(rank, simplest.get(kind, rank))
+    return {kind: rank[-1] for kind, rank in simplest.items()}
 
 
 def name_of(kind: str | None) -> str:

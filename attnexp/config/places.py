@@ -1,6 +1,7 @@
 """Places for pieces in a config, and which base classes, seams, fit there."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece, load
@@ -16,7 +17,7 @@ from attnexp.model.seams import (
     ScoreBias,
 )
 
-Allowed = Mapping[type | None, type[Piece]]
+Allowed = Mapping[type | None, Any]
 """Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
 
 PLACES: dict[str, Allowed] = {
@@ -36,7 +37,7 @@ PLACES: dict[str, Allowed] = {
 }
 
 
-def common_settings(kind: str | None, key: str, allowed: Allowed) -> type[Piece]:
+def common_settings(kind: str | None, key: str, allowed: Allowed) -> Any:
     """Settings that come with a class in its place. Raises `UserError` where it does not fit."""
     if kind is None and None in allowed:
         return allowed[None]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints
@@ -26,8 +26,18 @@ Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 
-DataName = StrEnum("DataName", sorted(path.stem for path in conf_dir().glob("data/*.yaml")))
-"""Data sets: the files of `conf/data/`."""
+if TYPE_CHECKING:
+
+    class DataName(StrEnum):
+        """The four data sets that code names; a checker of types cannot read the rest."""
+
+        imdb = "imdb"
+        contrast = "contrast"
+        files = "files"
+        hub = "hub"
+
+else:
+    DataName = StrEnum("DataName", sorted(path.stem for path in conf_dir().glob("data/*.yaml")))
 Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
@@ -200,8 +210,8 @@ class RunConfig:
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
-        own: int | None = getattr(self.seeds, source)
-        return self.seed if own is None else own
+        seed: int | None = getattr(self.seeds, source)
+        return self.seed if seed is None else seed
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)

@@ -23,21 +23,28 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
 
     prefix: of the section's keys, such as `model.`.
     """
+    named = {str(name): value for name, value in values.items()}
     try:
-        return section(**{str(name): value for name, value in values.items()})
+        return section(**named)
     except ValidationError as error:
-        # A key that is unknown says more than a value that is wrong.
-        first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
-        key = prefix + ".".join(map(str, first["loc"]))
-        value = first["input"]
-        if first["type"] in UNKNOWN:
-            known = [f"{prefix}{f.name}" for f in fields(section)]
-            innermost = next(iter(flatten({key: value})), key)
-            raise unknown_key(innermost.removesuffix(".kind"), known) from error
-        if first["type"] == "missing":
-            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
-        wanted = re.sub("^(Input|String) should", "must", first["msg"])
-        raise UserError(f"{key} {wanted}; got {value}.") from error
+        raise _in_the_users_terms(error, section, prefix) from error
+
+
+def _in_the_users_terms(error: ValidationError, section: Any, prefix: str) -> UserError:
+    """The first of pydantic's errors."""
+    # A key that is unknown says more than a value that is wrong.
+    first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
+    location = ".".join(map(str, first["loc"]))
+    key = f"{prefix}{location}"
+    value = first["input"]
+    if first["type"] in UNKNOWN:
+        known = [f"{prefix}{f.name}" for f in fields(section)]
+        innermost = next(iter(flatten({key: value})), key)
+        return unknown_key(innermost.removesuffix(".kind"), known)
+    if first["type"] == "missing":
+        return UserError(f"{key} must be given: write {key}=VALUE.")
+    message = re.sub("^(Input|String) should", "must", first["msg"])
+    return UserError(f"{key} {message}; got {value}.")
 
 
 def unknown_key(key: str, keys: Sequence[str]) -> UserError:
@@ -55,7 +62,7 @@ def unknown_key(key: str, keys: Sequence[str]) -> UserError:
 
 
 def _choices_by_setting() -> dict[str, list[str]]:
-    """The choices that have a setting, such as `position=learned`, for the settings of all pieces."""
+    """The choices that have a setting, such as `position=learned`, by its key."""
     choices: dict[str, list[str]] = {}
     for group, options in groups().items():
         if group.partition(".")[0] not in PLACES:
@@ -63,9 +70,12 @@ def _choices_by_setting() -> dict[str, list[str]]:
         for option in options:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
-                common = common_settings(kind, group, PLACES[group]) if group in PLACES else Piece
+                common: Any = Piece
+                if group in PLACES:
+                    common = common_settings(kind, group, PLACES[group])
                 for f in fields(spec(kind, common)):
-                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, []).append(f"{group}={option}")
     return choices
 
 
@@ -74,9 +84,13 @@ def refuse_idle(config: Any, section: Any = None, prefix: str = "") -> None:
 
     section: a part of the config, whose keys begin with `prefix`; all of it where None.
     """
-    for key, holder, f in walk(config if section is None else section, prefix):
+    part = config if section is None else section
+    for key, holder, f in walk(part, prefix):
         if acts(f, config):
             continue
-        default = f.default if f.default_factory is MISSING else f.default_factory()
+        default = f.default
+        if f.default_factory is not MISSING:
+            default = f.default_factory()
         if getattr(holder, f.name) != default:
-            raise UserError(f"{key} would do nothing: it is for {f.metadata['when'].description}.")
+            needed = f.metadata["when"].description
+            raise UserError(f"{key} would do nothing: it is for {needed}.")

@@ -50,7 +50,8 @@ class Setting(NamedTuple):
     @property
     def is_choice(self) -> bool:
         """Whether it chooses an option of a group, or one's own class or file."""
-        return self.key in groups() and isinstance(self.value, str | list | None)
+        is_name = isinstance(self.value, str | list | None)
+        return self.key == "experiment" or (is_name and self.key in groups())
 
     @property
     def is_seed(self) -> bool:
@@ -119,8 +120,10 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """
     keys = [key_of(word) for word in words]
     axes = []
-    for place, (key, word) in enumerate(zip(keys, words, strict=True), start=1):
-        if key == "experiment" or key not in keys[place:]:
+    for place, word in enumerate(words):
+        key = keys[place]
+        is_last = key not in keys[place + 1 :]
+        if is_last or key == "experiment":
             axes.append([(key, f"{key}={value}") for value in _values(word)])
     return axes
 

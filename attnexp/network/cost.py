@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def cost_of(model: nn.Module, num_tokens: int) -> dict[str, int]:
-    """Trainable parameters, and FLOPs (2 for a multiply and an add) of a forward pass over one text.
+    """Trainable parameters, and FLOPs (2 for a multiply and an add) of one text's forward pass.
 
     model: on the CPU, on the reference path. Leaves it and the random state as they are.
     """

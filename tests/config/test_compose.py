@@ -182,11 +182,8 @@ def test_axes_are_written_as_the_docs_write_them() -> None:
     ]
 
 
-OPTIONS = [
-    f"{group.replace('.', '/')}={option}"
-    for group in "model position mask train experiment model.score model.pooling model.before".split()
-    for option in groups()[group]
-]
+GROUPS = "model position mask train experiment model/score model/pooling model/before".split()
+OPTIONS = [f"{group}={option}" for group in GROUPS for option in groups()[group.replace("/", ".")]]
 OPTIONS += [f"data={option}" for option in groups()["data"] if option not in ("files", "hub")]
 
 
