@@ -6,6 +6,7 @@ from, and `result.json`, which is written last: a run has finished when this is 
 """
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -48,17 +49,35 @@ def has_finished(path: Path) -> bool:
 def lock(path: Path) -> Iterator[None]:
     """Lock a run against other processes; the lock ends with the process, however that ends. Raises
     `Busy` if another holds it, and `UserError` where the disk refuses what is written within."""
-    file = path.parent / ".locks" / f"{path.name}.lock"
+    file = _lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(file, blocking=False):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "flock not supported")  # then the file is a mark
+                held = FileLock(file).acquire(blocking=False)
+            with held:
                 yield
         except Timeout:
             raise Busy(
-                f"Another process is at this run ({file} is locked). Wait for it, or give another "
-                f"place with out=DIR."
+                f"Another process is at this run ({describe_lock(path)}). Wait for it, or give "
+                f"another place with out=DIR."
             ) from None
+
+
+def _lock_file(path: Path) -> Path:
+    return path.parent / ".locks" / f"{path.name}.lock"
+
+
+def describe_lock(path: Path) -> str:
+    """The file that locks a run. Where the disk has no locks, it names the process that made it,
+    and outlives it on another machine."""
+    file = _lock_file(path)
+    try:
+        pid, host = file.read_text().split()[:2]
+    except (OSError, ValueError):
+        return f"{file} is locked"
+    return f"process {pid} on {host} made {file}; if it has ended, delete the file"
 
 
 def is_locked(path: Path) -> bool:

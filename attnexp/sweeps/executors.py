@@ -47,11 +47,20 @@ def train_job_in(folder: str, job: Job) -> Outcome:
     return train_job(job)
 
 
+class JobKilled(RuntimeError):
+    """A job was ended before it had an outcome; the message says how."""
+
+
+class TimeLimitReached(JobKilled):
+    """A cluster's time limit, which the message names, has ended a job."""
+
+
 class Executor:
     """Place where jobs are trained, `slots` at a time."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
+        self.status = ""  # what jobs wait for, to be shown
 
     def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
         """Start jobs, as many as slots are free at most."""
@@ -139,10 +148,10 @@ class Slot:
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Let processes that are started within inherit that Ctrl-C is blocked: it reaches all of a
-    terminal's processes, and this one ends the others."""
+    """Let processes that are started within inherit that Ctrl-C and the end of a terminal are
+    blocked: they reach all of a terminal's processes, and this one ends the others."""
     resource_tracker.ensure_running()  # now, since it unblocks
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -8,15 +9,24 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.manifest import PlannedRun, record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import Executor, OneByOne, Outcome, SideBySide, num_slots
+from attnexp.sweeps.executors import (
+    Executor,
+    JobKilled,
+    OneByOne,
+    Outcome,
+    SideBySide,
+    TimeLimitReached,
+    num_slots,
+)
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.sweeps.ray import RayTasks
@@ -33,6 +43,7 @@ class SweepEntry:
     before: bool  # whether the run had finished before this sweep got to it
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
     num_kills: int = 0  # how often its process was killed
+    num_epochs: int = 0  # those done when it was started last
 
 
 def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
@@ -66,6 +77,8 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     if jobs and config.kind in clusters:
         try:
             return clusters[config.kind](config, jobs)
+        except RunFailed:  # a cluster that should be there
+            raise
         except (RuntimeError, ConnectionError) as error:
             raise UserError(f"executor={config.kind} is not here: {error}") from error
     slots = num_slots(config, jobs)
@@ -76,13 +89,14 @@ def run_sweep(
     sweep: Sweep,
     *,
     any_code: bool = False,
-    observe: Callable[[list[SweepEntry]], None] = lambda entries: None,
+    observe: Callable[[list[SweepEntry], str], None] = lambda entries, status: None,
     choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
 ) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
 
-    any_code: as in `scan`. observe: called after every change, with the entries so far. choose: of
-    all that are planned, one batch after another, each when the one before it has ended.
+    any_code: as in `scan`. observe: called after every change, with the entries so far and what is
+    waited for. choose: of all that are planned, one batch after another, each when the one before
+    it has ended.
     """
     planned = scan(sweep, any_code=any_code)
     batches = choose(planned) if choose else [planned]
@@ -109,18 +123,18 @@ def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
 
 
 def _run_batch(
-    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[], None]
+    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[str], None]
 ) -> None:
     """Run entries, in their order but for what another sweep is doing."""
     batch = Batch(entries, executor)
     batch.load_finished()
-    observe()
+    observe("")
     while batch.waiting or batch.running:
         batch.start_runs()
         executor.wait([*batch.running])
         batch.take_outcomes()
         batch.load_finished()
-        observe()
+        observe(batch.status or executor.status)
 
 
 class Batch:
@@ -131,6 +145,7 @@ class Batch:
         self.waiting = [*entries]
         self.running: dict[Future[Outcome], SweepEntry] = {}
         self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
+        self.status = ""  # which runs of another sweep are awaited
 
     def load_finished(self) -> None:
         """Load runs that another sweep has finished, twice a second at most."""
@@ -152,30 +167,65 @@ class Batch:
             if not store.has_finished(entry.path) and not store.is_locked(entry.path)
         )
         starting = [*itertools.islice(startable, num_free)]
+        remaining = set(self.waiting) - set(starting)
+        self.waiting = [entry for entry in self.waiting if entry in remaining]
+        self.status = ""
+        if self.waiting and len(starting) < num_free:
+            lock = store.describe_lock(self.waiting[0].path)
+            self.status = f"another sweep does {len(self.waiting)} of them ({lock})"
         if starting:
-            remaining = set(self.waiting) - set(starting)
-            self.waiting = [entry for entry in self.waiting if entry in remaining]
+            for entry in starting:
+                entry.num_epochs = len(_seconds_of_epochs(entry.path))
             futures = self.executor.submit([entry.job for entry in starting])
             self.running |= zip(futures, starting, strict=True)
 
     def take_outcomes(self) -> None:
-        """Take what ended runs have come to; one whose process was killed waits once more."""
+        """Take what ended runs have come to; those that were killed may wait once more."""
         for future in [future for future in self.running if future.done()]:
             entry = self.running.pop(future)
             try:
                 entry.outcome = _check_code(entry, future.result())
             except BrokenProcessPool:
-                self._repeat_once(entry, "its process was killed")
+                self._repeat_once(entry, "its process was killed (out of memory?)")
+            except TimeLimitReached as limit:
+                self._continue(entry, str(limit))
+            except JobKilled as error:
+                self._repeat_once(entry, str(error))
             except Exception as error:  # whatever a cluster may do to a job
                 entry.outcome = str(error).strip().partition("\n")[0]
 
     def _repeat_once(self, entry: SweepEntry, reason: str) -> None:
+        """Let a run that was killed wait again, the first time."""
         entry.num_kills += 1
         if entry.num_kills == 2:
-            entry.outcome = f"{reason} twice (out of memory?)"
+            entry.outcome = f"it was tried twice: {reason}"
         else:
-            progress.note(f"{entry.job}: {reason}.")
+            progress.note(f"{entry.job}: {reason}. It is tried once more.")
             self.waiting.insert(0, entry)
+
+    def _continue(self, entry: SweepEntry, limit: str) -> None:
+        """Let a run that a time limit has ended go on if it did an epoch."""
+        seconds = _seconds_of_epochs(entry.path)
+        if len(seconds) > entry.num_epochs:
+            progress.note(f"{entry.job}: {limit} ended it after epoch {len(seconds)}. It goes on.")
+            self.waiting.insert(0, entry)
+            return
+        duration = "longer"
+        if seconds:
+            duration = progress.duration(fmean(seconds))
+        entry.outcome = (
+            f"{limit} ended it before an epoch was done; an epoch takes {duration}. "
+            "Ask for more time: 'executor.slurm={time: MINUTES}'."
+        )
+
+
+def _seconds_of_epochs(path: Path) -> list[float]:
+    """Durations of the epochs that a run has done."""
+    try:
+        lines = (path / store.METRICS).read_text().splitlines()
+        return [json.loads(line)["seconds"] for line in lines]
+    except (OSError, *store.NOT_A_RESULT):  # none, or half a line
+        return []
 
 
 def _check_code(entry: SweepEntry, outcome: Outcome) -> Outcome:

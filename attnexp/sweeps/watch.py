@@ -50,7 +50,8 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
 
 
 class Watch(Progress):
-    """Observer for `run_sweep`: a line for each run that has ended and, on a terminal, one bar.
+    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for: in one
+    bar on a terminal, else in a line a minute.
 
     foresee: lines that are shown first where some runs have finished before and others are missing.
     """
@@ -64,10 +65,11 @@ class Watch(Progress):
         self.task = self.add_task("", total=None)
         self.shown: set[SweepEntry] = set()  # those whose line has been shown
         self.began = time.monotonic()
+        self.next_status = self.began
         self.foresee = foresee
 
-    def __call__(self, entries: list[SweepEntry]) -> None:
-        """Show the current state of these entries."""
+    def __call__(self, entries: list[SweepEntry], status: str = "") -> None:
+        """Show the current state of these entries. status: what is waited for, or nothing."""
         num_left = sum(entry.outcome is None for entry in entries)
         num_trained_here = sum(not entry.before for entry in entries)
         if not self.shown and num_left and num_trained_here < len(entries):
@@ -75,11 +77,17 @@ class Watch(Progress):
                 progress.note(line)
         num_ended_here = num_trained_here - num_left
         line = self._count(entries, num_left, num_ended_here)
-        self.update(self.task, description=line, total=num_trained_here, completed=num_ended_here)
+        waiting = f"{line}; {status}" if status else line
+        self.update(
+            self.task, description=waiting, total=num_trained_here, completed=num_ended_here
+        )
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
+        if status and self.disable and num_left and time.monotonic() >= self.next_status:
+            progress.note(waiting)
+            self.next_status = time.monotonic() + 60
 
     def _count(self, entries: list[SweepEntry], num_left: int, num_ended_here: int) -> str:
         """`2 done, 1 failed, 3 left, about 8 s`."""
