@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import but, result
@@ -100,7 +101,7 @@ PLAN = replace(
     planned(("a", 0, "1-x"), ("b", 0, "2-x")),
     settings={name: {"imdb": {"train.epochs": 1, "position.kind": None}} for name in ("a", "b")},
 )
-OTHER_PLANS = {
+OTHER_PLANS: dict[str, dict[str, Any]] = {
     "train.epochs=1": {
         "settings": {name: {"imdb": {"train.epochs": 2, "position.kind": None}} for name in "ab"}
     },
