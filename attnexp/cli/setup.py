@@ -33,7 +33,7 @@ def config(
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
     shown: dict[str, Any]
-    about = dict[str, str]()
+    about: dict[str, str] = {}
     if groups:
         shown = options.describe()
     elif cost:
@@ -76,8 +76,11 @@ def data(
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
-    named = [] if prepare else [f"data={','.join(['imdb', *PRESETS])}"]
-    axes = [[word for _, word in axis] for axis in expand(words[prepare:] or named)]
+    if prepare:
+        words = words[1:]
+    elif not words:
+        words = [f"data={','.join(['imdb', *PRESETS])}"]
+    axes = [[word for _, word in axis] for axis in expand(words)]
     settings = [compose(one).data for one in itertools.product(*axes)]
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
@@ -126,5 +129,6 @@ def claims(
         emit({"schema": 2, "claims": records})
     else:
         table.print_table(records, console())
-    if refuted := [record["id"] for record in records if record["verdict"] == "refuted"]:
+    refuted = [record["id"] for record in records if record["verdict"] == "refuted"]
+    if refuted:
         stop(f"refuted: {', '.join(refuted)}", code=1)

@@ -48,8 +48,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     tree = _compose_tree(variant, times)
     if "${" in f"{tree} {seeds}":  # which may depend on a seed, or on the environment
         return check_run(_resolve(_lay_over(tree, seeds)))
-    config = _compose_variant(variant, times, os.getcwd())
-    for kind in foreign_code(to_dict(config)):
+    config, code = _compose_variant(variant, times, os.getcwd())
+    for kind in code:
         pieces.load(kind)  # which refuses code that was edited since
     return with_seeds(config, {setting.key: setting.value for setting in seeds})
 
@@ -97,11 +97,17 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
 
 
 @lru_cache(maxsize=1000)
-def _compose_variant(words: tuple[str, ...], times: FileTimes, _folder: str) -> RunConfig:
-    """The config of words without seeds and interpolations; its paths start from the folder."""
+def _compose_variant(
+    words: tuple[str, ...], times: FileTimes, _folder: str
+) -> tuple[RunConfig, list[str]]:
+    """The config of words without seeds and interpolations, and the user's code that it names.
+
+    Relative paths start from the folder.
+    """
     from attnexp.config.choose import check_run
 
-    return check_run(_compose_tree(words, times))
+    config = check_run(_compose_tree(words, times))
+    return config, foreign_code(to_dict(config))
 
 
 @lru_cache(maxsize=1000)

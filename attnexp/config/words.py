@@ -50,8 +50,9 @@ class Setting(NamedTuple):
     @property
     def is_choice(self) -> bool:
         """Whether it chooses an option of a group, or one's own class or file."""
-        is_name = isinstance(self.value, str | list | None)
-        return self.key == "experiment" or (is_name and self.key in groups())
+        if self.key == "experiment":
+            return True
+        return isinstance(self.value, str | list | None) and self.key in groups()
 
     @property
     def is_seed(self) -> bool:
@@ -102,13 +103,14 @@ def setting_of(word: str) -> Setting:
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
     key = key_of(word)
     value = override.value()
-    options = groups().get(key, {})
-    if override.is_delete() and "none" not in options:
-        raise UserError(
-            f"{word}: only a choice that can be none is taken out. Write {key}=null for a setting."
-        )
-    if "none" in options and (value is None or override.is_delete()):
-        value = "none"
+    if value is None or override.is_delete():
+        if "none" in groups().get(key, {}):
+            value = "none"
+        elif override.is_delete():
+            raise UserError(
+                f"{word}: only a choice that can be none is taken out. A setting is unset by "
+                f"{key}=null."
+            )
     return Setting(key, value, word)
 
 

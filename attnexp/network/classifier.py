@@ -37,14 +37,18 @@ class Classifier(nn.Module):
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
         super().__init__()
-        model, position, mask = config.model, config.position, config.mask
+        model = config.model
+        position = config.position
         build = partial(build_piece, seed=config.seed_of("init"))
         has_summary = model.pooling.fills(SummaryToken)
-        num_tokens, width = config.data.max_len + has_summary, model.d_model
+        num_tokens = config.data.max_len
+        if has_summary:
+            num_tokens += 1
+        width = model.d_model
 
         words = Piece(kind="attnexp.model.mixers:WordEmbedding")
-        own = model if model.fills(seams.Embedding) else words
-        self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
+        embedding = model if model.fills(seams.Embedding) else words
+        self.embedding: seams.Embedding = build(embedding, config.data.vocab_size, width)
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
@@ -62,32 +66,22 @@ class Classifier(nn.Module):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = build(mask) if mask.kind else None
-        self.hide_padding = mask.padding
+        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
+        self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
         if model.fills(seams.Layers):
-            context = seams.LayerContext(
-                rotation=partial(build, position) if position.fills(seams.Rotation) else None,
-                bias=partial(build, position) if position.fills(seams.ScoreBias) else None,
-                mask_mode=mask.mode,
-                hide_padded_queries=mask.query,
-                num_tokens=num_tokens,
-            )
-            self.layers = build(model, width, model.d_model, context)
+            self.layers = build(model, width, model.d_model, _context(config, num_tokens))
             width = self.layers.d_output
 
         self.pool: seams.Pooling = build(model.pooling, width)
         self.dropout = nn.Dropout(model.dropout)
-        num_logits = 1 if num_classes == 2 else num_classes
-        self.output: nn.Module = nn.Linear(model.hidden or width, num_logits)
-        if model.hidden:  # as in Keras's transformer example
-            first = nn.Linear(width, model.hidden)
-            self.output = nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), self.output)
+        self.output = _output_layers(model, width, num_classes)
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
-        linear = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        init_layers(self, stream, *(name for name in linear if name.startswith("output")))
+        names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
+        of_output = [name for name in names if name.startswith("output")]
+        init_layers(self, stream, *of_output)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -127,5 +121,30 @@ class Classifier(nn.Module):
         real = real_keys(key_padding_mask) if self.hide_padding else None
         if self.pattern is None:
             return real
-        seen = self.pattern(*grid(key_padding_mask.shape[-1], key_padding_mask.device))[None, None]
+        num_tokens = key_padding_mask.shape[-1]
+        query, key = grid(num_tokens, key_padding_mask.device)
+        seen = self.pattern(query, key)[None, None]
         return seen if real is None else seen & real
+
+
+def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:
+    """What position, mask and data ask of the layers of attention."""
+    position = config.position
+    make = partial(build_piece, position, seed=config.seed_of("init"))
+    return seams.LayerContext(
+        rotation=make if position.fills(seams.Rotation) else None,
+        bias=make if position.fills(seams.ScoreBias) else None,
+        mask_mode=config.mask.mode,
+        hide_padded_queries=config.mask.query,
+        num_tokens=num_tokens,
+    )
+
+
+def _output_layers(model: Piece, width: int, num_classes: int) -> nn.Module:
+    """From the pooled vector to the logits."""
+    num_logits = 1 if num_classes == 2 else num_classes
+    last = nn.Linear(model.hidden or width, num_logits)
+    if not model.hidden:
+        return last
+    first = nn.Linear(width, model.hidden)  # as in Keras's transformer example
+    return nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), last)
