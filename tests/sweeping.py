@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
+SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "train.device=cpu", "train.epochs=6"]
+TWO_AT_A_TIME = [*SIX, "executor.workers=2"]
 Pretend = Callable[..., list[str]]
 
 
@@ -102,3 +105,18 @@ def outcomes(folder: Path) -> dict[str, object]:
         rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
         figures[file.parent.name] = (rows, result.test)
     return figures
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Figures of the six, by two processes here."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert result_of(sweeping(folder, *TWO_AT_A_TIME))[0] == 0
+    return outcomes(folder)

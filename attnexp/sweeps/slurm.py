@@ -151,7 +151,7 @@ class SlurmQueue(Executor):
             raise UserError(f"Slurm refuses these runs: {message}") from error
         first, last = queued[0].job_id, queued[-1].job_id
         ids = first if first == last else f"{first} to {last}"
-        progress.note(f"Slurm has job {ids}. Logs: {self.folder}")
+        progress.note(f"Submitted to Slurm: {ids}. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
         self.queued |= zip(futures, queued, strict=True)
         self.next_look = time.monotonic() + 3

@@ -1,6 +1,8 @@
 """Runs on disk, and the studies that they belong to."""
 
+import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 from samples import but, result
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import Busy, UserError
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity
 from attnexp.runs.manifest import Declaration, Manifest, PlannedRun
@@ -193,3 +195,19 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
+
+
+def test_a_lock_on_a_disk_without_locks_names_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Lustre answers that is mounted without flock. The lock outlives a process elsewhere."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with store.lock(tmp_path / "1-a"), pytest.raises(Busy, match=rf"process {os.getpid()} on "):
+        store.lock(tmp_path / "1-a").__enter__()
+    (tmp_path / ".locks" / "1-b.lock").write_text("12\nnode7\n")
+    with pytest.raises(Busy, match=r"process 12 on node7 made .*1-b.lock; if it has ended, delete"):
+        store.lock(tmp_path / "1-b").__enter__()

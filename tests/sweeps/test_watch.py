@@ -34,12 +34,13 @@ def test_without_a_terminal_every_run_has_its_line_once(
     with Watch() as view:
         view.began -= 5.2
         for _ in range(2):
-            view(entries)
-    state = "(2 done, 1 failed, 3 left, about 8 s)"
+            view(entries, "Slurm: 3 wait (Resources)")
+    count = "2 done, 1 failed, 3 left, about 8 s"
     assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before {state}",
-        f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
-        f"no_pe on contrast, seed 1: failed: the loss is nan {state}",
+        f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before ({count})",
+        f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s ({count})",
+        f"no_pe on contrast, seed 1: failed: the loss is nan ({count})",
+        f"{count}; Slurm: 3 wait (Resources)",  # once a minute
     ]
 
 
