@@ -14,7 +14,7 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.report.formats import difference_frame
-from attnexp.runs.identity import settings
+from attnexp.runs.labels import settings
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import Metric
 from attnexp.training.run import train_run

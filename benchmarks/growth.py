@@ -26,7 +26,7 @@ from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)
@@ -143,13 +143,16 @@ def make_up(sweep: Sweep) -> None:
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
-        predictions.save(entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
-        store.save(entry.path, make_result(entry, rng))
+        predictions.save_arrays(
+            entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
+        )
+        store.save_result(entry.path, make_result(entry, rng))
     runs = [
-        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
+        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name)
+        for e in entries
     ]
     made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
-    manifest.record(sweep.directory, made)
+    manifest.record_runs(sweep.directory, made)
 
 
 def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:
@@ -171,7 +174,7 @@ def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:
     )
 
 
-def make_result(entry: Entry, rng: np.random.Generator) -> RunResult:
+def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
     """One made-up result."""
     gain = 0.01 if entry.job.label == "pe" else 0.0
     rows = [make_row(epoch, gain, rng) for epoch in range(1, 6)]

@@ -302,7 +302,7 @@ def add_settings(rows: dict[str, Setting], place: str, option: str) -> None:
         if condition is not None:
             row.needs.append(condition.description)
         elif isinstance(section, Piece) and key.startswith(f"{place}."):
-            shared = {common.name for common in fields(section.frame or type(section))}
+            shared = {common.name for common in fields(section.base_spec or type(section))}
             if setting.name not in shared:
                 row.needs.append(f"`{choice}`")
 

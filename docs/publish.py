@@ -47,7 +47,7 @@ ABSOLUTE = re.compile(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])")
 def publish(folder: Path, name: str) -> str:
     """Write `NAME.parquet` from the folder of a study; returns a line about it. Raises `UserError`
     where a label of the study stands for two configs or two codes."""
-    study = manifest.load(folder)
+    study = manifest.load_manifest(folder)
     assert study is not None, f"{folder} holds no study"
     runs = manifest.load_runs(folder)
     rows = [row for run in runs for row in make_rows(run, name)]

@@ -1,6 +1,7 @@
 """Imports point down, and `attnexp --help` imports nothing heavy."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -11,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "attnexp"
 
-ROOMS = """base statistics config data model network runs training analysis inspect report sweeps
+ROOMS = """base statistics model config data network runs training analysis inspect report sweeps
 claims cli""".split()
 """Rooms from the bottom up. A room imports from its own modules and from the rooms before it."""
 
@@ -29,18 +30,29 @@ MODULES = {
 
 @cache
 def imported(path: Path) -> set[str]:
-    """Modules of this package that a file imports, anywhere in it."""
-    found = set()
+    """Modules of this package that a file imports: anywhere in it, for types alone, or by text."""
+    names: set[str] = set()
     tree = ast.parse(path.read_text())
-    for_types = [n for n in tree.body if isinstance(n, ast.If) and "TYPE" in ast.unparse(n.test)]
-    tree.body = [node for node in tree.body if node not in for_types]  # not imported when it runs
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnexp"):
-            parent = (node.module or "").removeprefix("attnexp").lstrip(".")
-            for alias in node.names:
-                child = f"{parent}.{alias.name}".lstrip(".")
-                found.add(child if child in MODULES else parent)
-    return found - {""}
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            match = re.fullmatch(r"(attnexp(?:\.\w+)+)(?::\w+)?", node.value)
+            if match:
+                names.add(match[1])
+    return {module for name in names for module in [module_of(name)] if module}
+
+
+def module_of(name: str) -> str:
+    """`config.schema` for `attnexp.config.schema.RunConfig`; empty for what is not ours."""
+    package, _, rest = name.partition(".")
+    if package != "attnexp":
+        return ""
+    while rest and rest not in MODULES:
+        rest = rest.rpartition(".")[0]
+    return rest
 
 
 def room(module: str) -> str:
@@ -74,9 +86,20 @@ def test_no_two_modules_import_each_other() -> None:
     TopologicalSorter({name: imported(path) for name, path in MODULES.items()}).prepare()
 
 
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    file = tmp_path / "file.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from attnexp.config.schema import RunConfig\n"
+        "def late():\n    from attnexp.runs import store\n    import attnexp.network.build\n"
+        "load('attnexp.training.tfidf:TfidfModel')\n"
+    )
+    assert imported(file) == {"config.schema", "runs.store", "network.build", "training.tfidf"}
+
+
 @pytest.mark.parametrize("module", sorted(name for name in MODULES if name.startswith("model.")))
-def test_the_model_knows_nothing_of_data_and_training(module: str) -> None:
-    assert all(name.startswith(("model", "base")) for name in imported(MODULES[module]))
+def test_pieces_know_nothing_but_each_other_and_base(module: str) -> None:
+    assert {room(name) for name in imported(MODULES[module])} <= {"model", "base"}
 
 
 LIGHT = """

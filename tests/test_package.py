@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from attnexp import __version__
 from attnexp.config.compose import compose
 from attnexp.runs.identity import identify
+
+
+def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> None:
+    """A clone is such a folder for scripts and notebooks beside it."""
+    (tmp_path / "attnexp" / "attnexp").mkdir(parents=True)
+    program = "import attnexp; print(attnexp.__version__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == f"{__version__}\n", done.stderr
 
 
 @pytest.mark.slow  # pip builds the package

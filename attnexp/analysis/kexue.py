@@ -15,7 +15,7 @@ import pandas as pd
 
 from attnexp.analysis.group import Group
 from attnexp.config.schema import flatten
-from attnexp.runs.identity import as_word, settings
+from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]

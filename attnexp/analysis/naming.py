@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.runs.identity import as_word, settings
+from attnexp.runs.labels import as_word, settings
 
 
 def kind_of_seeds(config: dict[str, Any]) -> str:

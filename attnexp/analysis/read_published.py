@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from attnexp.base.errors import UserError
-from attnexp.runs.manifest import Entry, Manifest
+from attnexp.runs.manifest import Manifest, PlannedRun
 
 METADATA = b"attnexp"
 """Key of what a file holds besides its rows: the study, and what runs of a variant share."""
@@ -36,5 +36,8 @@ def load_published(file: Path) -> tuple[list[dict[str, Any]], Manifest]:
 def _study(tree: dict[str, Any]) -> Manifest:
     return Manifest(
         variants=tree["variants"],
-        runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
+        settings=tree.get("settings", {}),
+        seed_kind=tree.get("seed_kind", "seed"),
+        runs=[PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
+        added_seeds=tree.get("added_seeds", []),
     )

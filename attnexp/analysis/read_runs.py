@@ -18,7 +18,7 @@ from attnexp.analysis.naming import kind_of_seeds, name_variants
 from attnexp.analysis.read_published import load_published
 from attnexp.base import progress
 from attnexp.runs import manifest, predictions
-from attnexp.runs.identity import replicate
+from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
@@ -46,7 +46,7 @@ def load_groups(
             rows += [_row_of_published(row, key) for row in published]
             continue
         runs = manifest.load_runs(path, left_out)
-        study = manifest.load(path)
+        study = manifest.load_manifest(path)
         if study is not None:
             studies[key] = study
         for run in runs:
@@ -114,6 +114,9 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
     manifests by the `study` of rows."""
     table = pd.DataFrame(list(rows))
+    for key, study in studies.items():
+        if study.settings:  # a study knows its kind of seeds, which `seeds.init=0` may hide
+            table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
     finished = set(table["run_id"])
     counts: Counter[tuple[str, str]] = Counter()
     groups = []
@@ -291,7 +294,8 @@ def _notes_on_added_seeds(rows: pd.DataFrame, studies: Mapping[str, Manifest]) -
     """A line for each study that was given more seeds after it was complete."""
     notes = []
     for key in rows["study"].unique():
-        added = getattr(studies.get(key), "added_seeds", [])
-        if added:
-            notes.append(f"Seeds {', '.join(added)} were added after a first answer.")
+        study = studies.get(key)
+        if study is not None and study.added_seeds:
+            seeds = ", ".join(study.added_seeds)
+            notes.append(f"Seeds added after a first answer: {seeds}.")
     return notes

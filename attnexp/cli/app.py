@@ -32,9 +32,9 @@ class Commands(TyperGroup):
             from attnexp.config.words import habit
 
             option = getattr(error, "option_name", None) or "no option"
-            hints = (habit(word) for word in words if word.startswith(option))
-            if hint := next(filter(None, hints), ""):
-                stop(hint, code=2)
+            for word in words:
+                if word.startswith(option) and habit(word):
+                    stop(habit(word), code=2)
             raise
         except UserError as error:
             stop(str(error), code=2)
@@ -125,6 +125,8 @@ def main() -> None:
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)  # unless started by nohup
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
     if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
@@ -136,9 +138,11 @@ def main() -> None:
             sys.stdout.flush()
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, but for Python's exit
     except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
-        if not isinstance(ending.__context__ or ending, BrokenPipeError):
+        error = ending.__context__ or ending
+        if not isinstance(error, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # for Python's last flush
         raise SystemExit(0) from None
 
 

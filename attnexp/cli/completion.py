@@ -11,18 +11,22 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete groups, then their options with what they are: `posi`, `mask=none,ca`."""
     from attnexp.config.options import describe
 
-    words = [*(ctx.params.get("overrides") or [])]
-    before = words.pop() if words and words[-1].endswith("=") else ""  # see `join_words_of_bash`
-    key, equals, value = (before + incomplete).partition("=")
-    known = describe()
+    words = ctx.params.get("overrides") or []
+    is_split = bool(words) and words[-1].endswith("=")  # see `join_words_of_bash`
+    word = words[-1] + incomplete if is_split else incomplete
+    key, equals, value = word.partition("=")
+    options = describe()
+    if "/" in key:  # as Hydra writes it
+        options = {group.replace(".", "/"): names for group, names in options.items()}
     if not equals:
-        near = [group for group in known if group.startswith(key)]
-        if len(near) > 1:
-            return [(f"{group}=", "") for group in near]
-        key = near[0] if near else key  # alone it would get a space behind it
-    listed = value[: value.rfind(",") + 1]
-    start = listed if before else f"{key}={listed}"
-    return [(start + option, about) for option, about in known.get(key, {}).items()]
+        groups = [group for group in options if group.startswith(key)]
+        if len(groups) > 1:
+            return [(f"{group}=", "") for group in groups]
+        if groups:  # alone it would get a space behind it
+            key = groups[0]
+    earlier_values = value[: value.rfind(",") + 1]
+    start = earlier_values if is_split else f"{key}={earlier_values}"
+    return [(start + option, about) for option, about in options.get(key, {}).items()]
 
 
 def runs(incomplete: str) -> list[str]:
@@ -38,10 +42,9 @@ def studies(incomplete: str) -> list[str]:
 
 def _holding(file: str, pattern: str, incomplete: str) -> list[str]:
     """Folders that contain a file of this name."""
-    patterns = (pattern, f"{glob.escape(incomplete)}*")
-    return sorted(
-        {str(Path(path).parent) for one in patterns for path in glob.glob(f"{one}/{file}")}
-    )
+    paths = glob.glob(f"{pattern}/{file}")
+    paths += glob.glob(f"{glob.escape(incomplete)}*/{file}")
+    return sorted({str(Path(path).parent) for path in paths})
 
 
 def join_words_of_bash(environment: MutableMapping[str, str]) -> None:

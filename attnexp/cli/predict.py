@@ -27,9 +27,9 @@ def predict(
     from attnexp.inspect.insight import make_reader
     from attnexp.report.reading import as_line, as_record
     from attnexp.runs.result import Run
-    from attnexp.runs.store import load
+    from attnexp.runs.store import load_result
 
-    run = Run(path=run_dir, result=load(run_dir))
+    run = Run(path=run_dir, result=load_result(run_dir))
     read = make_reader(run, trust_code=trust_code)
     readings = (read(line) for line in read_lines(text, sys.stdin.buffer))
     if as_json:

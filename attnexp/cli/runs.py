@@ -29,7 +29,7 @@ def runs(
     from attnexp.runs import manifest
 
     if forget:
-        manifest.forget(folder, forget)
+        manifest.forget_run(folder, forget)
     listed = list_runs(folder)
     if as_json:
         emit({"schema": 3, "runs": to_records(listed)})

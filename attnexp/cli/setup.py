@@ -32,13 +32,15 @@ def config(
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
     shown: dict[str, Any]
-    about = dict[str, str]()
+    about: dict[str, str] = {}
     if groups:
         shown = options.describe()
     elif cost:
+        from attnexp.network.build import build_model
         from attnexp.network.cost import cost_of
 
-        shown = cost_of(compose(overrides or []))
+        config = compose(overrides or [])
+        shown = cost_of(build_model(config), config.data.max_len)
     else:
         config = compose(overrides or [])
         shown, about = to_dict(config), meanings(config)
@@ -73,8 +75,11 @@ def data(
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
-    named = [] if prepare else [f"data={','.join(['imdb', *PRESETS])}"]
-    axes = [[word for _, word in axis] for axis in expand(words[prepare:] or named)]
+    if prepare:
+        words = words[1:]
+    elif not words:
+        words = [f"data={','.join(['imdb', *PRESETS])}"]
+    axes = [[word for _, word in axis] for axis in expand(words)]
     settings = [compose(one).data for one in itertools.product(*axes)]
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}

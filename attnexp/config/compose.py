@@ -1,52 +1,69 @@
 """From words on the command line to a checked `RunConfig`.
 
-Files of `conf/` and words are merged as plain text, in Hydra's order: the options of the groups,
-then the experiments, then the words. `_typed` then gives every section the spec of the piece that
-was chosen (`pieces`), and has pydantic check each value. A stored config goes the same way from
-there. Nothing in files or stored configs is executed: `${...}` stays the text it is.
+Hydra composes the options that words choose (`hydra_options`). Settings are laid over them as
+Hydra lays `++key=value`, and interpolations resolved. Then pydantic checks every value against the
+settings of the chosen pieces, and refuses what they do not have (`choose`, which imports torch, so
+that it is imported here when something is composed). A stored config goes the same way from there,
+and nothing in it is interpolated.
 """
 
-import copy
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
-from pydantic import ValidationError
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.options import conf_dir, did_you_mean, groups, read
-from attnexp.config.pieces import CLASS, Piece
-from attnexp.config.schema import PLACES, TOKENIZERS, ExecutorConfig, RunConfig, acts, flatten, walk
-from attnexp.config.words import setting_of
-
-Settings = Iterable[tuple[str, Any]]  # such as ("position.scale", 2)
-
-CHOSEN_BY = {"data": "name", "train": "protocol"}  # in other groups `kind` says what is chosen
+from attnexp.config.hydra_options import FileTimes, compose_options, escape, file_times
+from attnexp.config.options import groups
+from attnexp.config.pieces import CLASS
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, to_dict
+from attnexp.config.words import Setting, setting_of
 
 
-def compose(*given: str | Sequence[str]) -> RunConfig:
+def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them.
 
-    Raises `UserError` for anything in them that is wrong.
+    Configs that differ in seeds alone share their sections. Raises `UserError` for anything in the
+    words that is wrong.
     """
-    words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
-    for word in words:
-        if re.match(r"(study|executor|tune)[.=]", word):
-            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(words)}")
-    return _typed(_composed([setting_of(word) for word in words]))
+    from attnexp.config.choose import check_run, with_seeds
+
+    flat: list[str] = []
+    for each in words:
+        flat += [each] if isinstance(each, str) else each
+    for word in flat:
+        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
+            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
+    settings = [setting_of(word) for word in flat]
+    seeds = [setting for setting in settings if setting.is_seed]
+    variant = tuple(setting.word for setting in settings if not setting.is_seed)
+    times = file_times(chosen_options(settings)["experiment"])
+    tree = _compose_tree(variant, times)
+    if "${" in f"{tree} {seeds}":  # which may depend on a seed, or on the environment
+        return check_run(_resolve(_lay_over(tree, seeds)))
+    config, code = _compose_variant(variant, times, os.getcwd())
+    for kind in code:
+        pieces.load(kind)  # which refuses code that was edited since
+    return with_seeds(config, {setting.key: setting.value for setting in seeds})
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    tree = _set({"executor": "local"}, [setting_of(word) for word in words])
-    given = _filled("executor", tree["executor"])
-    config: ExecutorConfig = _made(ExecutorConfig, given, "executor.")
-    _refuse_idle(config, "executor.")
+    from attnexp.config.validate import refuse_idle, validate
+
+    settings = [setting_of(word) for word in words]
+    choices = {"executor": "local"} | chosen_options(settings)
+    values = [setting for setting in settings if not setting.is_choice]
+    tree = _resolve(_lay_over(compose_options(choices), values))
+    config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
+    refuse_idle(config, prefix="executor.")
     return config
 
 
@@ -56,160 +73,109 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
     A run's folder may come from anyone. Raises `UserError` where its config names code that is not
     attnexp's, unless the user trusts it (`--trust-code`): composing imports that code.
     """
-    if (found := foreign_code(tree)) and not trust_code:
+    from attnexp.config.choose import check_run
+
+    names = foreign_code(tree)
+    if names and not trust_code:
         raise UserError(
-            f"This run's model is not attnexp's alone: loading it would run {', '.join(found)}. If "
+            f"This run's model is not attnexp's alone: loading it would run {', '.join(names)}. If "
             f"you trust this code, add --trust-code. Tables and verdicts need no model."
         )
-    return _typed(_set(tree, [setting_of(word) for word in words]))
+    settings = [setting_of(word) for word in words]
+    return check_run(_resolve(_lay_over(escape(tree), settings)))
 
 
-def foreign_code(config: dict[str, Any]) -> list[str]:
+def foreign_code(config: Mapping[str, Any]) -> list[str]:
     """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`."""
-    return [
-        value
-        for key, value in flatten(config).items()
-        if key in ("data.tokenizer", "train.loss") or key.partition(".")[0] in PLACES
-        if CLASS.fullmatch(str(value)) and not value.startswith("attnexp.")
-    ]
+    names = []
+    for key, value in flatten(dict(config)).items():
+        section = key.partition(".")[0]
+        may_be_code = section in PIECES or key in ("data.tokenizer", "train.loss")
+        if may_be_code and CLASS.fullmatch(str(value)) and not value.startswith("attnexp."):
+            names.append(value)
+    return names
 
 
-def _composed(words: Settings) -> dict[str, Any]:
-    """The tree of the chosen files and of the words, as plain text."""
-    files = [str(conf_dir() / "config.yaml")]
-    for key, value in words:
-        if key == "experiment":
-            files += value if isinstance(value, list) else [value]
-    settings = [setting for file in files for setting in _experiment(str(file))]
-    for key, value in words:
-        place = re.sub(r"\.(name|kind)$", "", key)
-        if f"{place}.{CHOSEN_BY.get(place, 'kind')}" in dict(settings):
-            raise UserError(f"{key}={value} would do nothing: the experiment names its {place}.")
-    tree = _set({}, [*settings, *(word for word in words if word[0] != "experiment")])
-    return tree | {group: _filled(group, tree[group]) for group in CHOSEN_BY}
+@lru_cache(maxsize=1000)
+def _compose_variant(
+    words: tuple[str, ...], times: FileTimes, _folder: str
+) -> tuple[RunConfig, list[str]]:
+    """The config of words without seeds and interpolations, and the user's code that it names.
+
+    Relative paths start from the folder.
+    """
+    from attnexp.config.choose import check_run
+
+    config = check_run(_compose_tree(words, times))
+    return config, foreign_code(to_dict(config))
 
 
-def _experiment(option: str) -> Settings:
-    """Choices of an experiment's file, then its values."""
-    tree = read("experiment", option)
+@lru_cache(maxsize=1000)
+def _compose_tree(words: tuple[str, ...], times: FileTimes) -> dict[str, Any]:
+    """The tree of words, interpolations as they are. times: of the files that it depends on."""
+    settings = [setting_of(word) for word in words]
+    values = [setting for setting in settings if not setting.is_choice]
+    config = _lay_over(compose_options(chosen_options(settings)), values)
+    tree: Any = OmegaConf.to_container(config)
+    return dict(tree)
+
+
+def chosen_options(settings: Sequence[Setting]) -> dict[str, Any]:
+    """The options that words choose, by group. Several experiments add up to a list."""
+    choices: dict[str, Any] = {"experiment": []}
+    for setting in settings:
+        if setting.key != "experiment":
+            if setting.is_choice:
+                choices[setting.key] = setting.value
+        elif isinstance(setting.value, list):
+            choices["experiment"] += map(str, setting.value)
+        elif setting.value is not None:
+            choices["experiment"].append(str(setting.value))
+    return choices
+
+
+def _lay_over(tree: Mapping[str, Any], settings: Sequence[Setting]) -> DictConfig:
+    """The tree with settings put in by their keys, those of a section before those within it."""
+    config = OmegaConf.create(dict(tree))
     try:
-        defaults = [one for one in tree.get("defaults", []) if one != "_self_"]
-        choices = [(str(key), name) for one in defaults for key, name in one.items()]
-    except (AttributeError, TypeError) as error:
-        raise UserError(
-            f"experiment={option} must hold keys and, if any, a list of defaults such as 'override "
-            f"/position: rotary'. Several experiments are several words."
-        ) from error
-    values = flatten({key: value for key, value in tree.items() if key != "defaults"})
-    return [*((re.sub("^(override )?/?", "", key), name) for key, name in choices), *values.items()]
-
-
-def _section(group: str, given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {CHOSEN_BY.get(group, "kind"): given}
-
-
-def _set(tree: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """The tree with settings put in by their keys; choices first, then the settings within them."""
-    tree = copy.deepcopy(tree)
-    for key, value in sorted(settings, key=lambda setting: setting[0].count(".")):
-        *sections, name = key.split(".")
-        branch = tree
-        for section in sections:
-            branch[section] = _section(section, branch.get(section, {}))
-            branch = branch[section]
-        branch[name] = value
-    return tree
-
-
-def _filled(group: str, given: Any) -> dict[str, Any]:
-    """A section over the file of the option that it chooses."""
-    chosen_by, section = CHOSEN_BY.get(group, "kind"), _section(group, given)
-    own = {key: value for key, value in section.items() if key != chosen_by}
-    return _set(read(group, str(section.get(chosen_by))), flatten(own).items())
-
-
-def _typed(tree: dict[str, Any]) -> RunConfig:
-    """Checked config of a composed tree. A network is built once, so that its errors show here."""
-    found = {place: _piece(tree.get(place), place, seams) for place, seams in PLACES.items()}
-    config: RunConfig = _made(RunConfig, tree | found)
-    _refuse_idle(config)
-    data = config.data
-    if data.name in ("files", "hub") and data.path is None:
-        raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
-    for code in filter(None, {data.tokenizer, config.train.loss} - {*TOKENIZERS}):
-        pieces.load(code)
-    if config.is_network:
-        pieces.load("attnexp.network.build:try_to_build")(config)
-    for section, name in ((data, "path"), (config.model, "vectors")):
-        if (path := getattr(section, name, None)) and (name, data.name) != ("path", "hub"):
-            setattr(section, name, os.path.abspath(os.path.expanduser(path)))  # links stay
+        for group in groups():
+            section = group.partition(".")[0]
+            name = OmegaConf.select(config, group)
+            if section in PIECES and isinstance(name, str):  # a file may say `before: cnn`
+                OmegaConf.update(config, group, {"kind": name})
+        from_outside_in = sorted(settings, key=lambda setting: setting.key.count("."))
+        for setting in from_outside_in:
+            OmegaConf.update(config, setting.key, setting.value, force_add=True)
+    except (OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"This cannot be composed: {' '.join(str(error).split())}") from error
     return config
 
 
-def _piece(given: Any, key: str, seams: Any, option: str | None = None) -> Piece:
-    """The piece chosen at `key`, with its settings. option: the choice where none is given."""
-    given = {"kind": option} | _section(key, given or option)
-    if given["kind"] is not None and not CLASS.fullmatch(str(given["kind"])):
-        given = {"kind": None} | _filled(key, given)
-    kind = given["kind"]
-    if (frame := _frame(kind, seams)) is None:
-        wanted = ", ".join(filter(None, seams))
-        raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
-    spec = pieces.spec(kind, frame)
-    for f in [f for f in fields(spec) if "seam" in f.metadata]:
-        default = f.metadata["option"]
-        within = {f.metadata["seam"]: Piece} | ({} if default else {None: Piece})
-        given[f.name] = _piece(given.get(f.name), f"{key}.{f.name}", within, default)
-    piece: Piece = _made(spec, given, f"{key}.")
-    return piece
-
-
-def _frame(kind: str | None, seams: Any) -> Any:
-    """What comes with a class by the seam that it fills; None where it fills none of these."""
-    names = pieces.lineage(kind) if kind else [None]
-    return next((seams[name] for name in names if name in seams), None)
-
-
-def _made(section: Any, given: dict[Any, Any], prefix: str = "") -> Any:
-    """A section of the config with these values, which pydantic checks."""
+def _resolve(config: DictConfig) -> dict[str, Any]:
+    """The plain tree of a config, interpolations resolved."""
     try:
-        return section(**{str(name): value for name, value in given.items()})
-    except ValidationError as error:
-        unknown = ("unexpected_keyword_argument", "dataclass_type")
-        first = min(error.errors(), key=lambda one: one["type"] not in unknown)
-        key, value = prefix + ".".join(map(str, first["loc"])), first["input"]
-        if first["type"] in unknown:
-            known = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown([*flatten({key: value}), key][0], known) from error
-        if first["type"] == "missing":
-            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
-        wanted = re.sub("^(Input|String) should", "must", first["msg"])
-        raise UserError(f"{key} {wanted}; got {value}.") from error
+        try:
+            tree: Any = OmegaConf.to_container(config, resolve=True)
+        except InterpolationKeyError:  # perhaps of a key that has its default
+            tree = OmegaConf.to_container(_with_defaults(config), resolve=True)
+    except OmegaConfBaseException as error:
+        raise UserError(f"This cannot be interpolated: {' '.join(str(error).split())}") from error
+    return dict(tree)
 
 
-def _unknown(key: str, keys: Sequence[str]) -> UserError:
-    """Error for a key that no chosen option has. keys: those that there are."""
-    owners = dict[str, list[str]]()  # of the settings of all pieces: the choices that have them
-    for group in [group for group in groups() if group.partition(".")[0] in PLACES]:
-        for option in groups()[group]:
-            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
-                kind = read(group, option)["kind"]
-                spec = pieces.spec(kind, _frame(kind, PLACES.get(group, {})) or Piece)
-                for f in fields(spec):
-                    owners.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
-    if key in owners:
-        return UserError(f"'{key}' belongs to {', '.join(owners[key])}, which is not chosen.")
-    known = dict.fromkeys([*keys, *(name for name, _, _ in walk(RunConfig())), *owners, *groups()])
-    known.pop(key, None)
-    return UserError(
-        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
-        f"what is chosen, `attnexp config --groups` all there is to choose."
-    )
+def _with_defaults(config: DictConfig) -> Any:
+    """The config over the defaults of what it chooses."""
+    from attnexp.config.choose import check_run
 
+    def without_interpolations(tree: Mapping[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for key, value in tree.items():
+            if isinstance(value, dict):
+                plain[key] = without_interpolations(value)
+            elif "${" not in str(value):
+                plain[key] = value
+        return plain
 
-def _refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting that has no effect and another value than its default."""
-    for key, section, f in walk(config, prefix):
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if not acts(f, config) and getattr(section, f.name) != default:
-            raise UserError(f"{key} would do nothing: it is for {f.metadata['when'].description}.")
+    tree: Any = OmegaConf.to_container(config)
+    defaults = asdict(check_run(without_interpolations(tree)))
+    return OmegaConf.merge(escape(defaults), config)

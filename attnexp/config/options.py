@@ -1,6 +1,7 @@
 """Options of each group: the YAML files of `conf/`, ours and the user's.
 
-The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`. Hydra composes
+them (`composing`); here they are found, listed and named.
 """
 
 import difflib
@@ -23,45 +24,68 @@ def conf_dir() -> Path:
     return next(place for place in places if place.is_dir())
 
 
+def folders() -> list[Path]:
+    """Folders of options. Of two options with one name that in the first folder counts."""
+    users = [folder.absolute() for folder in (*own_dirs, Path.cwd() / "conf") if folder.is_dir()]
+    return list(dict.fromkeys([conf_dir(), *users]))
+
+
 def groups() -> dict[str, dict[str, Path]]:
     """Every group, such as `position` or `model.pooling`, with the files of its options by name."""
-    return _groups(conf_dir(), *own_dirs, Path.cwd() / "conf")
+    return _groups(*folders())
 
 
 @cache
 def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
-    """Options of the first folder's groups, of all folders. The first of a name wins, noted."""
-    found: dict[str, dict[str, Path]] = {}
+    """Options of the first folder's groups, of all folders. What is hidden by its name is noted."""
+    options: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
             group = ".".join(path.parent.relative_to(folder).parts)
-            if folder == folders[0] or group in found:
-                first = found.setdefault(group, {}).setdefault(path.stem, path)
-                if first.read_bytes() != path.read_bytes():
-                    note(f"{path} is not read, since {first} is. Give the file another name.")
-    return found
+            if folder == folders[0]:
+                options.setdefault(group, {})
+            if group not in options:
+                continue
+            first = options[group].setdefault(path.stem, path)
+            if first.read_bytes() != path.read_bytes():
+                note(f"{path} is not read, since {first} is. Give the file another name.")
+    return options
 
 
-def read(group: str, option: str) -> Any:
+def is_file(group: str, option: str) -> bool:
+    """Whether an experiment or a study is given by its path."""
+    return group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
+
+
+def no_such(group: str, option: str) -> UserError:
+    """Error for an option that is not there."""
+    options = groups().get(group, {})
+    return UserError(
+        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
+        f"one of: {', '.join(options)}. Your own are module:Class for a piece of the model, "
+        f"FILE.yaml for an experiment or a study."
+    )
+
+
+def read(group: str, option: str) -> dict[str, Any]:
     """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
     from yaml import YAMLError
 
     options = groups().get(group, {})
-    is_file = group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
-    if not is_file and option not in options:
-        raise UserError(
-            f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
-            f"one of: {', '.join(options)}. Your own are module:Class for a piece of the model, "
-            f"FILE.yaml for an experiment or a study."
-        )
-    path = Path(option).expanduser() if is_file else options[option]
+    if is_file(group, option):
+        path = Path(option).expanduser()
+    elif option in options:
+        path = options[option]
+    else:
+        raise no_such(group, option)
     try:
-        if isinstance(tree := _parsed(path.read_text("utf-8")), dict):
-            return tree
-        raise ValueError("it must hold keys")
+        tree = _parsed(path.read_text("utf-8"))
+        if not isinstance(tree, dict):
+            raise ValueError("it must hold keys")
     except (OSError, ValueError, YAMLError) as error:
-        said = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise UserError(f"{group}={option} cannot be read: {said}.") from error
+        message = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise UserError(f"{group}={option} cannot be read: {message}.") from error
+    return tree
 
 
 @cache
@@ -72,20 +96,33 @@ def _parsed(text: str) -> Any:
 
 
 def describe() -> dict[str, dict[str, str]]:
-    """Every group's options, with the comment in the first line of their files."""
+    """Every group's options, with the comment that opens their files."""
+    return {
+        group: {name: _description(path) for name, path in options.items()}
+        for group, options in groups().items()
+    }
 
-    def about(path: Path) -> str:
-        return path.read_text("utf-8").partition("\n")[0].lstrip("# ").rstrip(".")
 
-    return {g: {name: about(path) for name, path in of.items()} for g, of in groups().items()}
+def _description(path: Path) -> str:
+    """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
+    for line in path.read_text("utf-8").splitlines():
+        if not line.startswith("# @"):
+            return line.lstrip("# ").rstrip(".")
+    return ""
 
 
 @cache
 def _names() -> dict[str, str]:
-    """Name of each class of our options: that with the fewest settings, the last of equal ones."""
-    trees = [(read(g, name), name) for g, names in _groups(conf_dir()).items() for name in names]
-    named = sorted((-len(tree), name, str(tree.get("kind"))) for tree, name in trees)
-    return {kind: name for _, name, kind in named}
+    """Name of each class of our options: of several that with the fewest settings, then letters."""
+    simplest: dict[str, tuple[int, int, str]] = {}
+    for group, options in _groups(conf_dir()).items():
+        for name in options:
+            tree = read(group, name)
+            num_settings = len(tree.keys() - {"defaults"})
+            rank = (num_settings, len(name), name)
+            kind = str(tree.get("kind"))
+            simplest[kind] = min(rank, simplest.get(kind, rank))
+    return {kind: rank[-1] for kind, rank in simplest.items()}
 
 
 def name_of(kind: str | None) -> str:
@@ -96,6 +133,9 @@ def name_of(kind: str | None) -> str:
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
     names = [*known]
-    ending = [name for name in names if name.endswith(f".{given}")]
-    near = (ending or difflib.get_close_matches(given, names, n=1, cutoff=0.6))[:2]
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    near = [name for name in names if name.endswith(f".{given}")]
+    if not near:
+        near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    if not near:
+        return ""
+    return f" Did you mean {' or '.join(map(repr, near[:2]))}?"

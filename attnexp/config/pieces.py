@@ -6,7 +6,7 @@ keyword-only arguments of its constructor are its settings, and those of no othe
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
 Types are those that pydantic can check and a word can give, and `type[Seam]` for a piece within
-the piece. The model lies above this room, so its classes are reached by name, like anyone's.
+the piece. This file imports no torch: who reads results reads configs too, and need not wait.
 """
 
 import ast
@@ -16,7 +16,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -46,78 +46,95 @@ class Piece:
 
     kind: str | None = None
 
-    lineage: ClassVar[tuple[str, ...]] = ()  # names of the class and its bases in attnexp.model
-    frame: ClassVar[Any] = None  # class of the settings that every piece in its place has
+    cls: ClassVar[type | None] = None
+    """The class that `kind` names."""
+    base_spec: ClassVar[Any] = None
+    """Dataclass of the settings that every piece in its place has."""
 
     @property
     def name(self) -> str:
         """Name under which it was chosen: `rotary`, or the name of a class."""
         return name_of(self.kind)
 
-    def fills(self, *names: str) -> bool:
-        """Whether the piece is one of these seams, or of these classes of `attnexp.model`."""
-        return any(name in self.lineage for name in names)
+    def fills(self, *seams: type) -> bool:
+        """Whether the class is a subclass of one of these."""
+        return self.cls is not None and issubclass(self.cls, seams)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (self.frame or type(self), values)
+        return _restore, (self.base_spec or type(self), values)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(frame: Any, values: dict[str, Any]) -> Any:
-    return spec(values["kind"], frame)(**values)
+def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
+    return spec(values["kind"], base_spec)(**values)
 
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
     """A field of a config, with its meaning and the condition under which it acts."""
-    how = "default_factory" if isinstance(default, type) else "default"
-    return field(**{how: default}, metadata={"about": about, "when": when, **more})
+    metadata = {"about": about, "when": when, **more}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def piece_within(seam: Callable[[], type], default: str | None, about: str) -> Any:
+    """A field for a piece within a piece. default: `module:Class`, or None where there may be none.
+
+    seam: gives the base class, so that the schema can name one before torch is imported.
+    """
+    return setting(Piece, about, seam=seam, default_kind=default)
 
 
 @cache
-def spec(kind: str | None, frame: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those that `frame` has for all its pieces.
+def spec(kind: str | None, base_spec: Any = Piece) -> Any:
+    """The dataclass of a class's settings, on top of those of `base_spec`.
 
     Raises `UserError` where there is no such class, or its constructor cannot be read.
     """
     if kind is None:
-        return frame
-    made_of = load(kind)
+        return base_spec
+    cls = load(kind)
     try:
-        hints = get_type_hints(made_of.__init__, include_extras=True)
-        given = inspect.signature(made_of).parameters.values()
-        own = [one for one in given if one.kind is one.KEYWORD_ONLY]
-        for name in {one.name for one in own} & {*dir(frame), *(f.name for f in fields(frame))}:
-            raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-        settings = {one.name: _setting(one, hints.get(one.name, Any)) for one in own}
-        body = {name: f for name, (_, f) in settings.items()}
-        body |= {"lineage": lineage(kind), "frame": frame, "__module__": __name__}
-        body["__annotations__"] = {name: hint for name, (hint, _) in settings.items()}
-        return dataclass(type(made_of.__name__, (frame,), body), kw_only=True, config=CHECKED)
+        hints = get_type_hints(cls.__init__, include_extras=True)
+        arguments = inspect.signature(cls).parameters.values()
+        settings = [each for each in arguments if each.kind is each.KEYWORD_ONLY]
+        taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
+        body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
+        annotations = {}
+        for argument in settings:
+            name = argument.name
+            if name in taken:
+                raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
+            annotations[name], body[name] = _type_and_field(argument, hints.get(name, Any))
+        body["__annotations__"] = annotations
+        return dataclass(type(cls.__name__, (base_spec,), body), kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
-        said = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
-        raise UserError(f"{kind}: its constructor cannot be read: {said}.") from error
+        message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
+        raise UserError(f"{kind}: its constructor cannot be read: {message}.") from error
 
 
-def _setting(given: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    """Type and field of an argument."""
-    default = MISSING if given.default is given.empty else given.default
-    plain, *more = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    about = "".join(one.documentation for one in more if isinstance(one, Doc))
+def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
+    default = MISSING if argument.default is argument.empty else argument.default
+    plain = hint
+    about = ""
+    if get_origin(hint) is Annotated:
+        plain, *annotations = get_args(hint)
+        about = "".join(each.documentation for each in annotations if isinstance(each, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, about)
-    chosen = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
-    return Piece, setting(Piece, about, seam=get_args(plain)[0].__name__, option=chosen)
+    (seam,) = get_args(plain)
+    return Piece, piece_within(lambda: seam, kind_of(default), about)
 
 
-def lineage(kind: str) -> tuple[str, ...]:
-    """Names of a class and its bases in attnexp.model, its seam among them. Raises like `load`."""
-    classes = getattr(load(kind), "__mro__", ())
-    return tuple(c.__name__ for c in classes if c.__module__.startswith("attnexp.model."))
+def kind_of(cls: Any) -> str | None:
+    """`module:Class` of a class; None of anything else."""
+    return f"{cls.__module__}:{cls.__name__}" if isinstance(cls, type) else None
 
 
 def load(kind: str) -> Any:
@@ -132,19 +149,19 @@ def load(kind: str) -> Any:
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        found = getattr(importlib.import_module(module), name)
-        now = {} if is_ours else _code_on_disk(module)
+        loaded = getattr(importlib.import_module(module), name)
+        digests = {} if is_ours else _code_on_disk(module)
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault(kind, now) != now:
+    if _imported.setdefault(kind, digests) != digests:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
         )
-    return found
+    return loaded
 
 
 def code_of(kind: str) -> dict[str, str]:
@@ -153,14 +170,19 @@ def code_of(kind: str) -> dict[str, str]:
     return _imported[kind]
 
 
-def _code_on_disk(name: str) -> dict[str, str]:
-    file = Path(getattr(sys.modules[name], "__file__", None) or "")
+def _code_on_disk(module: str) -> dict[str, str]:
+    """Digests of the package that a module belongs to, or of the module alone."""
+    file = Path(getattr(sys.modules[module], "__file__", None) or "")
     if file.suffix != ".py":  # compiled, or built into Python
         return {}
-    root = file.parents[name.count(".") + (file.name == "__init__.py")]
-    package = root / name.partition(".")[0]
-    is_large = "site-packages" in file.parts  # an installed package counts by its module alone
-    return syntax(root, package.rglob("*.py") if package.is_dir() and not is_large else [file])
+    depth = module.count(".")
+    if file.name == "__init__.py":
+        depth += 1
+    root = file.parents[depth]
+    package = root / module.partition(".")[0]
+    if package.is_dir() and "site-packages" not in file.parts:  # where packages may be large
+        return syntax(root, package.rglob("*.py"))
+    return syntax(root, [file])
 
 
 def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:

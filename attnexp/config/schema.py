@@ -9,13 +9,15 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
-from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
+from attnexp.config.options import conf_dir
+from attnexp.config.pieces import CHECKED, CLASS, Piece, piece_within, setting
 
 Count = Annotated[int, Ge(1), Lt(2**63)]
 Natural = Annotated[int, Ge(0), Lt(2**63)]
@@ -24,10 +26,18 @@ Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 
-DataName = StrEnum(
-    "DataName",
-    "imdb contrast files hub trec subj cr mpqa sst2 mr ag_news yelp_polarity emotion irony",
-)
+if TYPE_CHECKING:
+
+    class DataName(StrEnum):
+        """The four data sets that code names; a checker of types cannot read the rest."""
+
+        imdb = "imdb"
+        contrast = "contrast"
+        files = "files"
+        hub = "hub"
+
+else:
+    DataName = StrEnum("DataName", sorted(path.stem for path in conf_dir().glob("data/*.yaml")))
 Side = StrEnum("Side", ["pre", "post"])
 MaskMode = StrEnum("MaskMode", ["add", "mul"])
 Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
@@ -37,9 +47,20 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 
-PRESETS = [*DataName][4:]  # these have YAML files that say where they lie on the hub
+PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
+"""Data sets whose files say where they lie on the hub."""
+PIECES = ("model", "position", "mask")
+"""Sections that hold a piece of the model."""
+
 TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # of `attnexp.data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
+
+
+def _seams() -> ModuleType:
+    """The base classes of pieces. They import torch, for which readers of results need not wait."""
+    from attnexp.model import seams
+
+    return seams
 
 
 class When(NamedTuple):
@@ -50,8 +71,8 @@ class When(NamedTuple):
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
-ATTENTION = When("a model with attention", lambda run: run.model.fills("Layers"))
-JOINED = When("a position table", lambda run: run.position.fills("JoinedPosition"))
+ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
+JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
@@ -105,8 +126,10 @@ class ModelConfig(Piece):
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = setting(Piece, "Mixer before the rest.", seam="Mixer", option=None)
-    pooling: Piece = setting(Piece, "One vector for a text.", seam="Pooling", option="mean")
+    before: Piece = piece_within(lambda: _seams().Mixer, None, "Mixer before the rest.")
+    pooling: Piece = piece_within(
+        lambda: _seams().Pooling, "attnexp.model.mixers:Mean", "One vector for a text."
+    )
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Count | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 
@@ -126,17 +149,6 @@ class MaskConfig(Piece):
     padding: bool = setting(False, "Hide padding from every query.")
     mode: MaskMode = setting(MaskMode.add, "add: before softmax. mul: zero after it.", HIDES)
     query: bool = setting(False, "Also zero the outputs at padded positions.")
-
-
-PLACES: dict[str, dict[str | None, type[Piece]]] = {
-    "model": {**dict.fromkeys(["Layers", "Mixer", "Embedding"], ModelConfig), "Baseline": Piece},
-    "position": {
-        **dict.fromkeys(["JoinedPosition", "Rotation", "ScoreBias"], PositionConfig),
-        None: Piece,
-    },
-    "mask": dict.fromkeys(["Mask", None], MaskConfig),
-}
-"""Which seams a piece may fill in a section, and what comes with it. None is no piece."""
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)
@@ -173,6 +185,11 @@ class SeedsConfig:
     resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
 
 
+def is_seed(key: str) -> bool:
+    """Whether a setting is a source of chance: runs that differ in it alone are one variant."""
+    return key == "seed" or key.startswith("seeds.")
+
+
 @dataclass(kw_only=True, slots=True, config=CHECKED)
 class RunConfig:
     """Everything that decides a run."""
@@ -193,8 +210,8 @@ class RunConfig:
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
-        own: int | None = getattr(self.seeds, source)
-        return self.seed if own is None else own
+        seed: int | None = getattr(self.seeds, source)
+        return self.seed if seed is None else seed
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)
@@ -209,16 +226,18 @@ class ExecutorConfig:
 
 def acts(f: Field[Any], config: Any) -> bool:
     """Whether a field of a config has an effect."""
-    return f.metadata.get("when") is None or f.metadata["when"].holds(config)
+    when = f.metadata.get("when")
+    return when is None or bool(when.holds(config))
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
     """Every key of a config as (key, what holds it, field): a section, then what is in it."""
     for f in fields(config):
-        yield prefix + f.name, config, f
+        key = f"{prefix}{f.name}"
+        yield key, config, f
         value = getattr(config, f.name)
         if is_dataclass(value):
-            yield from walk(value, f"{prefix}{f.name}.")
+            yield from walk(value, f"{key}.")
 
 
 def meanings(config: Any) -> dict[str, str]:
@@ -229,19 +248,28 @@ def meanings(config: Any) -> dict[str, str]:
 def to_dict(config: Any) -> dict[str, Any]:
     """Settings of a config that have an effect, as plain containers and scalars."""
 
+    def acting_settings(section: Any) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        for f in fields(section):
+            if acts(f, config):
+                settings[f.name] = plain(getattr(section, f.name))
+        return settings
+
     def plain(value: Any) -> Any:
         if is_dataclass(value):
-            return {f.name: plain(getattr(value, f.name)) for f in fields(value) if acts(f, config)}
+            return acting_settings(value)
         return str(value) if isinstance(value, StrEnum) else value
 
-    result: dict[str, Any] = plain(config)
-    return result
+    return acting_settings(config)
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
     flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        own = {f"{prefix}{key}": value}
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else own
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{key}."))
+        else:
+            flat[key] = value
     return flat

@@ -1,7 +1,7 @@
 """Words of the command line, such as `position=none,sinusoidal`, read by Hydra's own parser.
 
-Hydra's messages speak of its insides, so what a user can get wrong is looked at here first: habits
-of Hydra, words that cannot be read, several values where one is wanted.
+Hydra's messages speak of its insides, so what a user can get wrong is looked at here first: words
+that cannot be read, several values where one is wanted, what this program has no use for.
 """
 
 import itertools
@@ -9,13 +9,15 @@ import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
+from attnexp.config.options import groups
+from attnexp.config.schema import is_seed
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 
@@ -26,27 +28,52 @@ HABITS = {
     "are written without dashes: {0}=VALUE",
     r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
     r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",
-    r"hydra[./].*": "Hydra's own settings do not exist here. `attnexp config` lists those that do.",
-    r"\+\+?([^=]*)=(.*)": "Keys need not be added: write {0}={1}",
-    r"~([^=]*).*": "No key can be deleted: write {0}=none for a choice, {0}=null for a setting.",
+    r"[+~]*hydra[./].*": "Hydra's own settings do nothing here. `attnexp config` lists what does.",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
-    r"([\w.]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
-    r"([^=]*)=.*\$\{.*": "Nothing is interpolated. Write the value itself: {0}=VALUE",
+    r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
 }
-"""What Hydra's users type, as patterns of a whole word, and what to write instead."""
+"""What Hydra's users type for what is done otherwise here, as patterns of a whole word."""
+
+CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
+"""Keys that hold what was chosen in a group; in other groups it is `kind`."""
+
+
+class Setting(NamedTuple):
+    """A word that was read: `+model/pooling=max` has the key `model.pooling`."""
+
+    key: str
+    value: Any
+    word: str
+    """The word as it was typed."""
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it chooses an option of a group, or one's own class or file."""
+        if self.key == "experiment":
+            return True
+        return isinstance(self.value, str | list | None) and self.key in groups()
+
+    @property
+    def is_seed(self) -> bool:
+        """Whether it sets a source of chance."""
+        return is_seed(self.key)
 
 
 def habit(word: str) -> str:
     """What to write instead of a word of Hydra's; empty for other words."""
-    matches = ((re.fullmatch(one, word, re.DOTALL), instead) for one, instead in HABITS.items())
-    return next((f"{word}: {text.format(*m.groups())}" for m, text in matches if m), "")
+    for pattern, instead in HABITS.items():
+        match = re.fullmatch(pattern, word, re.DOTALL)
+        if match:
+            return f"{word}: {instead.format(*match.groups())}"
+    return ""
 
 
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> Override:
     """Hydra's override. Raises `UserError` for a word that is none, or a habit of Hydra's users."""
-    if instead := habit(word):
+    instead = habit(word)
+    if instead:
         raise UserError(instead)
     try:
         return OverridesParser.create().parse_override(word)
@@ -58,12 +85,33 @@ def parse(word: str) -> Override:
         ) from error
 
 
-def setting_of(word: str) -> tuple[str, Any]:
-    """Key and value of a word. Raises `UserError` for one with several values, too."""
+def key_of(word: str) -> str:
+    """Key of a word as `attnexp config` has it; `position` for `position.kind=rotary`, too."""
+    override = parse(word)
+    key = override.key_or_group.replace("/", ".")
+    key = CHOICE_KEYS.get(key, key).removesuffix(".kind")
+    return f"{key}@{override.package}" if override.package else key
+
+
+def setting_of(word: str) -> Setting:
+    """Key and value of a word. Raises `UserError` for one with several values, too.
+
+    `position=null` and `~position` choose `none`.
+    """
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
-    return override.get_key_element(), override.value()
+    key = key_of(word)
+    value = override.value()
+    if value is None or override.is_delete():
+        if "none" in groups().get(key, {}):
+            value = "none"
+        elif override.is_delete():
+            raise UserError(
+                f"{word}: only a choice that can be none is taken out. A setting is unset by "
+                f"{key}=null."
+            )
+    return Setting(key, value, word)
 
 
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -72,19 +120,23 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     `a,b`, `range()` and `choice()` give several pairs, anything else gives one. Of one key the last
     word counts, but all experiments do, since they compose.
     """
-    keys = [parse(word).get_key_element() for word in words]
-    return [
-        [(key, one) for one in _single(word)]
-        for place, (key, word) in enumerate(zip(keys, words, strict=True), start=1)
-        if key == "experiment" or key not in keys[place:]
-    ]
+    keys = [key_of(word) for word in words]
+    axes = []
+    for place, word in enumerate(words):
+        key = keys[place]
+        is_last = key not in keys[place + 1 :]
+        if is_last or key == "experiment":
+            axes.append([(key, f"{key}={value}") for value in _values(word)])
+    return axes
 
 
-def _single(word: str) -> list[str]:
-    """The words that a word with several values stands for."""
+def _values(word: str) -> list[str]:
+    """Values of a word, as they would be typed one by one."""
     override = parse(word)
+    if override.is_delete():
+        return [str(setting_of(word).value)]
     if not override.is_sweep_override():
-        return [word]
+        return [word.partition("=")[2]]
     try:
         values = [*itertools.islice(override.sweep_string_iterator(), MAX_VALUES + 1)]
     except (HydraException, ArithmeticError, ValueError) as error:
@@ -94,5 +146,4 @@ def _single(word: str) -> list[str]:
         ) from error
     if not 0 < len(values) <= MAX_VALUES:
         raise UserError(f"{word}: a sweep takes 1 to {MAX_VALUES:,} values.")
-    key = override.get_key_element()
-    return [f"{key}={value}".replace("\\:", ":") for value in values]  # escaped in `module:Class`
+    return [value.replace("\\:", ":") for value in values]  # escaped in `module:Class`

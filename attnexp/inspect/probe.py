@@ -55,7 +55,7 @@ def probe_studies(
         for row in group.runs.itertuples():
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            run = Run(path=row.folder, result=store.load(row.folder))
+            run = Run(path=row.folder, result=store.load_result(row.folder))
             rows, impossible = probe_run(run, words, limit=limit, trust_code=trust_code)
             about = {"data": group.data, "variant": row.variant, "seed": row.seed}
             frames.append(effects.as_frame([about | row for row in rows]))

@@ -54,15 +54,19 @@ class MultiHeadSelfAttention(KerasInit):
         added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`.
         """
         super().__init__()
-        self.num_heads, self.mask_mode = num_heads, mask_mode
-        d_query, d_key, d_value = d_query or d_head, d_key or d_head, d_value or d_head
+        self.num_heads = num_heads
+        self.mask_mode = mask_mode
+        d_query = d_query or d_head
+        d_key = d_key or d_head
+        d_value = d_value or d_head
         if rotary is not None and d_query != d_key:
             raise ValueError(f"a rotation needs one width; got d_query={d_query}, d_key={d_key}.")
         self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
         self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
         self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
         self.score = score(num_heads, d_query, d_key, d_head)
-        self.rotary, self.bias = rotary, bias
+        self.rotary = rotary
+        self.bias = bias
         self.dropout = nn.Dropout(dropout)
         width = num_heads * d_value
         self.d_output = d_output or width
@@ -101,9 +105,11 @@ class MultiHeadSelfAttention(KerasInit):
 
     def queries_and_keys(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Q and K of every head: (B, H, T, Kq), (B, H, T, Kk)."""
-        q, k = self.split_heads(self.q_proj(x)), self.split_heads(self.k_proj(x))
+        q = self.split_heads(self.q_proj(x))
+        k = self.split_heads(self.k_proj(x))
         if self.rotary is not None:
-            q, k = self.rotary(q, positions), self.rotary(k, positions)
+            q = self.rotary(q, positions)
+            k = self.rotary(k, positions)
         return q, k
 
     def split_heads(self, x: Tensor) -> Tensor:
@@ -143,18 +149,25 @@ class Block(nn.Module):
         hide_padded_queries: bool = False,
     ) -> None:
         super().__init__()
-        d_input, d_output = attention.q_proj.in_features, attention.d_output
+        d_input = attention.q_proj.in_features
+        d_output = attention.d_output
         if residual and d_input != d_output:
             raise ValueError(
                 f"a sum needs one width, not {d_input} and {d_output}: set output_projection=true"
             )
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None
-        self.residual, self.norm, self.hide_padded_queries = residual, norm, hide_padded_queries
+        self.residual = residual
+        self.norm = norm
+        self.hide_padded_queries = hide_padded_queries
         self.dropout = nn.Dropout(dropout)
-        widths = [d_input if norm == "pre" else d_output, d_output][: 1 + bool(d_feed_forward)]
-        norms = [nn.LayerNorm(n, eps=1e-6) if norm != "none" else nn.Identity() for n in widths]
-        self.norms = nn.ModuleList(norms)
+        widths = [d_input if norm == "pre" else d_output]
+        if d_feed_forward:
+            widths.append(d_output)
+        self.norms = nn.ModuleList()
+        for width in widths:
+            has_norm = norm != "none"
+            self.norms.append(nn.LayerNorm(width, eps=1e-6) if has_norm else nn.Identity())
 
     def forward(
         self,
@@ -170,14 +183,17 @@ class Block(nn.Module):
             return y.masked_fill(padding[..., None], 0.0) if self.hide_padded_queries else y
 
         x = self.around(attend, x, self.norms[0])
-        return x if self.feed_forward is None else self.around(self.feed_forward, x, self.norms[1])
+        if self.feed_forward is not None:
+            x = self.around(self.feed_forward, x, self.norms[1])
+        return x
 
     def around(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
         """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
-        y = self.dropout(part(norm(x) if self.norm == "pre" else x))
-        x = x + y if self.residual else y
-        x = norm(x) if self.norm == "post" else x
-        return x
+        y = norm(x) if self.norm == "pre" else x
+        y = self.dropout(part(y))
+        if self.residual:
+            y = x + y
+        return norm(y) if self.norm == "post" else y
 
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor

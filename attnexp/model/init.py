@@ -18,11 +18,17 @@ def init_weights(model: nn.Module, seed: int) -> None:
     """
     for path, module in model.named_modules():
         if hasattr(module, "init_parameters"):
+            module.init_parameters(_stream(seed, path))
 
-            def stream(name: str, prefix: str = f"{path}." if path else "") -> torch.Generator:
-                return torch.Generator().manual_seed(named_seed(seed, prefix + name))
 
-            module.init_parameters(stream)
+def _stream(seed: int, path: str) -> Stream:
+    """Generators for the parameters of the module at a path of the model."""
+
+    def stream(name: str) -> torch.Generator:
+        full_name = f"{path}.{name}" if path else name
+        return torch.Generator().manual_seed(named_seed(seed, full_name))
+
+    return stream
 
 
 class KerasInit(nn.Module):
@@ -31,7 +37,8 @@ class KerasInit(nn.Module):
     def init_parameters(self, stream: Stream) -> None:
         """Each parameter from a stream of its own."""
         kinds = (nn.Linear, nn.Conv1d, nn.LSTM)
-        init_layers(self, stream, *(n for n, m in self.named_children() if isinstance(m, kinds)))
+        names = [name for name, child in self.named_children() if isinstance(child, kinds)]
+        init_layers(self, stream, *names)
 
 
 def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
@@ -42,12 +49,13 @@ def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
     for layer_name in names:
         layer = module.get_submodule(layer_name)
         for name, parameter in layer.named_parameters():
+            full_name = f"{layer_name}.{name}"
             if parameter.ndim == 1:
                 nn.init.zeros_(parameter)
             elif name.startswith("weight_hh"):
-                nn.init.orthogonal_(parameter, generator=stream(f"{layer_name}.{name}"))
+                nn.init.orthogonal_(parameter, generator=stream(full_name))
             else:
-                nn.init.xavier_uniform_(parameter, generator=stream(f"{layer_name}.{name}"))
+                nn.init.xavier_uniform_(parameter, generator=stream(full_name))
             if isinstance(layer, nn.LSTM) and name.startswith("bias_ih"):
                 # The four gates stand as input, forget, cell, output.
                 _, forget, _, _ = parameter.detach().chunk(4)
@@ -61,4 +69,5 @@ def init_table(table: torch.Tensor, generator: torch.Generator) -> None:
 
 def named_seed(seed: int, name: str) -> int:
     """A seed for one random stream of a run, independent of every other stream's."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:7])
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:7])

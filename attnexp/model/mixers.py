@@ -47,7 +47,8 @@ class NgramEmbedding(Embedding):
         n: Annotated[int, Ge(1), Doc("Words of an n-gram.")] = 2,
     ) -> None:
         super().__init__()
-        self.buckets, self.n = buckets, n
+        self.buckets = buckets
+        self.n = n
         self.word = nn.Embedding(vocab_size, d_model)
         self.ngram = nn.Embedding(buckets, d_model)
 
@@ -94,7 +95,8 @@ class Convolution(Mixer, KerasInit):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
-        return F.relu(self.conv(x.transpose(-2, -1)).transpose(-2, -1))
+        y = self.conv(x.transpose(-2, -1))  # which wants channels before tokens
+        return F.relu(y.transpose(-2, -1))
 
 
 class LSTM(Mixer, KerasInit):
@@ -126,7 +128,8 @@ class MaskedMean(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         real = ~key_padding_mask[..., None]
-        return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+        num_real = real.sum(dim=-2).clamp(min=1)
+        return (x * real).sum(dim=-2) / num_real
 
 
 class Maximum(Pooling):
@@ -135,7 +138,8 @@ class Maximum(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         highest = x.masked_fill(key_padding_mask[..., None], -math.inf).amax(dim=-2)
-        return highest.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+        is_empty = key_padding_mask.all(dim=-1, keepdim=True)
+        return highest.masked_fill(is_empty, 0.0)
 
 
 class Last(Pooling):
@@ -144,9 +148,10 @@ class Last(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         place = torch.arange(x.shape[-2], device=x.device)
-        index = (place * ~key_padding_mask).amax(dim=-1)
-        chosen = x.take_along_dim(index[..., None, None], dim=-2).squeeze(-2)
-        return chosen.masked_fill(key_padding_mask.all(dim=-1, keepdim=True), 0.0)
+        last = (place * ~key_padding_mask).amax(dim=-1)
+        chosen = x.take_along_dim(last[..., None, None], dim=-2).squeeze(-2)
+        is_empty = key_padding_mask.all(dim=-1, keepdim=True)
+        return chosen.masked_fill(is_empty, 0.0)
 
 
 class SummaryToken(Pooling):

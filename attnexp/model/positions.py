@@ -31,7 +31,8 @@ def angles(num_positions: int, width: int) -> Tensor:
     if width % 2:
         raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
-    return torch.arange(num_positions)[:, None].double() / 10_000**exponent
+    position = torch.arange(num_positions, dtype=torch.float64)
+    return position[:, None] / 10_000**exponent
 
 
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
@@ -42,8 +43,10 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     """
     angle = angles(num_positions, d_model)  # (T, D/2)
     if layout == "split":
-        return torch.cat([angle.cos(), angle.sin()], dim=-1).float()
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()
+        table = torch.cat([angle.cos(), angle.sin()], dim=-1)
+    else:
+        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+    return table.float()
 
 
 class TablePosition(JoinedPosition):
@@ -52,14 +55,16 @@ class TablePosition(JoinedPosition):
     def __init__(self, d_model: int, combine: Combine) -> None:
         super().__init__()
         self.combine = combine
-        self.d_output = d_model * (2 if combine == "concat" else 1)
+        self.d_output = 2 * d_model if combine == "concat" else d_model
 
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
         table: Any = self.table_rows()
         rows = table[: x.shape[-2]] if positions is None else F.embedding(positions, table)
         rows = rows.to(x.dtype)
-        return torch.cat([rows.expand_as(x), x], dim=-1) if self.combine == "concat" else x + rows
+        if self.combine == "concat":
+            return torch.cat([rows.expand_as(x), x], dim=-1)
+        return x + rows
 
 
 class SinusoidalPosition(TablePosition):
@@ -128,10 +133,18 @@ class RotaryPosition(Rotation):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
-        is_split = self.layout == "split"
-        a, b = x.chunk(2, dim=-1) if is_split else (x[..., 0::2], x[..., 1::2])
-        turned = [a * cos - b * sin, a * sin + b * cos]  # in float32 even where x has fewer bits
-        y = torch.cat(turned, dim=-1) if is_split else torch.stack(turned, dim=-1).flatten(-2)
+        if self.layout == "split":
+            a, b = x.chunk(2, dim=-1)
+        else:
+            a = x[..., 0::2]
+            b = x[..., 1::2]
+        # In float32 even where x has fewer bits.
+        turned_a = a * cos - b * sin
+        turned_b = a * sin + b * cos
+        if self.layout == "split":
+            y = torch.cat([turned_a, turned_b], dim=-1)
+        else:
+            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
         return y.to(x.dtype)
 
 
@@ -149,8 +162,10 @@ class RelativeBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        after = positions[..., None, :] - positions[..., :, None]  # the key's minus the query's
-        column = after.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        query = positions[..., :, None]
+        key = positions[..., None, :]
+        distance = (key - query).clamp(-self.max_distance, self.max_distance)
+        column = distance + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 
@@ -164,12 +179,15 @@ class AlibiBias(ScoreBias):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+        head = torch.arange(1, num_heads + 1)
+        slopes = 2.0 ** (-8 * head / num_heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        distance = (positions[..., None, :] - positions[..., :, None]).abs()
+        query = positions[..., :, None]
+        key = positions[..., None, :]
+        distance = (key - query).abs()
         return -self.slopes * distance.unsqueeze(-3)
 
 

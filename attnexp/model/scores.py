@@ -32,7 +32,8 @@ def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str =
         return scores.softmax(dim=-1)
     if mode == "mul":
         return scores.softmax(dim=-1) * allowed
-    weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=-1)
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
     # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
     return weights.masked_fill(~allowed, 0.0)
 
@@ -113,8 +114,10 @@ class Additive(Score):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Any Kq and Kk."""
-        hidden = (q @ self.query)[..., :, None, :] + (k @ self.key)[..., None, :, :]
-        return (hidden.tanh() @ self.value[:, None, :, None]).squeeze(-1)
+        from_query = q @ self.query
+        from_key = k @ self.key
+        hidden = torch.tanh(from_query[..., :, None, :] + from_key[..., None, :, :])
+        return (hidden @ self.value[:, None, :, None]).squeeze(-1)
 
 
 class Uniform(Score):

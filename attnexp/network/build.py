@@ -8,10 +8,11 @@ from torch import nn
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, SeedsConfig
 from attnexp.model.init import init_weights
+from attnexp.model.seams import Baseline
 from attnexp.network.classifier import Classifier
 from attnexp.network.pieces import build_piece
 
-_built = set[str]()  # configs, their seeds aside, of models that could be built
+_tried = set[str]()  # configs, their seeds aside, of models that could be built
 
 
 def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
@@ -20,23 +21,29 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     Weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built.
     """
     seed = config.seed_of("init")
-    if config.model.fills("Baseline"):
+    if config.model.fills(Baseline):
         more = {"num_classes": num_classes} if num_classes > 2 else {}
-        model: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
-        return model
+        baseline: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
+        return baseline
     classifier = Classifier(config, num_classes)
     init_weights(classifier, seed)
     return classifier
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build the model once, with few words. Raises `UserError` if that fails."""
+    """Build a network once, with few words, before a run that would fail. A baseline is not tried.
+
+    Raises `UserError` if that fails.
+    """
+    if not config.is_network:
+        return
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
-    alike = replace(config, seed=0, seeds=SeedsConfig(), data=data)
+    small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
+    if repr(small) in _tried:
+        return
     try:
         with torch.random.fork_rng(devices=[]):
-            if repr(alike) not in _built:
-                build_model(alike)
-        _built.add(repr(alike))
+            build_model(small)
     except (RuntimeError, AttributeError) as error:  # torch's; a `d_output` that is not set
         raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
+    _tried.add(repr(small))

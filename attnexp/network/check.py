@@ -49,7 +49,8 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
         if model.pattern is not None:
             place = grid(ids.shape[-1], ids.device)
             _check_output(model.pattern, place, model.pattern(*place))
-        once, again = _outputs(model, ids, _check_output), _outputs(model, ids)
+        once = _outputs(model, ids, _check_output)
+        again = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
     for (piece, output), (_, second), *by_text in zip(once, again, *alone, strict=True):
         if _differ(output, second):
@@ -57,12 +58,18 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
                 f"{_name(piece)} draws at random in evaluation: two passes over the same texts "
                 f"differ. Draw only where self.training is true, as nn.Dropout does."
             )
-        is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
-        for i, (_, own) in enumerate(by_text):
-            if _differ(output if is_shared else output[i : i + 1], own):
-                raise UserError(
-                    f"{_name(piece)} mixes the texts of a batch: dimension 0 of its input is those."
-                )
+        _refuse_mixing(piece, output, [output_alone for _, output_alone in by_text])
+
+
+def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> None:
+    """Raise `UserError` where an output for a batch differs from those for each text alone."""
+    is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
+    for i, output_alone in enumerate(alone):
+        output_in_batch = output if is_shared else output[i : i + 1]
+        if _differ(output_in_batch, output_alone):
+            raise UserError(
+                f"{_name(piece)} mixes the texts of a batch: dimension 0 of its input is those."
+            )
 
 
 def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Tensor) -> None:
@@ -72,7 +79,9 @@ def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Te
     anew.load_state_dict(model.state_dict())
     if config.train.fast:
         take_fast_path(anew)
-    for (piece, output), (_, second) in zip(_outputs(model, ids), _outputs(anew, ids), strict=True):
+    outputs = _outputs(model, ids)
+    outputs_anew = _outputs(anew, ids)
+    for (piece, output), (_, second) in zip(outputs, outputs_anew, strict=True):
         if _differ(output, second):
             raise UserError(
                 f"{_name(piece)} keeps state outside its parameters and buffers: built anew from "
@@ -83,61 +92,86 @@ def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Te
 def explain(error: BaseException, model: nn.Module) -> UserError | None:
     """The same error with the piece, file and line that it comes from; None where it comes from no
     piece, and where memory ran out."""
-    within = {*model.layers.modules()} if isinstance(model, Classifier) else set()
-    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return None
+    layers = {*model.layers.modules()} if isinstance(model, Classifier) else set()
+    from_outside_in = [*traceback.walk_tb(error.__traceback__)]
+    for frame, line in reversed(from_outside_in):
         owner = frame.f_locals.get("self")
-        is_piece = isinstance(owner, PIECES) or (isinstance(owner, nn.Module) and owner in within)
-        if is_piece and not isinstance(error, MemoryError | torch.OutOfMemoryError):
-            where = f"{frame.f_code.co_filename}:{line}"
-            return UserError(f"{_name(owner)} failed at {where}: {type(error).__name__}: {error}")
+        is_in_layers = isinstance(owner, nn.Module) and owner in layers
+        if is_in_layers or isinstance(owner, PIECES):
+            place = f"{frame.f_code.co_filename}:{line}"
+            what = f"{type(error).__name__}: {error}"
+            return UserError(f"{_name(owner)} failed at {place}: {what}")
     return None
 
 
 def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.Module, Tensor]]:
-    """Every piece and layer with what it gives, in a forward pass without dropout or gradients."""
-    found = []
+    """Every piece and layer with what it gives, in a forward pass without dropout or gradients.
 
-    def after(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+    check: called with each piece, its inputs and its output.
+    """
+    outputs = []
+
+    def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if check is not None:
-            check(module, given, output)
-        found.append((module, output))
+            check(module, inputs, output)
+        outputs.append((module, output))
 
     layers = [*getattr(model, "layers", [])]
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             if isinstance(module, PIECES) or module in layers:
-                stack.enter_context(module.register_forward_hook(after))
+                hook = module.register_forward_hook(after)
+                stack.enter_context(hook)
         stack.callback(model.train, model.training)
         model.eval()(ids)
-    return found
+    return outputs
 
 
-def _differ(one: Tensor, other: Tensor) -> bool:
+def _differ(output: Tensor, other: Tensor) -> bool:
     """Whether two outputs differ beyond rounding."""
-    largest = float(other.detach().nan_to_num(0.0, 0.0, 0.0).abs().amax())
-    return not torch.allclose(one, other, rtol=0.0, atol=TOLERANCE * largest, equal_nan=True)
+    finite = other.detach().nan_to_num(0.0, 0.0, 0.0)
+    tolerance = TOLERANCE * float(finite.abs().amax())
+    return not torch.allclose(output, other, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
-def _check_output(piece: Any, given: tuple[Any, ...], output: Any) -> None:
+def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     if not isinstance(output, Tensor):
         raise UserError(f"{_name(piece)} returned {type(output).__name__}, wanted a tensor.")
     shape = tuple(output.shape)
-    found = (tuple(WANTED[seam](piece, *given)) for seam in WANTED if isinstance(piece, seam))
-    wanted = next(found, (*given[0].shape[:-1], *shape[-1:]))  # a layer may change the width
+    wanted = _wanted_shape(piece, inputs, shape)
     fits = shape == wanted
     if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
-        pairs = zip(reversed(shape), reversed(wanted), strict=False)
-        fits = all(size in (1, number) for size, number in pairs)
+        sizes = zip(reversed(shape), reversed(wanted), strict=False)
+        fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
     if not fits:
         raise UserError(f"{_name(piece)} returned {shape}, wanted {wanted}.")
-    is_mask = isinstance(piece, seams.Mask)
-    if not (output.dtype is torch.bool if is_mask else output.is_floating_point()):
-        kind = "torch.bool" if is_mask else "floating-point numbers"
+    kind = "floating-point numbers"
+    has_kind = output.is_floating_point()
+    if isinstance(piece, seams.Mask):
+        kind = "torch.bool"
+        has_kind = output.dtype is torch.bool
+    if not has_kind:
         raise UserError(f"{_name(piece)} returned {output.dtype}, wanted {kind}.")
+
+
+def _wanted_shape(
+    piece: Any, inputs: tuple[Any, ...], returned: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Shape that the seam of a piece asks for. A layer may change the width."""
+    for seam, shape in WANTED.items():
+        if isinstance(piece, seam):
+            return tuple(shape(piece, *inputs))
+    return (*inputs[0].shape[:-1], *returned[-1:])
 
 
 def _name(piece: object) -> str:
     """`mine.decay:Decay (ScoreBias)`."""
-    of_seams = (c.__name__ for c in type(piece).__mro__ if c.__module__ == seams.__name__)
-    return f"{type(piece).__module__}:{type(piece).__qualname__} ({next(of_seams, 'Layers')})"
+    cls = type(piece)
+    seam = "Layers"  # a layer within fills no seam itself
+    for base in reversed(cls.__mro__):
+        if base.__module__ == seams.__name__:
+            seam = base.__name__
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.model import seams
 from attnexp.model.init import Stream, init_layers, init_table
+from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
@@ -37,59 +37,51 @@ class Classifier(nn.Module):
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
         super().__init__()
-        model, position, mask = config.model, config.position, config.mask
+        model = config.model
+        position = config.position
         build = partial(build_piece, seed=config.seed_of("init"))
-        has_summary = model.pooling.fills("SummaryToken")
-        num_tokens, width = config.data.max_len + has_summary, model.d_model
+        has_summary = model.pooling.fills(SummaryToken)
+        num_tokens = config.data.max_len
+        if has_summary:
+            num_tokens += 1
+        width = model.d_model
 
         words = Piece(kind="attnexp.model.mixers:WordEmbedding")
-        own = model if model.fills("Embedding") else words
-        self.embedding: seams.Embedding = build(own, config.data.vocab_size, width)
+        embedding = model if model.fills(seams.Embedding) else words
+        self.embedding: seams.Embedding = build(embedding, config.data.vocab_size, width)
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
 
         self.shuffle_positions: bool = bool(position.kind) and position.shuffled
         self.position: seams.JoinedPosition | None = None
-        if position.fills("JoinedPosition"):
+        if position.fills(seams.JoinedPosition):
             self.position = build(position, num_tokens, width)
             self.position_dropout = nn.Dropout(position.dropout)
             width = self.position.d_output
 
         self.mixers = nn.ModuleList()
         for piece in (model.before, model):
-            if piece.fills("Mixer"):
+            if piece.fills(seams.Mixer):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = build(mask) if mask.kind else None
-        self.hide_padding = mask.padding
+        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
+        self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
-        if model.fills("Layers"):
-            context = seams.LayerContext(
-                rotation=partial(build, position) if position.fills("Rotation") else None,
-                bias=partial(build, position) if position.fills("ScoreBias") else None,
-                mask_mode=mask.mode,
-                hide_padded_queries=mask.query,
-                num_tokens=num_tokens,
-            )
-            self.layers = build(model, width, model.d_model, context)
+        if model.fills(seams.Layers):
+            self.layers = build(model, width, model.d_model, _context(config, num_tokens))
             width = self.layers.d_output
-        elif position.fills("Rotation", "ScoreBias"):
-            raise UserError(f"position={position.name} acts on attention, and this model has none.")
 
         self.pool: seams.Pooling = build(model.pooling, width)
         self.dropout = nn.Dropout(model.dropout)
-        num_logits = 1 if num_classes == 2 else num_classes
-        self.output: nn.Module = nn.Linear(model.hidden or width, num_logits)
-        if model.hidden:  # as in Keras's transformer example
-            first = nn.Linear(width, model.hidden)
-            self.output = nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), self.output)
+        self.output = _output_layers(model, width, num_classes)
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
-        linear = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        init_layers(self, stream, *(name for name in linear if name.startswith("output")))
+        names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
+        of_output = [name for name in names if name.startswith("output")]
+        init_layers(self, stream, *of_output)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -129,5 +121,30 @@ class Classifier(nn.Module):
         real = real_keys(key_padding_mask) if self.hide_padding else None
         if self.pattern is None:
             return real
-        seen = self.pattern(*grid(key_padding_mask.shape[-1], key_padding_mask.device))[None, None]
+        num_tokens = key_padding_mask.shape[-1]
+        query, key = grid(num_tokens, key_padding_mask.device)
+        seen = self.pattern(query, key)[None, None]
         return seen if real is None else seen & real
+
+
+def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:
+    """What position, mask and data ask of the layers of attention."""
+    position = config.position
+    make = partial(build_piece, position, seed=config.seed_of("init"))
+    return seams.LayerContext(
+        rotation=make if position.fills(seams.Rotation) else None,
+        bias=make if position.fills(seams.ScoreBias) else None,
+        mask_mode=config.mask.mode,
+        hide_padded_queries=config.mask.query,
+        num_tokens=num_tokens,
+    )
+
+
+def _output_layers(model: Piece, width: int, num_classes: int) -> nn.Module:
+    """From the pooled vector to the logits."""
+    num_logits = 1 if num_classes == 2 else num_classes
+    last = nn.Linear(model.hidden or width, num_logits)
+    if not model.hidden:
+        return last
+    first = nn.Linear(width, model.hidden)  # as in Keras's transformer example
+    return nn.Sequential(first, nn.ReLU(), nn.Dropout(model.dropout), last)

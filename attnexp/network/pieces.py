@@ -14,32 +14,45 @@ from attnexp.model.init import named_seed
 
 
 def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
-    """Import a piece's class, and call it with its surroundings and its settings."""
+    """The module of a piece: its class, called with its surroundings and its settings.
+
+    seed: of the weights. Raises `UserError` for a piece that cannot be built.
+    """
     assert piece.kind is not None
-    shared = {f.name for f in fields(piece.frame or type(piece))}
-    own = by_name | {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
-    for name, value in own.items():
+    settings = own_settings(piece) | by_name
+    for name, value in settings.items():
         if isinstance(value, Piece):
-            own[name] = partial(build_piece, value, seed=seed)
-    make = pieces.load(piece.kind)
+            settings[name] = partial(build_piece, value, seed=seed)
+    make = partial(pieces.load(piece.kind), *surroundings, **settings)
     try:
         if piece.kind.startswith("attnexp."):  # `init_weights` replaces its first draws
-            made = make(*surroundings, **own)
+            module = make()
         else:  # its weights follow the seed, and the global stream stays where it is
             with torch.random.fork_rng():
                 torch.manual_seed(named_seed(seed, piece.kind))
-                made = make(*surroundings, **own)
+                module = make()
     except UserError:  # of a piece within it
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{piece.kind} cannot be built: {error}.") from error
-    if isinstance(made, nn.Module):
-        made.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
-        for name, weight in made.named_parameters():
-            kind = "lazy" if nn.parameter.is_lazy(weight) else str(weight.dtype)
-            if not kind.startswith(("torch.float", "torch.bfloat")):
-                raise UserError(
-                    f"{piece.kind} cannot be built: its parameter '{name}' is {kind}, and a weight "
-                    f"holds real numbers in a shape that the constructor knows."
-                )
-    return made
+    if isinstance(module, nn.Module):
+        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
+        _refuse_odd_weights(module, piece.kind)
+    return module
+
+
+def own_settings(piece: Piece) -> dict[str, Any]:
+    """Settings that a piece has beside those of every piece in its place."""
+    shared = {f.name for f in fields(piece.base_spec or type(piece))}
+    return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+
+
+def _refuse_odd_weights(module: nn.Module, kind: str) -> None:
+    """Raise `UserError` for a parameter that is no real number, or has no shape yet."""
+    for name, weight in module.named_parameters():
+        dtype = "lazy" if nn.parameter.is_lazy(weight) else str(weight.dtype)
+        if not dtype.startswith(("torch.float", "torch.bfloat")):
+            raise UserError(
+                f"{kind} cannot be built: its parameter '{name}' is {dtype}, and a weight holds "
+                f"real numbers in a shape that the constructor knows."
+            )

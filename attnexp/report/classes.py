@@ -19,7 +19,7 @@ def class_rows(groups: list[Group]) -> pd.DataFrame:
     for group in groups:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            stored = Run(path=run.folder, result=store.load(run.folder))
+            stored = Run(path=run.folder, result=store.load_result(run.folder))
             by_metric = by_class(*predictions.at_endpoint(stored, group.points[0].name))
             frame = pd.DataFrame(by_metric, METRICS, stored.result.classes).T
             macro = frame.mean()

@@ -11,7 +11,7 @@ from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
+from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
 SHOWN = ["run", "state", "data", "seed", "accuracy", "settings"]
 
@@ -30,7 +30,7 @@ def list_runs(root: Path) -> pd.DataFrame:
 
 def _find_runs(root: Path) -> set[Path]:
     """Folders of the runs of a study, or of those below another folder."""
-    study = manifest.load(root)
+    study = manifest.load_manifest(root)
     if study is not None:
         paths = {store.run_dir(root.parent, run.run_id) for run in study.runs}
         return {path for path in paths if path.is_dir()}
@@ -46,7 +46,7 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
         if store.has_finished(folder):
-            result = store.load(folder)
+            result = store.load_result(folder)
             config = result.config
             keys = result.departures
             is_holdout = config["train"]["protocol"] == "holdout"

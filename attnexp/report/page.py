@@ -17,7 +17,7 @@ from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import ForestRow
 from attnexp.runs import store
-from attnexp.runs.identity import as_word, default_label, replicate, settings
+from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
     by_commit: dict[str, dict[str, Any]] = {}
     folders = comparison.group.runs.reindex(columns=["folder"])["folder"].dropna()
     for folder in folders:
-        provenance = store.load(folder).provenance
+        provenance = store.load_result(folder).provenance
         by_commit.setdefault(provenance["commit"], provenance)
     return list(by_commit.values())
 
@@ -129,7 +129,7 @@ def load_readers(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str
 
     readers = []
     for folder in folders:
-        run = Run(path=folder, result=store.load(folder))
+        run = Run(path=folder, result=store.load_result(folder))
         config = run.result.config
         name = f"{default_label(config)}, seed {replicate(config)}"
         readers.append((name, make_reader(run, trust_code=trust_code)))

@@ -11,14 +11,14 @@ from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
-from attnexp.runs import manifest
-from attnexp.runs.manifest import Declaration
+from attnexp.runs.manifest import Declaration, PlannedRun
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import Metric, is_decided
 from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 
 
 def fewest_seeds(m: int) -> int:
@@ -26,7 +26,7 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def answer_of_sweep(sweep: Sweep, entries: Sequence[Entry], metric: Metric) -> Answer:
+def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: Metric) -> Answer:
     """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
     planned those that it has begun."""
     rows = []
@@ -38,12 +38,12 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[Entry], metric: Metric) -> A
     rows.sort(key=lambda row: order.index(row["label"]))
     begun = [entry.job for entry in entries if entry.outcome is not None]
     jobs = begun if sweep.declaration else sweep.jobs
-    planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    study = manifest.Manifest(variants=sweep.variants, runs=planned)
+    planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
+    study = manifest_of(sweep, planned)
     return compare(make_groups(rows, {"": study}), [metric])
 
 
-def judge(sweep: Sweep, entries: Sequence[Entry]) -> list[Difference]:
+def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
     answer = answer_of_sweep(sweep, entries, Metric(margin=sweep.declaration.margin))
@@ -57,24 +57,24 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
     Raises `UserError` where nothing can be decided.
     """
-    budget = [] if any(word.startswith("seed=") for word in words) else ["seed=range(64)"]
-    sweep = plan([*words, *budget])
-    kinds = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
+    has_seeds = any(word.startswith("seed=") for word in words)
+    sweep = plan(words if has_seeds else [*words, "seed=range(64)"])
+    protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
-    if len(kinds) > 1 or has_other_seeds or len(sweep.variants) < 2:
+    if len(protocols) > 1 or has_other_seeds or len(sweep.variants) < 2:
         raise UserError(
             "--until decided compares variants on one data set with one protocol, by seed= alone."
         )
-    fewest, given = fewest_seeds(len(sweep.variants) - 1), {job.seed for job in sweep.jobs}
-    if len(given) < fewest:
-        raise UserError(f"With {len(given)} seeds nothing can be decided; {fewest} are the fewest.")
-    blog = sweep.jobs[0].config.train.protocol is Protocol.blog
-    declaration = Declaration(metric="final" if blog else "chosen", margin=margin)
-    command = f"{sweep.command} --until decided --margin {100 * margin:g}"
-    return replace(sweep, command=command, declaration=declaration)
+    num_seeds = len({job.seed for job in sweep.jobs})
+    fewest = fewest_seeds(len(sweep.variants) - 1)
+    if num_seeds < fewest:
+        raise UserError(f"With {num_seeds} seeds nothing can be decided; {fewest} are the fewest.")
+    is_blog = sweep.jobs[0].config.train.protocol is Protocol.blog
+    declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
+    return replace(sweep, command=f"{sweep.command} {declaration}", declaration=declaration)
 
 
-def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
+def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:
     """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
@@ -89,27 +89,24 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
             return  # the budget is used up
-        running = [baseline, *undecided]
         yield [
             entry
             for entry in planned
-            if entry.job.label in running and entry.job.config.seed in batch_seeds
+            if entry.job.label in (baseline, *undecided) and entry.job.config.seed in batch_seeds
         ]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed or failed.issuperset(undecided):
             return
-        differences = judge(sweep, planned)
-        for row in differences:
-            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-        still_open = set(open_variants(differences)) - failed
-        undecided = [variant for variant in undecided if variant in still_open]
+        still_open = _note_verdicts(judge(sweep, planned)) - failed
+        undecided = [name for name in undecided if name in still_open]
         batch_size = min(fewest, max(1, slots // len(sweep.variants)))
 
 
-def open_variants(differences: Sequence[Difference]) -> list[str]:
-    """Variants of the differences that are not decided yet."""
-    variants: dict[str, None] = {}
+def _note_verdicts(differences: Sequence[Difference]) -> set[str]:
+    """Print a line for each verdict; return the variants that have none yet."""
+    undecided: set[str] = set()
     for row in differences:
+        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
         if not is_decided(row.verdict):
-            variants.update(dict.fromkeys(row.contrast.weights))
-    return list(variants)
+            undecided |= set(row.contrast.weights)
+    return undecided

@@ -22,13 +22,14 @@ from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
-from attnexp.network.build import build_model
+from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_pieces, check_rebuilt, explain
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import Identity, default_label, departures, identify
+from attnexp.runs.identity import Identity, identify
+from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.loop import Examples
@@ -78,6 +79,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
 
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
     """
+    try_to_build(config)
     with device.keeping_threads():
         where = device.prepare(config.train)
         inputs = read_inputs(config)
@@ -86,7 +88,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         with store.lock(path):
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
-                return path, store.load(path)
+                return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
             record = Record(folder=path, num_epochs=num_epochs, provenance=device.provenance(where))
@@ -96,7 +98,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
                 raise
-            store.save(path, result)
+            store.save_result(path, result)
             return path, result
 
 
@@ -109,7 +111,9 @@ def _train(
     own_val = None if dataset.val is None else on_device(dataset.val, where)
     train, val = split(config, on_device(dataset.train, where), test, own_val)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
-    model = build_model(config, len(dataset.classes)).to(where)
+    model = build_model(config, len(dataset.classes))
+    cost = cost_of(model, config.data.max_len)
+    model = model.to(where)
     if vectors is not None:
         assert isinstance(model, Classifier)  # a baseline takes no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
@@ -133,8 +137,8 @@ def _train(
         predicted[predictions.TEST_LABELS] = test.truth.astype(label)
     check_rebuilt(model, config, len(dataset.classes), test.ids[:3])
     weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
-    predictions.save(record.folder / predictions.WEIGHTS, weights)
-    predictions.save(record.folder / predictions.FILE, predicted)
+    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights)
+    predictions.save_arrays(record.folder / predictions.FILE, predicted)
     words = "".join(f"{word}\n" for word in dataset.words)
     (record.folder / store.VOCABULARY).write_text(words, encoding="utf-8", newline="\n")
     return RunResult(
@@ -158,7 +162,7 @@ def _train(
             "vectors": vectors and vectors.fingerprint,
             "vectors_coverage": vectors and vectors.coverage,
         },
-        **cost_of(config, len(dataset.classes)),
+        **cost,
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],

@@ -6,21 +6,26 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
 import yaml
 from conftest import Refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config import options
 from attnexp.config.compose import compose, compose_executor, overlay
-from attnexp.config.options import groups
+from attnexp.config.options import conf_dir, groups
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.config.words import expand, habit
+from attnexp.network.build import try_to_build
 from attnexp.sweeps.plan import plan
+from attnexp.training.run import train_run
 
 
 @pytest.fixture
@@ -71,11 +76,9 @@ WRONG = {
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
     "train.batch_size=9223372036854775808": ["must be less than 9223372036854775808"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
-    "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],
     "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
-    "model.d_model=1000000000000000": ["model cannot be built"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
@@ -104,24 +107,94 @@ def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
         assert part in str(caught.value)
 
 
+UNBUILT = {
+    "model.d_model=65 position=sinusoidal": ["SinusoidalPosition", "even", "65"],
+    "model.d_model=1000000000000000": ["model cannot be built"],
+}
+
+
+@pytest.mark.parametrize("words", UNBUILT)
+def test_a_model_that_cannot_be_built_composes_and_is_refused_by_who_trains(words: str) -> None:
+    config = compose(words.split())
+    for refusing in (
+        lambda: try_to_build(config),
+        lambda: train_run(config),
+        lambda: plan(words.split()),
+    ):
+        with pytest.raises(UserError) as caught:
+            refusing()
+        for part in UNBUILT[words]:
+            assert part in str(caught.value)
+
+
 HABITS = {
-    "+seed=3": "write seed=3",
-    "++train.lr=1": "write train.lr=1",
-    "~position": "position=none",
     "hydra/launcher=submitit_slurm": "executor=slurm",
     "hydra.run.dir=/x": "out=/x",
     "position._target_=my.mod.Decay": "position=my.mod:Decay",
-    "out=${oc.env:HOME}": "out=VALUE",
+    "+hydra.job.name=x": "Hydra's own settings do nothing here",
+    "~model.hidden": "model.hidden=null",
 }
 
 
 @pytest.mark.parametrize("word", HABITS)
-def test_what_hydras_users_type_is_answered_by_what_to_write(word: str) -> None:
+def test_what_is_done_otherwise_here_is_answered_by_what_to_write(word: str) -> None:
     for take in (compose, compose_executor, expand):
+        if take is expand and word.startswith("~"):
+            continue
         with pytest.raises(UserError) as caught:
             take([word])
         assert HABITS[word] in str(caught.value)
     assert habit("position=none") == ""
+
+
+SAME = {
+    "model/pooling=max": "model.pooling=max",
+    "+experiment=blog_pe": "experiment=blog_pe",
+    "+seed=3": "seed=3",
+    "++train.lr=1": "train.lr=1",
+    "+model/score=additive": "model.score=additive",
+    "experiment=blog_pe ~position": "experiment=blog_pe position=none",
+    "~mask": "mask=none",
+    "position=null": "position=none",
+    "position.kind=rotary": "position=rotary",
+    "data.max_len=${data.vocab_size} data.vocab_size=9": "data.max_len=9 data.vocab_size=9",
+    "train.warmup=${train.epochs}": "train.warmup=5",
+    "train.warmup=${seed} seed=7": "train.warmup=7 seed=7",
+    "position=rotary position.layout=split": "position.layout=split position=rotary",
+    "model=attnexp.model.mixers:LSTM model/pooling=last": "model=lstm",
+    "out=${oc.env:SECRET}": "out=hunter2",
+}
+
+
+@pytest.mark.parametrize("words", SAME)
+def test_what_hydras_users_type_is_understood(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    expected = asdict(compose(SAME[words].split()))
+    assert asdict(compose(words.split())) == expected
+
+
+def test_axes_are_written_as_the_docs_write_them() -> None:
+    words = ["+model/pooling=max,mean", "~position", "++train.lr=1,2"]
+    assert [[word for _, word in axis] for axis in expand(words)] == [
+        ["model.pooling=max", "model.pooling=mean"],
+        ["position=none"],
+        ["train.lr=1", "train.lr=2"],
+    ]
+
+
+GROUPS = "model position mask train experiment model/score model/pooling model/before".split()
+OPTIONS = [f"{group}={option}" for group in GROUPS for option in groups()[group.replace("/", ".")]]
+OPTIONS += [f"data={option}" for option in groups()["data"] if option not in ("files", "hub")]
+
+
+@pytest.mark.parametrize("word", OPTIONS)
+def test_a_program_that_knows_only_hydra_gets_the_same(word: str) -> None:
+    overrides = [word, "++seed=3", "++train.threads=2"]
+    with hydra.initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        tree: Any = OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
+    ours = flatten(asdict(compose(overrides)))
+    for key, value in flatten(tree).items():
+        assert ours[key] == value, key
 
 
 @pytest.mark.parametrize(
@@ -143,7 +216,10 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     sinusoidal = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition\n"
     write(here / "conf/position/four.yaml", f"{sinusoidal}scale: 4")
     write(here / "conf/position/rotary.yaml", f"{sinusoidal}scale: 5")
-    write(here / "conf/experiment/mine.yaml", "defaults: [override /position: four]\nseed: 9")
+    mine = "# @package _global_\ndefaults: [override /position: four]\nseed: ${train.epochs}4"
+    write(here / "conf/experiment/mine.yaml", mine)
+    write(here / "conf/experiment/bare.yaml", "seed: 9")
+    write(here / "conf/model/deep.yaml", "kind: attnexp.model.attention:Attention\nbefore: cnn")
     write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
     write(here / "conf/data/half.yaml", "name: contrast\norder_fraction: 0.5")
     with pytest.raises(UserError, match="Two different runs are called"):
@@ -152,7 +228,11 @@ def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
     config = compose("experiment=mine", "position.scale=3")
-    assert (config.position.scale, config.seed) == (3, 9)
+    assert (config.position.scale, config.seed) == (3, 54)
+    with pytest.raises(UserError, match="begins with the line '# @package _global_'"):
+        compose("experiment=bare")
+    config = compose("model=deep", "model.before.kernel=5", "model.pooling=max")
+    assert (config.model.before.kernel, config.model.pooling.name) == (5, "max")
     with pytest.raises(UserError, match="no such data"):
         compose("data=short")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
@@ -184,7 +264,8 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
     assert asdict(compose("experiment=run/config.yaml")) == asdict(config)
     assert compose("experiment=run/config.yaml", "seed=6").seed == 6
     for word in ("position=rotary", "data=cr", "train=blog", "data.name=cr", "model=cnn"):
-        with pytest.raises(UserError, match=f"{word} would do nothing: the experiment names its"):
+        choice = word.replace(".name", "")
+        with pytest.raises(UserError, match=f"{choice} would do nothing: the experiment names its"):
             compose("experiment=run/config.yaml", word)
     with pytest.raises(UserError, match="score=dot, which is not chosen"):
         compose("experiment=blog_pe", "model=lstm")
@@ -195,12 +276,11 @@ def test_a_runs_stored_config_is_an_experiment(here: Path) -> None:
     [
         ("- model", "must hold keys"),
         ("", "must hold keys"),
-        ("defaults: model", "a list of defaults"),
-        ("hydra: {job: {name: x}}", "no key 'hydra.job.name'"),
+        ("defaults: model", "defaults must be a list"),
+        ("hydra: {job: {name: x}}", "Hydra's own settings, below 'hydra', do nothing here"),
         ("model: [", "cannot be read: .*line 1"),
         ("defaults: [override /model: nosuch]", "no such model"),
-        ("defaults: [override /modle: lstm]", "Did you mean 'model'"),
-        ("defaults: [blog_pe]", "Several experiments are several words"),
+        ("defaults: [override /modle: lstm]", "Could not override 'modle'"),
         ("1: 2", "no key '1'"),
     ],
 )
@@ -267,16 +347,29 @@ def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) 
     assert (here / "ran").exists()
 
 
-def test_nothing_is_interpolated(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in an experiment nor in a stored config, which may come from anyone."""
+@pytest.mark.parametrize("file", ["run/config.yaml", "mine.yaml"])
+def test_nothing_of_a_stored_config_is_interpolated(
+    here: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """It may come from anyone, under its name or another one."""
     monkeypatch.setenv("SECRET", "hunter2")
-    secret = "${oc.env:SECRET}"
-    write(here / "mine.yaml", f"out: {secret}")
-    assert compose("experiment=mine.yaml").out == secret
-    assert overlay(STORED | {"out": secret}, []).out == secret
-    write(here / "yours.yaml", f"defaults: [override /position: '{secret}']")
-    with pytest.raises(UserError, match="no such position"):
-        compose("experiment=yours.yaml")
+    secret = "${oc.env:SECRET} \\${seed} ${"
+    stored = STORED | {"out": secret}
+    write(here / file, yaml.safe_dump(stored))
+    assert compose(f"experiment={file}", "seed=3").out == secret
+    assert overlay(stored, []).out == secret
+    assert overlay(stored, ["data.path=${oc.env:SECRET}"]).data.path == str(here / "hunter2")
+
+
+def test_a_file_of_the_users_own_is_interpolated(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    write(here / "mine.yaml", "out: ${oc.env:SECRET}\ntrain: {warmup: '${train.epochs}'}")
+    config = compose("experiment=mine.yaml", "train.epochs=3")
+    assert (config.out, config.train.warmup) == ("hunter2", 3)
+    with pytest.raises(UserError, match=r"cannot be interpolated: .*nosuch"):
+        compose("seed=${nosuch.key}")
 
 
 VALUES = st.sampled_from("0 1 3 -1 33 1e20 0.5 nan inf null true abc '' [1,2] {a:1} a,b".split())

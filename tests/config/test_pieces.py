@@ -13,6 +13,8 @@ from forked import PROGRAM
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.schema import meanings, to_dict
+from attnexp.model.seams import Rotation, ScoreBias
+from attnexp.network.build import try_to_build
 from attnexp.runs import identity
 
 MODULE = """
@@ -85,8 +87,8 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
     assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
     assert str(to_dict(config)["position"]["shape"]) == "one"
     assert meanings(config)["position.rate"] == "Per token."
-    assert config.position.fills("ScoreBias")
-    assert not config.position.fills("Faster")  # which is not ours
+    assert config.position.fills(ScoreBias)
+    assert not config.position.fills(Rotation)
     assert compose(f"position={name}:Turn").position.layout == "interleaved"
     config = compose(f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3")
     assert (config.model.width, config.model.pooling.power) == (3, 3)
@@ -119,7 +121,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
 )
 def test_what_is_wrong_with_a_class_is_reported(words: str, message: list[str], name: str) -> None:
     with pytest.raises(UserError) as caught:
-        compose(words.replace("NAME", name).split())
+        try_to_build(compose(words.replace("NAME", name).split()))
     for part in message:
         assert part.replace("NAME", name) in str(caught.value)
 

@@ -14,7 +14,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
 from attnexp.config.options import groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
-from attnexp.network.build import build_model
+from attnexp.network.build import build_model, try_to_build
 from attnexp.training.run import load_data, train_run
 
 PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",
@@ -65,7 +65,9 @@ def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
     """The config with another value of one setting, wherever that is accepted."""
     for value in others(config, key):
         with suppress(UserError):
-            yield value, overlay(to_dict(config), [f"{key}={value}"])
+            other = overlay(to_dict(config), [f"{key}={value}"])
+            try_to_build(other)
+            yield value, other
 
 
 Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]

@@ -33,7 +33,7 @@ def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
 
 
 def run_of(path: Path) -> Run:
-    return Run(path=path, result=store.load(path))
+    return Run(path=path, result=store.load_result(path))
 
 
 def a_reading(**other: Any) -> Reading:
@@ -69,7 +69,7 @@ def test_probabilities_are_those_of_the_run(run: Run) -> None:
     corpus = contrast.generate(run.result.config["data"]["order_fraction"])
     reviews = corpus.rows.text[corpus.parts["test"]][:50]
     probabilities = [read(review).probabilities["positive"] for review in reviews]
-    logits = predictions.load(run)[predictions.FINAL][:50]
+    logits = predictions.load_predictions(run)[predictions.FINAL][:50]
     expected = 1 / (1 + np.exp(-logits))
     assert probabilities == pytest.approx(expected, abs=1e-5)
 

@@ -18,8 +18,12 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model import window
+from attnexp.model.mixers import Maximum, NgramEmbedding, SummaryToken
+from attnexp.model.positions import AlibiBias, RelativeBias
+from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, Window
+from attnexp.model.seams import JoinedPosition, Layers, Rotation, ScoreBias
 from attnexp.network import fast as building
-from attnexp.network.build import build_model
+from attnexp.network.build import build_model, try_to_build
 from attnexp.network.fast import take_fast_path
 
 SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
@@ -51,9 +55,11 @@ WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"]
 def composed(words: str) -> RunConfig | None:
     """None where choices exclude each other, or one would do nothing."""
     try:
-        return compose([*SMALL, *words.split()])
+        config = compose([*SMALL, *words.split()])
+        try_to_build(config)
     except UserError:
         return None
+    return config
 
 
 def covering() -> list[str]:
@@ -94,14 +100,14 @@ def texts() -> Tensor:
 def loops(config: Any, model: Any, text: list[int]) -> Tensor:
     """The logit of a text, as one would explain it."""
     p, chosen, place = dict(model.named_parameters()), config.model, config.position
-    if chosen.fills("NgramEmbedding"):
+    if chosen.fills(NgramEmbedding):
         padded = [0] * (chosen.n - 1) + text
         ends = [ngram_row(padded[t : t + chosen.n], chosen.buckets) for t in range(len(text))]
         words, ngrams = p["embedding.word.weight"], p["embedding.ngram.weight"]
         x = [words[id] + ngrams[row] for id, row in zip(text, ends, strict=True)]
     else:
         x = [p["embedding.weight"][id] for id in text]
-    if chosen.pooling.fills("SummaryToken"):
+    if chosen.pooling.fills(SummaryToken):
         x, text = [p["cls"], *x], [1, *text]
     if chosen.scale_embedding:
         x = [x_t * math.sqrt(chosen.d_model) for x_t in x]
@@ -109,7 +115,7 @@ def loops(config: Any, model: Any, text: list[int]) -> Tensor:
     if place.kind and place.shuffled:
         ranked = sorted(places, key=lambda t: (scattered(text[t]), t))
         places = [ranked.index(t) for t in places]
-    if place.fills("JoinedPosition"):
+    if place.fills(JoinedPosition):
         table = p.get("position.weight", sines(len(x), len(x[0]), getattr(place, "layout", "")))
         pairs = [(place.scale * table[t], x_t) for t, x_t in zip(places, x, strict=True)]
         x = [torch.cat(pair) if place.combine == "concat" else sum(pair) for pair in pairs]
@@ -188,7 +194,7 @@ def attention(config: Any, layer: Any, x: Any, text: Any, places: Any) -> list[T
     for h in range(layer.num_heads):
         weights = [one.weight.chunk(layer.num_heads)[h] for one in projections]
         q, k, v = ([weight @ x_t for x_t in x] for weight in weights)
-        if config.position.fills("Rotation"):
+        if config.position.fills(Rotation):
             layout = config.position.layout
             q, k = ([rotated(each[t], places[t], layout) for t in tokens] for each in (q, k))
         heads.append([])
@@ -207,7 +213,7 @@ def looks(mask: Any, i: int, j: int, text: list[int]) -> bool:
     """Whether query i may look at key j."""
     if mask.padding and text[j] == 0:
         return False
-    return j <= i if mask.fills("Causal") else not mask.kind or abs(i - j) <= mask.radius
+    return j <= i if mask.fills(Causal) else not mask.kind or abs(i - j) <= mask.radius
 
 
 def rotated(x: Tensor, t: int, layout: str) -> Tensor:
@@ -224,16 +230,16 @@ def rotated(x: Tensor, t: int, layout: str) -> Tensor:
 def match(config: Any, layer: Any, h: int, q: Tensor, k: Tensor, i: int, j: int) -> Tensor:
     """How well a query in place i matches a key in place j, with the bias of their distance."""
     score: Any = q @ k if len(q) == len(k) else None
-    if config.model.score.fills("Additive"):  # Bahdanau et al. 2015, A.1.2
+    if config.model.score.fills(Additive):  # Bahdanau et al. 2015, A.1.2
         score = layer.score.value[h] @ (q @ layer.score.query[h] + k @ layer.score.key[h]).tanh()
-    elif config.model.score.fills("Uniform"):
+    elif config.model.score.fills(Uniform):
         score = 0 * score
     elif config.model.score.scale:
         score = score / math.sqrt(len(k))
-    if config.position.fills("RelativeBias"):  # Shaw et al. 2018, section 3.2
+    if config.position.fills(RelativeBias):  # Shaw et al. 2018, section 3.2
         most = config.position.max_distance
         score = score + layer.bias.weight[h, most + max(-most, min(most, j - i))]
-    if config.position.fills("AlibiBias"):  # Press et al. 2022, section 3
+    if config.position.fills(AlibiBias):  # Press et al. 2022, section 3
         score = score - 2.0 ** (-8 * (h + 1) / layer.num_heads) * abs(j - i)
     return score  # type: ignore[no-any-return]
 
@@ -248,14 +254,14 @@ def pooled(name: str, x: list[Tensor], text: list[int]) -> Any:
 
 def expected_path(config: RunConfig) -> str:
     """Which of the three identities holds."""
-    model, mask, bias = config.model, config.mask, config.position.fills("ScoreBias")
-    if not model.fills("Layers"):
+    model, mask, bias = config.model, config.mask, config.position.fills(ScoreBias)
+    if not model.fills(Layers):
         return "reference"
-    can_fuse = model.score.fills("DotProduct") and mask.mode == "add" and not bias
-    if can_fuse and mask.fills("Window"):
+    can_fuse = model.score.fills(DotProduct) and mask.mode == "add" and not bias
+    if can_fuse and mask.fills(Window):
         return "window"
     is_bare = not model.residual and model.norm == "none" and not model.feed_forward
-    if is_bare and not model.pooling.fills("Maximum"):
+    if is_bare and not model.pooling.fills(Maximum):
         return "pooled"
     return "fused" if can_fuse else "reference"
 

@@ -57,7 +57,9 @@ T, D, H, K = 80, 128, 8, 16
     ],
 )
 def test_cost_by_formula(words: str, parameters: int, flops: int) -> None:
+    config = compose(words.split())
+    model = build_model(config)
     torch.manual_seed(0)
-    cost = cost_of(compose(words.split()))
+    cost = cost_of(model, config.data.max_len)
     assert cost == {"parameters": 20_000 * D + parameters, "flops_per_example": flops}
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(0))

@@ -18,7 +18,7 @@ FINAL = ENDPOINTS["blog"][0]
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
     """Three epochs of variants that lie a point apart."""
     rng = np.random.default_rng(0)
-    place = {"data": data, "protocol": "blog"}
+    place: dict[str, Any] = {"data": data, "protocol": "blog"}
     rows = []
     for number, variant in enumerate(variants):
         for seed in range(seeds):
