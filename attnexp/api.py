@@ -16,7 +16,7 @@ from attnexp.config.options import name_of
 from attnexp.report.formats import difference_frame
 from attnexp.runs.labels import settings
 from attnexp.statistics.defaults import MARGIN
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "results", "train_run"]
@@ -73,7 +73,7 @@ def compare(*paths: File, margin: float = 100 * MARGIN) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
     runs, or published files. margin: in percentage points. Raises `UserError`."""
     groups = load_groups([Path(path) for path in paths])
-    return difference_frame(answer.compare(groups, [Metric(margin=margin / 100)]))
+    return difference_frame(answer.compare(groups, [MetricSpec(margin=margin / 100)]))
 
 
 def judge(

@@ -12,7 +12,7 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics.meta import Meta, random_effects
-from attnexp.statistics.verdict import TOO_FEW, Metric, is_decided
+from attnexp.statistics.verdict import TOO_FEW, MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]
@@ -37,7 +37,7 @@ class MeanDifference:
     protocol: str
     contrast: Contrast
     endpoint: Endpoint
-    metric: Metric
+    metric: MetricSpec
     n: int  # data sets
     mean: Meta
 
@@ -47,7 +47,7 @@ class Answer:
     """Everything that a command shows of results."""
 
     comparisons: list[Comparison]
-    metrics: list[Metric]  # those that are judged
+    metrics: list[MetricSpec]  # those that are judged
     means: list[MeanDifference]
     notes_on_means: list[str]  # data sets that take no part in them
 
@@ -93,7 +93,7 @@ class Answer:
         return list(dict.fromkeys(names))
 
 
-def compare(groups: Sequence[Group], metrics: Sequence[Metric]) -> Answer:
+def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     """Compare the variants of each group by these metrics, and their differences over data sets."""
     comparisons = [_compare_group(group, metrics) for group in groups]
     differences = [row for comparison in comparisons for row in comparison.differences]
@@ -101,7 +101,7 @@ def compare(groups: Sequence[Group], metrics: Sequence[Metric]) -> Answer:
 
 
 def _join(
-    comparisons: list[Comparison], metrics: list[Metric], means: list[MeanDifference]
+    comparisons: list[Comparison], metrics: list[MetricSpec], means: list[MeanDifference]
 ) -> Answer:
     return Answer(
         comparisons=comparisons,
@@ -111,7 +111,7 @@ def _join(
     )
 
 
-def _compare_group(group: Group, metrics: Sequence[Metric]) -> Comparison:
+def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
     differences = []
     for endpoint in group.points:
         for metric in metrics:

@@ -26,7 +26,7 @@ from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
     NOT_ABOVE_CHANCE,
     UNDECIDED,
-    Metric,
+    MetricSpec,
     is_above_chance,
     verdict,
 )
@@ -43,7 +43,7 @@ class Difference:
     protocol: str
     contrast: Contrast
     endpoint: Endpoint
-    metric: Metric
+    metric: MetricSpec
     interval: Interval  # for other seeds; anytime-valid where seeds were added because of results
     texts: Bounds | None  # for other seeds and texts, never narrower; None where not known
     error: float  # standard error, of the wider interval where it is known
@@ -105,7 +105,7 @@ def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
 
 
 def judge_contrast(
-    group: Group, contrast: Contrast, endpoint: Endpoint, metric: Metric, m: int
+    group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, m: int
 ) -> Difference | None:
     """The difference that a contrast makes; None where its variants share no seed. m: contrasts
     that are judged together."""
@@ -176,7 +176,7 @@ def _why_no_verdict(
     contrast: Contrast,
     values: pd.DataFrame,
     endpoint: Endpoint,
-    metric: Metric,
+    metric: MetricSpec,
     n: int,
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is

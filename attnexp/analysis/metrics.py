@@ -1,13 +1,15 @@
 """The metrics of a run: name, unit and direction of each, in this list alone."""
 
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 METRICS = (
-    Metric(name="accuracy"),
-    Metric(name="loss", is_share=False, higher_is_better=False),  # negative log-likelihood
-    Metric(name="brier", is_share=False, higher_is_better=False),
-    Metric(name="ece", higher_is_better=False),
-    Metric(name="gap", higher_is_better=False),  # accuracy on train minus accuracy: over-fitting
+    MetricSpec(name="accuracy"),
+    # mean negative log-likelihood
+    MetricSpec(name="loss", is_share=False, higher_is_better=False),
+    MetricSpec(name="brier", is_share=False, higher_is_better=False),
+    MetricSpec(name="ece", higher_is_better=False),
+    # accuracy on train, measured after the epoch, minus accuracy: over-fitting in K's sense
+    MetricSpec(name="gap", higher_is_better=False),
 )
 """Metrics at an endpoint. Results that lack one are shown without it."""
 
@@ -22,6 +24,6 @@ SHARES = {
 """Columns of endpoints and epochs that are shown in %."""
 
 
-def format_margin(metric: Metric) -> str:
+def format_margin(metric: MetricSpec) -> str:
     """The margin in the unit of the tables: `0.25`."""
     return f"{100 * metric.margin if metric.is_share else metric.margin:.4g}"

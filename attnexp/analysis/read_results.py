@@ -15,7 +15,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.options import did_you_mean
 from attnexp.data.tables import read_rows
 from attnexp.statistics.defaults import MARGIN
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 KEYS = ["data", "variant", "seed"]
 NO_METRICS = {*KEYS, "example", "correct", "epoch", "step", ""}
@@ -182,7 +182,7 @@ def _make_group(
 
 def choose_metrics(
     groups: Sequence[Group], higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
-) -> list[Metric]:
+) -> list[MetricSpec]:
     """The metrics that are judged: accuracies, and those of which more is better (higher) or less
     (lower). margins: METRIC=NUMBER, or a number for all, in the unit of the tables. Raises
     `UserError` where a direction or margin is wrong, or missing."""
@@ -202,7 +202,7 @@ def choose_metrics(
                 f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
             )
         is_share = _is_accuracy(name) and _are_shares(rows[rows["metric"] == name])
-        metric = Metric(
+        metric = MetricSpec(
             name=name,
             is_share=is_share,
             higher_is_better=name not in lower,

@@ -11,7 +11,7 @@ from attnexp.cli.output import Format, Html, TableOption, print_answer
 
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
-MetricNames = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
+MetricNames = typer.Option(metavar="METRIC", help="MetricSpec to judge, and its direction.")
 
 
 @app.command()

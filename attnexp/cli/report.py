@@ -39,12 +39,12 @@ def report(
     """
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_runs import load_groups
-    from attnexp.statistics.verdict import Metric
+    from attnexp.statistics.verdict import MetricSpec
 
     run_dirs = run or []
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
-    answer = compare(load_groups(paths, left_out.append), [Metric(margin=margin / 100)])
+    answer = compare(load_groups(paths, left_out.append), [MetricSpec(margin=margin / 100)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
     if has_file:

@@ -86,13 +86,13 @@ def _run_study(
 ) -> "list[SweepEntry]":
     """Run the runs that are judged, with what finished ones let expect."""
     from attnexp.report.advice import foresee_seeds
-    from attnexp.statistics.verdict import Metric
+    from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps import sequential
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.watch import Watch
 
     def foresee(finished: "list[SweepEntry]") -> Iterable[str]:
-        metric = Metric(margin=margin / 100)
+        metric = MetricSpec(margin=margin / 100)
         return foresee_seeds(sequential.answer_of_sweep(study, finished, metric))
 
     rounds = partial(sequential.rounds, study) if is_until_decided else None
@@ -106,12 +106,12 @@ def _show_answer(
     """Print the answer of what has finished, if anything has."""
     from attnexp.cli.output import print_answer
     from attnexp.runs.result import Run
-    from attnexp.statistics.verdict import Metric
+    from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps.sequential import answer_of_sweep
 
     if not any(isinstance(entry.outcome, Run) for entry in entries):
         return
-    answer = answer_of_sweep(study, entries, Metric(margin=margin / 100))
+    answer = answer_of_sweep(study, entries, MetricSpec(margin=margin / 100))
     print_answer(answer, None, "json" if as_json else "table")
     if not as_json:
         report = shlex.join(["attnexp", "report", str(study.directory)])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import format_margin
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"
 """Where there is no number."""
@@ -67,7 +67,7 @@ def name_of(row: Difference | MeanDifference) -> str:
     return ", ".join(parts)
 
 
-def format_margins(metrics: Sequence[Metric]) -> str:
+def format_margins(metrics: Sequence[MetricSpec]) -> str:
     """`margin ±0.25`; of several metrics with different margins each with its name."""
     margins = {metric.name: f"±{format_margin(metric)}" for metric in metrics}
     if len(set(margins.values())) == 1:

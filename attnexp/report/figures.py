@@ -25,7 +25,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report.cells import format_size, name_of
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -138,7 +138,7 @@ class ForestRow:
 
     place: str  # data set, or `mean over 7`
     name: str
-    metric: Metric
+    metric: MetricSpec
     mean: float
     thick: Bounds
     thin: Bounds | None  # for other seeds and texts, or of the next data set

@@ -17,7 +17,7 @@ from attnexp.report.difference_tables import (
     tabulate_within,
 )
 from attnexp.report.table import Table, TableName, drop_constant
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
@@ -45,7 +45,7 @@ def tabulate_means(answer: Answer) -> Table:
     return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
 
 
-def _rows_of_means(comparison: Comparison, metrics: Sequence[Metric]) -> list[dict[str, str]]:
+def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
     """A row for each variant: its number of seeds, its means, and K's numbers."""
     group = comparison.group
     means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
@@ -64,7 +64,7 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[Metric]) -> list[di
     return rows
 
 
-def _column_of_means(point: Endpoint, metric: Metric) -> str:
+def _column_of_means(point: Endpoint, metric: MetricSpec) -> str:
     """`final`, `final loss`; of results without endpoints the metric alone."""
     if point is RESULT:
         return metric.name

@@ -30,7 +30,7 @@ Z_95 = 1.645
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
@@ -43,7 +43,7 @@ class Metric:
 
 def verdict(
     interval: Interval,
-    metric: Metric,
+    metric: MetricSpec,
     texts: tuple[float, float] | None = None,
     *,
     margin_text: str = "",
@@ -102,7 +102,7 @@ def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
     return mean > chance + Z_95 * error
 
 
-def _locate(low: float, high: float, metric: Metric) -> str:
+def _locate(low: float, high: float, metric: MetricSpec) -> str:
     """The verdict of an interval alone."""
     if is_within(low, high, metric.margin):
         return EQUIVALENT

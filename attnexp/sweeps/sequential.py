@@ -14,7 +14,7 @@ from attnexp.config.schema import Protocol
 from attnexp.runs.manifest import Declaration, PlannedRun
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
-from attnexp.statistics.verdict import Metric, is_decided
+from attnexp.statistics.verdict import MetricSpec, is_decided
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
@@ -26,7 +26,7 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: Metric) -> Answer:
+def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
     """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
     planned those that it has begun."""
     rows = []
@@ -46,7 +46,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: Metric)
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
-    answer = answer_of_sweep(sweep, entries, Metric(margin=sweep.declaration.margin))
+    answer = answer_of_sweep(sweep, entries, MetricSpec(margin=sweep.declaration.margin))
     endpoint = sweep.declaration.metric
     return [row for row in answer.differences if row.endpoint.name == endpoint]
 

@@ -20,7 +20,7 @@ from attnexp.analysis.read_results import read_results
 from attnexp.statistics.crossed import crossed
 from attnexp.statistics.intervals import anytime_interval, t_interval
 from attnexp.statistics.meta import random_effects
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 TABLE = """variant,seed,accuracy,loss
 none,0,0.79,0.51
@@ -45,7 +45,7 @@ def group(text: str = TABLE, **more: Any) -> Group:
     return only
 
 
-def differences(*groups: Group, metric: Metric = ACCURACY) -> dict[str, Difference]:
+def differences(*groups: Group, metric: MetricSpec = ACCURACY) -> dict[str, Difference]:
     """Differences by variant."""
     return {row.contrast.variant: row for row in compare(groups, [metric]).differences}
 
@@ -82,7 +82,7 @@ def test_the_unit_of_a_metric_changes_no_verdict(scale: float) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"variant": ["a", "b"] * 8, "seed": np.repeat(range(8), 2)})
     frame["mse"] = scale * (1 + 0.3 * (frame["variant"] == "b") + rng.normal(0, 0.001, 16))
-    metric = Metric(name="mse", is_share=False, higher_is_better=False, margin=0.01 * scale)
+    metric = MetricSpec(name="mse", is_share=False, higher_is_better=False, margin=0.01 * scale)
     (only,) = read_results(frame)
     row = differences(only, metric=metric)["b"]
     assert row.verdict == "hurts on these texts"
@@ -168,7 +168,7 @@ def test_one_good_seed_is_never_counted_against_a_variant() -> None:
 
 
 def test_a_loss_helps_where_it_is_lower() -> None:
-    metric = Metric(name="loss", is_share=False, higher_is_better=False, margin=0.001)
+    metric = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.001)
     row = differences(group(), metric=metric)["pe"]
     assert row.verdict == "helps on these texts"
     assert row.interval.mean == pytest.approx(-np.mean(PE))
