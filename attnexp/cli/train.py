@@ -27,8 +27,11 @@ def train(
 
     words = overrides or []
     config = compose(words)  # before the loop is imported: a wrong word is answered at once
-    from attnexp.analysis.frames import groups_of, rows_of
-    from attnexp.report import tables, terminal
+    from attnexp.analysis.answer import compare
+    from attnexp.analysis.read_runs import make_groups, make_rows
+    from attnexp.report.advice import next_commands
+    from attnexp.report.print_table import print_table
+    from attnexp.report.tables import tabulate_epochs
     from attnexp.runs.result import Run
     from attnexp.training.run import load_data, train_run
 
@@ -36,10 +39,10 @@ def train(
     if as_json:
         emit({**asdict(result), "folder": str(run_dir)})
     else:
-        groups = groups_of([*rows_of(Run(path=run_dir, result=result))], {})
-        terminal.print_table(tables.epochs(groups, []), console())
+        answer = compare(make_groups(make_rows(Run(path=run_dir, result=result)), {}), [])
+        print_table(tabulate_epochs(answer), console())
         data = load_data(config.data, config.seeds.resample)
-        emit("\n".join(terminal.next_commands(run_dir, words, config, data.read(data.test.ids[0]))))
+        emit("\n".join(next_commands(run_dir, words, config, data.read(data.test.ids[0]))))
 
 
 @app.command()
@@ -81,7 +84,8 @@ def sweep(
     if dry_run:
         emit("\n".join(watch.preview_sweep(planned, any_code=any_code)))
         return
-    from attnexp.report import terminal
+    from attnexp.cli.output import print_answer
+    from attnexp.report.advice import foresee_seeds
     from attnexp.statistics.verdict import Metric
     from attnexp.sweeps import sequential
 
@@ -92,13 +96,13 @@ def sweep(
         planned, lines = tuning.choose(search, entries)
         progress.note("\n".join(lines))
     with watch.Watch(
-        lambda found: terminal.prospects(sequential.groups_in(planned, found), metric)
+        lambda entries: foresee_seeds(sequential.answer_of_sweep(planned, entries, metric))
     ) as view:
         choose = partial(sequential.rounds, planned) if until else None
         judged = run(planned, observe=view, choose=choose)
     if any(isinstance(one.outcome, Run) for one in judged):
-        groups = sequential.groups_in(planned, judged)
-        terminal.show_answer(groups, [metric], console(), format="json" if as_json else "table")
+        answer = sequential.answer_of_sweep(planned, judged, metric)
+        print_answer(answer, None, "json" if as_json else "table")
         if not as_json:
             again = shlex.join(["attnexp", "report", str(planned.directory)])
             emit(f"Results: {planned.directory}. More: {again} --html page.html")

@@ -12,9 +12,9 @@ from PIL import Image
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
-from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.page import readers_of
+from attnexp.report.page import load_readers
+from attnexp.report.reading import FULL, colour, shade, shade_tokens
 
 HOST = "127.0.0.1"  # which only this machine reaches
 
@@ -26,7 +26,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    readers = readers_of(run_dirs, trust_code=trust_code)
+    readers = load_readers(run_dirs, trust_code=trust_code)
 
     def page() -> None:
         box = ui.input("Text", value=SENTENCE, on_change=lambda: show())
@@ -69,15 +69,15 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
 
 def coloured(reading: Reading) -> str:
     """Tokens as HTML: the more attention they receive in the first layer, the darker."""
-    depths = reading.shades() if reading.layers else [0.0] * len(reading.tokens)
+    depths = shade_tokens(reading) if reading.layers else [0.0] * len(reading.tokens)
     style = "color: black; padding: 0 .3em; background: "
     return " ".join(
-        f'<bdi style="{style}{insight.colour(depth)}">{escape(token)}</bdi>'
+        f'<bdi style="{style}{colour(depth)}">{escape(token)}</bdi>'
         for token, depth in zip(reading.marked, depths, strict=True)
     )
 
 
 def picture(seen: Attention) -> Image.Image:
     """Heat map of a head, a pixel a weight."""
-    depths = insight.shade(seen.mean, seen.num_keys)[..., None]
-    return Image.fromarray((255 + depths * (np.array(insight.FULL) - 255)).astype(np.uint8))
+    depths = shade(seen.mean, seen.num_keys)[..., None]
+    return Image.fromarray((255 + depths * (np.array(FULL) - 255)).astype(np.uint8))

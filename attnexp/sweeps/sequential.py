@@ -5,10 +5,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pandas as pd
-
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import Group, groups_of, rows_of
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
@@ -16,7 +15,7 @@ from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
-from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, Metric
+from attnexp.statistics.verdict import Metric, is_decided
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entry
@@ -27,23 +26,28 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
-    """Results of a sweep, whose own seeds are those that it planned."""
-    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: [*sweep.variants].index(run.label))
-    jobs = [] if sweep.declaration else sweep.jobs
+def answer_of_sweep(sweep: Sweep, entries: Sequence[Entry], metric: Metric) -> Answer:
+    """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
+    planned those that it has begun."""
+    rows = []
+    for entry in entries:
+        if isinstance(entry.outcome, Run):
+            declared = {"declared": sweep.declaration is not None}
+            rows += [row | declared for row in make_rows(entry.outcome)]
+    order = list(sweep.variants)
+    rows.sort(key=lambda row: order.index(row["label"]))
+    jobs = [entry.job for entry in entries] if sweep.declaration else sweep.jobs
     planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
     study = manifest.Manifest(variants=sweep.variants, runs=planned)
-    declared = {"declared": sweep.declaration is not None}
-    return groups_of([row | declared for run in runs for row in rows_of(run)], {"": study})
+    return compare(make_groups(rows, {"": study}), [metric])
 
 
-def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+def judge(sweep: Sweep, entries: Sequence[Entry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
-    (group,) = groups_in(sweep, entries)
-    found = differences(group, [Metric(margin=sweep.declaration.margin)])
-    return found[found["point"] == sweep.declaration.metric]
+    answer = answer_of_sweep(sweep, entries, Metric(margin=sweep.declaration.margin))
+    endpoint = sweep.declaration.metric
+    return [row for row in answer.differences if row.endpoint.name == endpoint]
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
@@ -75,19 +79,36 @@ def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
     added as many at a time as fill the executor. Verdicts are printed each time.
     """
-    baseline, *going = sweep.variants
+    baseline, *undecided = sweep.variants
     slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
-    more = fewest = fewest_seeds(len(going))
-    while going and (chosen := {*itertools.islice(seeds, more)}):
-        due = (entry for entry in planned if entry.job.label in (baseline, *going))
-        yield [entry for entry in due if entry.job.config.seed in chosen]
+    fewest = fewest_seeds(len(undecided))
+    batch_size = fewest
+    while undecided:
+        batch_seeds = set(itertools.islice(seeds, batch_size))
+        if not batch_seeds:
+            return  # the budget is used up
+        running = [baseline, *undecided]
+        yield [
+            entry
+            for entry in planned
+            if entry.job.label in running and entry.job.config.seed in batch_seeds
+        ]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-        if baseline in failed or failed.issuperset(going):
+        if baseline in failed or failed.issuperset(undecided):
             return
-        found = judge(sweep, planned)
-        for r in found.itertuples():
-            progress.note(f"{r.variant} − {r.baseline}, {r.n} seeds: {r.verdict or r.reason}")
-        is_open = found["verdict"].isin([UNDECIDED, TOO_FEW, ""])
-        going = [name for name in going if name in {*found.loc[is_open, "variant"]} - failed]
-        more = min(fewest, max(1, slots // len(sweep.variants)))
+        differences = judge(sweep, planned)
+        for row in differences:
+            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+        still_open = set(open_variants(differences)) - failed
+        undecided = [variant for variant in undecided if variant in still_open]
+        batch_size = min(fewest, max(1, slots // len(sweep.variants)))
+
+
+def open_variants(differences: Sequence[Difference]) -> list[str]:
+    """Variants of the differences that are not decided yet."""
+    variants: dict[str, None] = {}
+    for row in differences:
+        if not is_decided(row.verdict):
+            variants.update(dict.fromkeys(row.contrast.weights))
+    return list(variants)
