@@ -129,45 +129,61 @@ def conclude(row: Difference) -> str:
 
 def findings() -> Iterator[str]:
     """The findings of README, a sentence or two each."""
+    for describe_finding in (overfitting, attention, other_data, table_of_k):
+        words = " ".join(describe_finding().split())
+        yield fill(f"- {words}", 120, subsequent_indent="  ")
+
+
+def overfitting() -> str:
+    """What accuracy loses after the best epoch."""
+    (blog,) = compare_published("blog").comparisons
+    falls = blog.group.values("best", "accuracy") - blog.group.values("final", "accuracy")
+    fall = t_interval(falls["no_pe"] - falls["pe"])
+    return f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
+        {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
+        with it, a difference of {format_size(fall.mean, fall.low, fall.high, is_share=True)}. What
+        PE gives after five epochs is this smaller fall."""
+
+
+def attention() -> str:
+    """What a model without PE gains from uniform attention, and one without attention."""
+    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
+    effects = pd.DataFrame(json.loads(document)["effects"])
+    uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
+    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
+    rivals = compare_published("baselines")
+    rival = find_difference(rivals, "final", variant="mean")
+    rival_at_best = find_difference(rivals, "best", variant="mean")
+    return f"""**Attention.** Put the same weight on every word of a model without PE, trained for
+        five epochs, and it gets better: {uniform_size} points. A model without attention, which
+        averages the word vectors, beats the paper's attention with PE after five epochs,
+        {size_of(rival)} points; at the best epoch the difference is {size_of(rival_at_best)},
+        {rival_at_best.verdict} ([rivals](docs/results.md#attention-and-its-rivals))."""
+
+
+def other_data() -> str:
+    """The mean of what PE changes over data sets."""
+    means = means_at_endpoints("blog_data", "blog")
+    best = means["best"]
+    final = means["final"]
+    scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
+    return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
+        {size_of_mean(best)} points at the best epoch, over {best.n} data sets, and
+        {size_of_mean(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
+        If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
+        {size_of_mean(scaled)}. The positions are large beside the words
+        ([why](docs/results.md#why-the-sign-turns))."""
+
+
+def table_of_k() -> str:
+    """How many of K's numbers one more run would give, with either scaling."""
     (blog,) = compare_published("blog").comparisons
     (k,) = blog.agreements
     (cells,) = compare_published("blog_cells").comparisons
     (scaled,) = [row for row in cells.agreements if row.unlike == ("model.score.scale=true",)]
-    means = means_at_endpoints("blog_data", "blog")
-    scaled_means = means_at_endpoints("blog_scaled_data", "blog_scaled")
-    rivals = compare_published("baselines")
-    rival = find_difference(rivals, "final", variant="mean")
-    rival_at_best = find_difference(rivals, "best", variant="mean")
-    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
-    effects = json.loads(document)["effects"]
-    uniform = pd.DataFrame(effects).set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
-    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
-    falls = blog.group.values("best", "accuracy") - blog.group.values("final", "accuracy")
-    fall = t_interval(falls["no_pe"] - falls["pe"])
-    fall_size = format_size(fall.mean, fall.low, fall.high, is_share=True)
-    paragraphs = (
-        f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
-        {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
-        with it, a difference of {fall_size}. What PE gives after five epochs is this smaller
-        fall.""",
-        f"""**Attention.** Put the same weight on every word of a model without PE, trained for five
-        epochs, and it gets better: {uniform_size} points. A model without attention, which averages
-        the word vectors, beats the paper's attention with PE after five epochs, {size_of(rival)}
-        points; at the best epoch the difference is {size_of(rival_at_best)},
-        {rival_at_best.verdict} ([rivals](docs/results.md#attention-and-its-rivals)).""",
-        f"""**Other data.** With K's learning rate PE lowers accuracy on average:
-        {size_of_mean(means["best"])} points at the best epoch, over {means["best"].n} data sets,
-        and {size_of_mean(means["final"])} after five, over {means["final"].n}, where the interval
-        {describe_zero(means["final"])}. If scores are divided by √d_k, the interval at the best
-        epoch {describe_zero(scaled_means["best"])}: {size_of_mean(scaled_means["best"])}. The
-        positions are large beside the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie where
-        one more of our runs would, if scores are not divided by √d_k, as in K's code of the time.
-        With that division {scaled.num_inside} do, so the missing √d_k explains the table.""",
-    )
-    for paragraph in paragraphs:
-        words = " ".join(paragraph.split())
-        yield fill(f"- {words}", 120, subsequent_indent="  ")
+    return f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie
+        where one more of our runs would, if scores are not divided by √d_k, as in K's code of the
+        time. With that division {scaled.num_inside} do, so the missing √d_k explains the table."""
 
 
 def compare_published(*studies: str) -> Answer:
