@@ -286,25 +286,31 @@ def row_of_mean(row: MeanDifference) -> Row:
 def table(rows: list[Row]) -> Iterator[str]:
     """A line for each difference: n, then size, interval for other texts and verdict at each
     endpoint. Columns without any of these are left out."""
-    has_places = len({row.place for row in rows}) > 1
     endpoints = list(dict.fromkeys(row.endpoint for row in rows))
-    columns = [column for column in ("size", "texts", "verdict") if has_values(rows, column)]
+    columns = [column for column in COLUMNS if has_values(rows, column)]
     heads = ["difference", "n"]
     for endpoint in endpoints:
         heads += [COLUMNS[column] or endpoint for column in columns]
+    alignment = "".join(ALIGNMENT[column] for column in columns)
     yield f"| {' | '.join(heads)} |"
-    yield f"|---|---:|{''.join(ALIGNMENT[column] for column in columns) * len(endpoints)}"
-    by_name: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        name = f"{row.place}, {row.name}" if has_places else row.name
-        by_name.setdefault(name, {})[row.endpoint] = row
-    for name, by_endpoint in by_name.items():
+    yield f"|---|---:|{alignment * len(endpoints)}"
+    for name, by_endpoint in rows_by_difference(rows).items():
         num_seeds = " or ".join(dict.fromkeys(str(row.n) for row in by_endpoint.values()))
         cells = [name, num_seeds]
         for endpoint in endpoints:
             at_endpoint = by_endpoint.get(endpoint)
             cells += [getattr(at_endpoint, column, "–") for column in columns]
         yield f"| {' | '.join(cells)} |"
+
+
+def rows_by_difference(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """The rows of each difference, by endpoint; names have the place where there are several."""
+    has_places = len({row.place for row in rows}) > 1
+    by_difference: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        name = f"{row.place}, {row.name}" if has_places else row.name
+        by_difference.setdefault(name, {})[row.endpoint] = row
+    return by_difference
 
 
 def has_values(rows: list[Row], column: str) -> bool:
