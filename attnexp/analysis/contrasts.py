@@ -12,9 +12,15 @@ from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY, format_margin
-from attnexp.statistics import intervals
 from attnexp.statistics.crossed import Crossed, crossed, widen
-from attnexp.statistics.intervals import Interval
+from attnexp.statistics.intervals import (
+    Interval,
+    anytime_interval,
+    assumed_sd,
+    p_value,
+    round_to_scale,
+    t_interval,
+)
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
 from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
@@ -108,23 +114,22 @@ def judge_contrast(
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
-    d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
+    d = round_to_scale(weighted, shared)  # so that equal differences are equal
     step = group.step(endpoint.name, metric.name)
     anytime = not group.sequential.isdisjoint(contrast.weights)
-    make_interval = intervals.anytime_interval if anytime else intervals.t_interval
+    make_interval = anytime_interval if anytime else t_interval
     interval = make_interval(d, m=m, step=step)
-    sd = intervals.assumed_sd(interval.sd, step)
-    crossing = None
-    if metric.name == ACCURACY.name and not anytime:
-        crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
+    sd = assumed_sd(interval.sd, step)
+    has_answers = metric.name == ACCURACY.name and not anytime
+    seeds = shared.index if has_answers else shared.index[:0]
+    crossing = _cross_with_texts(group, contrast, endpoint, seeds, m)
     texts = None if crossing is None else widen(crossing, interval)
     reason = _why_no_verdict(group, contrast, values, endpoint, metric, interval.n)
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     words = verdict(interval, metric, texts, margin_text=format_margin(metric))
     if words == UNDECIDED:
-        seeds = describe_seeds(interval.n, if_as_measured, at_most)
-        words = ", ".join(filter(None, [UNDECIDED, seeds]))
+        words = _with_seeds(words, describe_seeds(interval.n, if_as_measured, at_most))
     return Difference(
         data=group.data,
         source=group.source,
@@ -137,7 +142,7 @@ def judge_contrast(
         error=sd / math.sqrt(interval.n) if crossing is None else crossing.se,
         m=m,
         anytime=anytime,
-        p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
+        p=math.nan if anytime else p_value(d, m=m, step=step),
         verdict="" if reason else verdict(interval, metric, texts),
         reason=reason,
         words=reason or words,
@@ -145,6 +150,11 @@ def judge_contrast(
         seeds_at_most=at_most,
         is_skewed=is_skewed(d, step=step),
     )
+
+
+def _with_seeds(words: str, seeds: str) -> str:
+    """`undecided, 6 to 120 seeds`."""
+    return f"{words}, {seeds}" if seeds else words
 
 
 def _cross_with_texts(

@@ -49,9 +49,8 @@ def read_results(
     numbers = _as_numbers(cells.drop(columns=KEYS))
     metrics = list(columns) if columns and len(cells) else _columns_of_numbers(cells, numbers)
     _check_columns(metrics or ["of numbers"], numbers, "Choose with --columns.")
-    is_empty = cells[metrics].eq("")
-    _refuse_texts(cells, numbers[metrics], is_empty)
-    is_left_out = is_empty.any(axis=1)
+    is_left_out = cells[metrics].eq("").any(axis=1)
+    _refuse_texts(cells, numbers[metrics], is_left_out)
     rows = cells.drop(columns=metrics).join(numbers[metrics])[~is_left_out]
     _refuse_repeated(rows)
     groups = []
@@ -118,10 +117,11 @@ def _is_accuracy(name: str) -> bool:
     return name.lower().endswith(ACCURACY)
 
 
-def _refuse_texts(cells: pd.DataFrame, numbers: pd.DataFrame, is_empty: pd.DataFrame) -> None:
-    """Raise `UserError` if a row has a text in place of a number. Rows that are partly empty are
-    left out, but for those in which every cell is."""
-    is_read = ~is_empty.any(axis=1) | is_empty.all(axis=1)
+def _refuse_texts(
+    cells: pd.DataFrame, numbers: pd.DataFrame, is_left_out: "pd.Series[bool]"
+) -> None:
+    """Raise `UserError` if a row that is read has a text in place of a number, or if no row is."""
+    is_read = ~is_left_out | is_left_out.all()
     wrong = cells[is_read & numbers.isna().any(axis=1)]
     if len(wrong):
         values = wrong[list(numbers)].iloc[0].to_dict()
@@ -189,14 +189,13 @@ def choose_metrics(
     rows = pd.concat([group.endpoints for group in groups], ignore_index=True)
     values = dict(iter(rows.groupby("metric", sort=False)["value"]))
     margin_of = _read_margins(margins)
-    margin_of_all = margin_of.pop("", None)
+    for_all = margin_of.pop("", None)
     named = [*higher, *lower, *margin_of]
     _check_columns(named, values, "Choose with --columns.")
     judged = [name for name in values if _is_accuracy(name) or name in named]
     metrics = []
     for name in judged or values:
-        usual = 100 * MARGIN if _is_accuracy(name) else 0.0
-        margin = margin_of.get(name, usual if margin_of_all is None else margin_of_all)
+        margin = margin_of.get(name, _usual_margin(name) if for_all is None else for_all)
         if not _has_direction(name, higher, lower) or not margin > 0:
             raise UserError(
                 f"Say which direction of {name} is better, and the smallest difference that "
@@ -211,6 +210,11 @@ def choose_metrics(
         )
         metrics.append(metric)
     return metrics
+
+
+def _usual_margin(name: str) -> float:
+    """The margin of an accuracy in points; of another metric there is none."""
+    return 100 * MARGIN if _is_accuracy(name) else 0.0
 
 
 def _has_direction(name: str, higher: Sequence[str], lower: Sequence[str]) -> bool:

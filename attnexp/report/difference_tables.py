@@ -40,9 +40,9 @@ def tabulate_differences(
 def _describe_rows(rows: Sequence[Difference]) -> str:
     """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`."""
     text = ""
-    labels = list(dict.fromkeys(row.endpoint.label for row in rows))
-    if len(labels) == 1 and rows[0].endpoint != RESULT:
-        text += f" at {labels[0]}"
+    labels = {row.endpoint.label for row in rows}
+    if len(labels) == 1 and labels != {RESULT.label}:
+        text += f" at {labels.pop()}"
     metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.is_share for metric in metrics):
         text += " in points"
@@ -50,12 +50,15 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     if all(row.anytime for row in rows):
         text += "anytime-valid "
     text += "95 % intervals"
+    return text + _describe_family(rows)
+
+
+def _describe_family(rows: Sequence[Difference]) -> str:
+    """`, all 3 together`; of families of different sizes the largest."""
     sizes = {row.m for row in rows}
-    if len(sizes) > 1:
-        text += f", up to {max(sizes)} together"
-    elif sizes != {1}:
-        text += f", all {max(sizes)} together"
-    return text
+    if sizes == {1}:
+        return ""
+    return f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
 
 
 def _frame_of_differences(cells: Sequence[dict[str, str]], columns: Sequence[str]) -> pd.DataFrame:

@@ -122,7 +122,7 @@ def tabulate_epochs(answer: Answer) -> Table:
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return Table(title, _pivot_means(rows, keys, answer.metrics))
+    return Table(title, _pivot_means(rows, keys, _shares(answer)))
 
 
 def tabulate_metrics(answer: Answer) -> Table:
@@ -138,7 +138,7 @@ def tabulate_metrics(answer: Answer) -> Table:
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], answer.metrics)
+    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], _shares(answer))
     return Table(f"{title})", frame)
 
 
@@ -151,14 +151,18 @@ def tabulate_classes(answer: Answer) -> Table:
     means = values.agg(mean="mean", sd="std").reset_index()
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
-    frame = _pivot_means(means[~is_count], keys, [])
+    frame = _pivot_means(means[~is_count], keys, set(means["metric"]))
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
     return Table(title, frame.assign(n=num_texts))
 
 
-def _pivot_means(rows: pd.DataFrame, keys: list[str], metrics: Sequence[Metric]) -> pd.DataFrame:
+def _shares(answer: Answer) -> set[str]:
+    """Metrics that are shown in %."""
+    return SHARES | {metric.name for metric in answer.metrics if metric.is_share}
+
+
+def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    shares = SHARES | {metric.name for metric in metrics if metric.is_share}
     texts = [
         format_mean(row.mean, row.sd, row.metric in shares)
         for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False)

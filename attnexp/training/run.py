@@ -155,6 +155,7 @@ def _train(
             "classes": list(dataset.classes),
             "largest_class": float(np.unique(test.truth, return_counts=True)[1].max() / len(test)),
             "quality": dataset.quality,
+            "vectors": vectors and vectors.fingerprint,
             "vectors_coverage": vectors and vectors.coverage,
         },
         **cost_of(config, len(dataset.classes)),
