@@ -32,8 +32,9 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
-from attnexp.report.cells import format_size, size_of
-from attnexp.statistics.verdict import HELPS, UNDECIDED
+from attnexp.report.cells import format_size, format_texts_interval, size_of
+from attnexp.statistics.intervals import t_interval
+from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -112,51 +113,92 @@ def answers() -> Iterator[str]:
 
 
 def conclude(row: Difference) -> str:
-    """What README concludes from a difference."""
-    if row.verdict == HELPS:
-        return "PE helps"
-    if row.verdict == UNDECIDED:
-        largest = 100 * max(abs(row.interval.low), abs(row.interval.high))
-        return f"we cannot say yet; {largest:.1f} points at most"
-    return f"less than {format_margin(row.metric)} points on these texts"
+    """What README concludes from a difference, and whether on these texts only."""
+    suffix = f" {ON_THESE_TEXTS}" if row.verdict.endswith(ON_THESE_TEXTS) else ""
+    if row.verdict.startswith(HELPS):
+        return f"PE helps{suffix}"
+    if row.verdict.startswith(EQUIVALENT):
+        return f"less than {format_margin(row.metric)} points{suffix}"
+    assert row.verdict == UNDECIDED
+    if row.texts is None:
+        suffix = f" {ON_THESE_TEXTS}"
+    bounds = row.texts or (row.interval.low, row.interval.high)
+    largest = 100 * max(map(abs, bounds))
+    return f"we cannot say yet; {largest:.1f} points at most{suffix}"
 
 
 def findings() -> Iterator[str]:
     """The findings of README, a sentence or two each."""
+    for describe_finding in (overfitting, attention, other_data, table_of_k):
+        words = " ".join(describe_finding().split())
+        yield fill(f"- {words}", 120, subsequent_indent="  ")
+
+
+def overfitting() -> str:
+    """What accuracy loses after the best epoch."""
+    (blog,) = compare_published("blog").comparisons
+    falls = blog.group.values("best", "accuracy") - blog.group.values("final", "accuracy")
+    fall = t_interval(falls["no_pe"] - falls["pe"])
+    return f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
+        {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
+        with it, a difference of {format_size(fall.mean, fall.low, fall.high, is_share=True)}. What
+        PE gives after five epochs is this smaller fall."""
+
+
+def attention() -> str:
+    """What a model without PE gains from uniform attention, and one without attention."""
+    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
+    effects = pd.DataFrame(json.loads(document)["effects"])
+    uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
+    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
+    rivals = compare_published("baselines")
+    rival = find_difference(rivals, "final", variant="mean")
+    rival_at_best = find_difference(rivals, "best", variant="mean")
+    return f"""**Attention.** Put the same weight on every word of a model without PE, trained for
+        five epochs, and it gets better: {uniform_size} points. A model without attention, which
+        averages the word vectors, beats the paper's attention with PE after five epochs,
+        {size_of(rival)} points; at the best epoch the difference is {size_of(rival_at_best)},
+        {rival_at_best.verdict} ([rivals](docs/results.md#attention-and-its-rivals))."""
+
+
+def other_data() -> str:
+    """The mean of what PE changes over data sets."""
+    means = means_at_endpoints("blog_data", "blog")
+    best = means["best"]
+    final = means["final"]
+    scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
+    return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
+        {size_of_mean(best)} points at the best epoch, over {best.n} data sets, and
+        {size_of_mean(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
+        If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
+        {size_of_mean(scaled)}. The positions are large beside the words
+        ([why](docs/results.md#why-the-sign-turns))."""
+
+
+def table_of_k() -> str:
+    """How many of K's numbers one more run would give, with either scaling."""
     (blog,) = compare_published("blog").comparisons
     (k,) = blog.agreements
     (cells,) = compare_published("blog_cells").comparisons
     (scaled,) = [row for row in cells.agreements if row.unlike == ("model.score.scale=true",)]
-    means = {row.endpoint.name: row for row in compare_published("blog_data", "blog").means}
-    rival = find_difference(compare_published("baselines"), "final", variant="mean")
-    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
-    effects = json.loads(document)["effects"]
-    uniform = pd.DataFrame(effects).set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
-    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
-    paragraphs = (
-        """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
-        that is what PE changes.""",
-        f"""**Attention.** Put the same weight on every word of a trained model without PE, and it
-        gets better: {uniform_size} points. A model without attention,
-        which averages the word vectors, beats the paper's attention with PE after five epochs:
-        {size_of(rival)} points
-        ([rivals](docs/results.md#attention-and-its-rivals)).""",
-        f"""**Other data.** On average PE lowers accuracy: {size_of_mean(means["final"])} points
-        after five epochs, over {means["final"].n} data sets (which may be chance), and
-        {size_of_mean(means["best"])} at the best epoch, over {means["best"].n} (which is not): the
-        positions are too large beside the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie where
-        one more of our runs would, if scores are not divided by √d_k, as in K's code of the time.
-        With that division {scaled.num_inside} do, so the missing √d_k explains the table.""",
-    )
-    for paragraph in paragraphs:
-        words = " ".join(paragraph.split())
-        yield fill(f"- {words}", 120, subsequent_indent="  ")
+    return f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie
+        where one more of our runs would, if scores are not divided by √d_k, as in K's code of the
+        time. With that division {scaled.num_inside} do, so the missing √d_k explains the table."""
 
 
 def compare_published(*studies: str) -> Answer:
     """The answer of published studies."""
     return compare(load_groups([PUBLISHED / study for study in studies]), [ACCURACY])
+
+
+def means_at_endpoints(*studies: str) -> dict[str, MeanDifference]:
+    """The mean over data sets at each endpoint."""
+    return {row.endpoint.name: row for row in compare_published(*studies).means}
+
+
+def describe_zero(row: MeanDifference) -> str:
+    """Whether the interval of a mean over data sets holds 0."""
+    return "includes zero" if row.mean.low <= 0 <= row.mean.high else "excludes zero"
 
 
 def find_difference(answer: Answer, point: str, variant: str = "") -> Difference:
@@ -196,6 +238,12 @@ def means(study: str) -> Iterator[str]:
     return table([row_of_mean(row) for row in answer.means if row.contrast.within])
 
 
+COLUMNS = {"size": "", "texts": "other texts too", "verdict": "verdict"}
+"""Headings of the cells of an endpoint; the first is the endpoint's own name."""
+
+ALIGNMENT = {"size": "---:|", "texts": "---:|", "verdict": "---|"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A difference at an endpoint as the tables of docs/ show it."""
@@ -205,6 +253,7 @@ class Row:
     n: int
     endpoint: str
     size: str
+    texts: str  # interval for other texts too
     verdict: str
 
 
@@ -216,6 +265,7 @@ def row_of_difference(row: Difference, place: str) -> Row:
         n=row.interval.n,
         endpoint=row.endpoint.title,
         size=size_of(row),
+        texts=format_texts_interval(row),
         verdict=row.words,
     )
 
@@ -228,28 +278,44 @@ def row_of_mean(row: MeanDifference) -> Row:
         n=row.n,
         endpoint=row.endpoint.title,
         size=size_of_mean(row),
+        texts="–",
         verdict="–",
     )
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """A line for each difference: n, then size and verdict at each endpoint."""
-    has_places = len({row.place for row in rows}) > 1
+    """A line for each difference: n, then size, interval for other texts and verdict at each
+    endpoint. Columns without any of these are left out."""
     endpoints = list(dict.fromkeys(row.endpoint for row in rows))
-    heads = [f"{endpoint} | verdict" for endpoint in endpoints]
-    yield f"| difference | n | {' | '.join(heads)} |"
-    yield f"|---|---:|{'---:|---|' * len(heads)}"
-    by_name: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        name = f"{row.place}, {row.name}" if has_places else row.name
-        by_name.setdefault(name, {})[row.endpoint] = row
-    for name, by_endpoint in by_name.items():
-        cells = []
+    columns = [column for column in COLUMNS if has_values(rows, column)]
+    heads = ["difference", "n"]
+    for endpoint in endpoints:
+        heads += [COLUMNS[column] or endpoint for column in columns]
+    alignment = "".join(ALIGNMENT[column] for column in columns)
+    yield f"| {' | '.join(heads)} |"
+    yield f"|---|---:|{alignment * len(endpoints)}"
+    for name, by_endpoint in rows_by_difference(rows).items():
+        num_seeds = " or ".join(dict.fromkeys(str(row.n) for row in by_endpoint.values()))
+        cells = [name, num_seeds]
         for endpoint in endpoints:
             at_endpoint = by_endpoint.get(endpoint)
-            cells.append(f"{at_endpoint.size} | {at_endpoint.verdict}" if at_endpoint else "– | –")
-        num_seeds = " or ".join(dict.fromkeys(str(row.n) for row in by_endpoint.values()))
-        yield f"| {name} | {num_seeds} | {' | '.join(cells)} |"
+            cells += [getattr(at_endpoint, column, "–") for column in columns]
+        yield f"| {' | '.join(cells)} |"
+
+
+def rows_by_difference(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """The rows of each difference, by endpoint; names have the place where there are several."""
+    has_places = len({row.place for row in rows}) > 1
+    by_difference: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        name = f"{row.place}, {row.name}" if has_places else row.name
+        by_difference.setdefault(name, {})[row.endpoint] = row
+    return by_difference
+
+
+def has_values(rows: list[Row], column: str) -> bool:
+    """Whether any row has more than a dash there."""
+    return any(getattr(row, column) != "–" for row in rows)
 
 
 def pieces() -> Iterator[str]:

@@ -288,6 +288,7 @@ MEASURED: list[tuple[str, str, Breakage]] = [
     ("C10", "supported", accuracies(learned=0.821, **PE)),
     ("C10", "undecided", accuracies(0.01, learned=0.821, **PE)),
     ("C10", "not supported", accuracies(learned=0.84, **PE)),
+    ("C11", "supported", accuracies(concat=0.81, sinusoidal=0.82, none=0.8)),
     ("C11", "not supported", accuracies(concat=0.79, sinusoidal=0.79, none=0.8)),
     ("C20", "supported", ks_values_inside(40)),
     ("C20", "not supported", ks_values_inside(20)),
