@@ -4,6 +4,7 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
+import copy
 import functools
 import time
 import traceback
@@ -111,7 +112,7 @@ def _train(
     train, val = split(config, on_device(dataset.train, where), test, own_val)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
     model = build_model(config, len(dataset.classes))
-    cost = cost_of(model, config.data.max_len)
+    untrained = copy.deepcopy(model)  # on the reference path, for `cost_of`
     model = model.to(where)
     if vectors is not None:
         assert isinstance(model, Classifier)  # a baseline takes no vectors
@@ -160,7 +161,7 @@ def _train(
             "quality": dataset.quality,
             "vectors_coverage": vectors and vectors.coverage,
         },
-        **cost,
+        **cost_of(untrained, config.data.max_len),
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
