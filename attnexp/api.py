@@ -11,7 +11,7 @@ from attnexp.analysis.frames import load
 from attnexp.analysis.judge import metrics_of, read_results
 from attnexp.config.compose import compose
 from attnexp.report.formats import FIELDS
-from attnexp.runs.identity import settings
+from attnexp.runs.labels import settings
 from attnexp.statistics.verdict import Metric
 from attnexp.training.run import train_run
 

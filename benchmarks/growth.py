@@ -26,7 +26,7 @@ from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)
@@ -126,16 +126,19 @@ def make_up(sweep: Sweep) -> None:
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
-        predictions.save(entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
-        store.save(entry.path, result(entry, rng))
+        predictions.save_arrays(
+            entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
+        )
+        store.save_result(entry.path, result(entry, rng))
     runs = [
-        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
+        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name)
+        for e in entries
     ]
     made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
-    manifest.record(sweep.directory, made)
+    manifest.record_runs(sweep.directory, made)
 
 
-def result(entry: Entry, rng: np.random.Generator) -> RunResult:
+def result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
     """One made-up result."""
     rows = []
     for epoch in range(1, 6):

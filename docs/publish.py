@@ -24,7 +24,7 @@ VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", 
 
 def publish(folder: Path, name: str) -> str:
     """Write `NAME.parquet` from the folder of a study; returns a line about it."""
-    study, runs = manifest.load(folder), manifest.load_runs(folder)
+    study, runs = manifest.load_manifest(folder), manifest.load_runs(folder)
     assert study is not None, f"{folder} holds no study"
     rows = [row for run in runs for row in rows_of(run, name)]
     ends = pd.concat(

@@ -21,8 +21,8 @@ from attnexp.analysis.published import k_epochs
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest, predictions
-from attnexp.runs.identity import as_word, default_label, departures, replicate, settings
-from attnexp.runs.manifest import Entry, Manifest
+from attnexp.runs.labels import as_word, default_label, departures, replicate, settings
+from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.runs.result import METRICS, POINTS, Run
 from attnexp.statistics.intervals import smallest_step
 
@@ -95,7 +95,7 @@ def load(paths: Sequence[Path], left_out: Callable[[str], object] = progress.not
         if file.is_file():
             more, study = _published(file, str(path))
         else:
-            runs, study = manifest.load_runs(path, left_out), manifest.load(path)
+            runs, study = manifest.load_runs(path, left_out), manifest.load_manifest(path)
             more = [row for run in runs for row in rows_of(run, str(path))]
         rows += more
         studies |= {str(path): study} if study else {}
@@ -130,7 +130,7 @@ def _published(file: Path, study: str) -> tuple[list[Row], Manifest | None]:
     rows = table.rename_columns({"variant": "label"}).to_pylist()
     return [shared[r["data"], r["protocol"], r["label"]] | r for r in rows], Manifest(
         variants=tree["variants"],
-        runs=[Entry(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
+        runs=[PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from attnexp.config.schema import flatten
-from attnexp.runs.identity import as_word, settings
+from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
 
 if TYPE_CHECKING:

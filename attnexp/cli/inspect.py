@@ -81,9 +81,9 @@ def predict(
     """
     from attnexp.inspect import insight
     from attnexp.runs.result import Run
-    from attnexp.runs.store import load
+    from attnexp.runs.store import load_result
 
-    read = insight.reader(Run(path=run_dir, result=load(run_dir)), trust_code=trust_code)
+    read = insight.reader(Run(path=run_dir, result=load_result(run_dir)), trust_code=trust_code)
     found = (read(line) for line in insight.lines(text, sys.stdin.buffer))
     if as_json:
         emit({"schema": 1, "texts": [insight.to_json(one, head) for one in found]})

@@ -149,7 +149,7 @@ def runs(
     from attnexp.runs import manifest
 
     if forget:
-        manifest.forget(folder, forget)
+        manifest.forget_run(folder, forget)
     found = listing.list_runs(folder)
     if as_json:
         emit({"schema": 3, "runs": formats.records(found)})

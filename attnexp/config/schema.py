@@ -185,6 +185,11 @@ class SeedsConfig:
     resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
 
 
+def is_seed(key: str) -> bool:
+    """Whether a setting is a source of chance: runs that differ in it alone are one variant."""
+    return key == "seed" or key.startswith("seeds.")
+
+
 @dataclass(kw_only=True, slots=True, config=CHECKED)
 class RunConfig:
     """Everything that decides a run."""

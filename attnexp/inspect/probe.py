@@ -54,7 +54,7 @@ def probe(
         for run in group.runs.itertuples():
             if run.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            one = Run(path=run.folder, result=store.load(run.folder))
+            one = Run(path=run.folder, result=store.load_result(run.folder))
             found, impossible = probe_run(one, words, limit, trust)
             about = {"data": group.data, "variant": run.variant, "seed": run.seed}
             frames.append(probed.frame([about | row for row in found]))

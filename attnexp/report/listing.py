@@ -10,7 +10,7 @@ import yaml
 from attnexp.base.errors import UserError
 from attnexp.report import tables
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import as_word, data_of, departures, replicate, settings
+from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
 SHOWN = ["run", "state", "data", "seed", "accuracy", "settings"]
 
@@ -20,7 +20,7 @@ def list_runs(root: Path) -> pd.DataFrame:
     else of the last, then folder, and for a broken run reason and again, the command that repeats
     it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
-    if study := manifest.load(root):
+    if study := manifest.load_manifest(root):
         paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
         folders = {path for path in paths if path.is_dir()}
     else:
@@ -39,13 +39,15 @@ def _describe(folder: Path) -> dict[str, Any]:
         if not store.has_finished(folder):
             found["state"] = "running" if store.is_locked(folder) else "stopped"
             config = yaml.safe_load((folder / store.CONFIG).read_text())
+            departing = departures(config)
         else:
-            result = store.load(folder)
+            result = store.load_result(folder)
+            departing = result.departures
             config, is_holdout = result.config, result.config["train"]["protocol"] == "holdout"
             accuracy = result.test.accuracy if is_holdout else result.final.val_accuracy
             found |= {"state": "finished", "accuracy": accuracy}
         found |= {"data": data_of(config).title, "seed": replicate(config)}
-        words = [as_word(key, settings(config)[key]) for key in departures(config)]
+        words = [as_word(key, settings(config)[key]) for key in departing]
         return found | {"settings": " ".join(words)}
     except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
         found |= {"state": "broken", "reason": str(error)}

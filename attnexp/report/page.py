@@ -18,7 +18,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import figures, tables, terminal
 from attnexp.runs import store
-from attnexp.runs.identity import as_word, default_label, replicate, settings
+from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.result import POINTS, Run
 from attnexp.statistics.verdict import Metric
 
@@ -36,7 +36,7 @@ def write(
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["svg"] = lambda figure: b64encode(figures.drawn(figure, "svg")).decode()
-    environment.filters["provenance"] = lambda folder: store.load(folder).provenance
+    environment.filters["provenance"] = lambda folder: store.load_result(folder).provenance
     used = (contrasts, figures, tables, terminal, settings, as_word)
     environment.globals |= {one.__name__.rpartition(".")[-1]: one for one in used}
     template = environment.get_template("page.html")
@@ -61,7 +61,7 @@ def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, 
         return []
     from attnexp.inspect.insight import reader  # imports torch
 
-    runs = [Run(path=folder, result=store.load(folder)) for folder in folders]
+    runs = [Run(path=folder, result=store.load_result(folder)) for folder in folders]
     readers = [reader(run, trust_code=trust_code) for run in runs]
     configs = [run.result.config for run in runs]
     names = [f"{default_label(config)}, seed {replicate(config)}" for config in configs]

@@ -218,7 +218,7 @@ def classes(groups: Sequence[Group], _: Sequence[Metric]) -> Table:
     keys = ["data", "protocol", "variant", "class"]
     for group in groups:
         for run in group.runs.reindex(columns=["variant", "folder"]).dropna().itertuples():
-            stored = Run(path=run.folder, result=store.load(run.folder))
+            stored = Run(path=run.folder, result=store.load_result(run.folder))
             figures = by_class(*predictions.at_endpoint(stored, group.points[0]))
             own = pd.DataFrame(figures, names, stored.result.classes).T
             own.loc["macro"] = [*own.mean()[:-1], own["n"].sum()]

@@ -37,7 +37,7 @@ def evaluate_run(
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
-    run = Run(path=run_dir, result=store.load(run_dir))
+    run = Run(path=run_dir, result=store.load_result(run_dir))
     threads = f"train.threads={run.result.provenance['threads']}"
     with device.keeping_threads():
         config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
@@ -77,7 +77,7 @@ def load_trained(
 
 def load_weights(run: Run, model: nn.Module) -> None:
     """Fill the model from a finished run. Raises `UserError` if it is another model's."""
-    weights = predictions.load(run, predictions.WEIGHTS)
+    weights = predictions.load_weights(run)
     try:
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
     except RuntimeError as error:

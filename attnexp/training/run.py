@@ -29,7 +29,8 @@ from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import Identity, default_label, departures, identify
+from attnexp.runs.identity import Identity, identify
+from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.loop import Examples
@@ -88,7 +89,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         with store.lock(path):
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
-                return path, store.load(path)
+                return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
             record = Record(folder=path, num_epochs=num_epochs, provenance=device.provenance(where))
@@ -98,7 +99,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
                 raise
-            store.save(path, result)
+            store.save_result(path, result)
             return path, result
 
 
@@ -137,8 +138,8 @@ def _train(
         predicted[predictions.TEST_LABELS] = test.truth.astype(label)
     check_rebuilt(model, config, len(dataset.classes), test.ids[:3])
     weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
-    predictions.save(record.folder / predictions.WEIGHTS, weights)
-    predictions.save(record.folder / predictions.FILE, predicted)
+    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights)
+    predictions.save_arrays(record.folder / predictions.FILE, predicted)
     words = "".join(f"{word}\n" for word in dataset.words)
     (record.folder / store.VOCABULARY).write_text(words, encoding="utf-8", newline="\n")
     return RunResult(

@@ -15,7 +15,7 @@ from attnexp.analysis.frames import Group, groups_of, load, rows_of
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.runs import predictions
-from attnexp.runs.manifest import Declaration, Entry, Manifest, record
+from attnexp.runs.manifest import Declaration, Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
 
@@ -129,7 +129,7 @@ def test_a_study_names_its_runs_wherever_its_path_stands() -> None:
 
 
 def test_a_seed_that_is_planned_on_several_data_sets_is_planned_once() -> None:
-    plan = Manifest(variants={"a": {}}, runs=[Entry(variant="a", seed="0", run_id="")] * 3)
+    plan = Manifest(variants={"a": {}}, runs=[PlannedRun(variant="a", seed="0", run_id="")] * 3)
     assert one(result("a", 0, [0.8]), plan=plan).planned == {"a": ["0"]}
 
 
@@ -155,15 +155,19 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
 def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
     runs = [result("a", 0, [0.8]), result("a", 1, [0.8], "data=contrast")]
     entries = [
-        Entry(variant="a", seed=str(i), run_id=run.result.run_id) for i, run in enumerate(runs)
+        PlannedRun(variant="a", seed=str(i), run_id=run.result.run_id) for i, run in enumerate(runs)
     ]
-    plan = Manifest(variants={"a": {}}, runs=[*entries, Entry(variant="a", seed="2", run_id="x")])
+    plan = Manifest(
+        variants={"a": {}}, runs=[*entries, PlannedRun(variant="a", seed="2", run_id="x")]
+    )
     found = groups_of([row for run in runs for row in rows_of(run, "s")], {"s": plan})
     assert [group.missing() for group in found] == [{"a": ["2"]}] * 2
 
 
 def test_planned_seeds_that_are_not_there_are_missing() -> None:
-    entries = [Entry(variant=v, seed=s, run_id="") for v in ("a", "b", "c") for s in ("0", "1")]
+    entries = [
+        PlannedRun(variant=v, seed=s, run_id="") for v in ("a", "b", "c") for s in ("0", "1")
+    ]
     plan = Manifest(variants={"a": {}, "b": {}, "c": {}}, runs=entries)
     group = one(
         result("a", 0, [0.8]),
@@ -180,7 +184,7 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
     save_study(tmp_path, [result("b", seed, [0.8]) for seed in (0, 1)], "declared")
     plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
-    record(tmp_path / "declared", plan)
+    record_runs(tmp_path / "declared", plan)
     for folder, found in (("usual", set()), ("declared", {"b"}), ("runs", {"b"}), (".", {"b"})):
         assert [group.sequential for group in load([tmp_path / folder])] == [found]
 
@@ -216,10 +220,10 @@ def test_a_published_study_says_what_its_folder_says(
         for position in ("none", "sinusoidal")
     ]
     entries = [
-        Entry(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
+        PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
         for run in runs
     ]
-    record(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
+    record_runs(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
     publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
     monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
     publish["publish"](tmp_path / "s", "p")

@@ -13,7 +13,7 @@ from attnexp.analysis.frames import load
 from attnexp.analysis.published import k_counts, k_epochs, unlike_k
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs.identity import default_settings
+from attnexp.runs.labels import default_settings
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}

@@ -31,7 +31,7 @@ def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
 
 
 def run_of(path: Path) -> Run:
-    return Run(path=path, result=store.load(path))
+    return Run(path=path, result=store.load_result(path))
 
 
 def a_reading(**other: Any) -> Reading:
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_the_run(run: Run) -> None:
     read = insight.reader(run)
     corpus = contrast.generate(run.result.config["data"]["order_fraction"])
     reviews = [*corpus.rows.text[corpus.parts["test"]]]
-    expected = 1 / (1 + np.exp(-predictions.load(run)[predictions.FINAL][:50]))
+    expected = 1 / (1 + np.exp(-predictions.load_predictions(run)[predictions.FINAL][:50]))
     assert [read(review).probabilities["positive"] for review in reviews[:50]] == pytest.approx(
         expected, abs=1e-5
     )

@@ -205,9 +205,9 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
     for seed, sign in enumerate((1, -1)):
         run = result("a", seed, [0.5])
         (tmp_path / str(seed)).mkdir()
-        store.save(tmp_path / str(seed), run.result)
+        store.save_result(tmp_path / str(seed), run.result)
         arrays = {predictions.FINAL: np.full(1500, sign), predictions.VAL_LABELS: labels}
-        predictions.save(tmp_path / str(seed) / predictions.FILE, arrays)
+        predictions.save_arrays(tmp_path / str(seed) / predictions.FILE, arrays)
     group = made_group("a", runs=pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]}))
     _, frame = tables.classes([group], [])
     assert frame.to_numpy().tolist() == [

@@ -88,7 +88,7 @@ def test_a_picture_is_of_the_first_that_has_one() -> None:
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
     for seed in "01":
         (tmp_path / seed).mkdir()
-        store.save(tmp_path / seed, result("a", int(seed), [0.8]).result)
+        store.save_result(tmp_path / seed, result("a", int(seed), [0.8]).result)
     runs = pd.DataFrame({"variant": "a", "seed": [*"01"], "folder": [tmp_path / s for s in "01"]})
     config = result("a", 0, [0.8]).result.config
     text = written(tmp_path, made_group("a", runs=runs, configs={"a": config}))

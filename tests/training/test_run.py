@@ -33,7 +33,7 @@ def test_the_folder_holds_what_the_contract_says(
     finished: tuple[RunConfig, Path, RunResult],
 ) -> None:
     config, path, made = finished
-    result = store.load(path)
+    result = store.load_result(path)
     assert result == made
     assert {file.name for file in path.iterdir()} == {
         *(store.CONFIG, store.METRICS, store.RESULT, store.LOG, store.VOCABULARY),
@@ -49,7 +49,7 @@ def test_the_folder_holds_what_the_contract_says(
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
-    stored = predictions.load(Run(path=path, result=result))
+    stored = predictions.load_predictions(Run(path=path, result=result))
     for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
         found = measure(stored[name], stored[predictions.VAL_LABELS])
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
@@ -111,7 +111,7 @@ def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_
         patch.delattr(run, "check_rebuilt")
         with pytest.raises(NameError):
             train_run(config, again=True)
-    assert store.load(path) == first
+    assert store.load_result(path) == first
     assert "NameError" in (path / store.LOG).read_text()
     again_path, again = train_run(config, again=True)
     assert again_path == path
@@ -146,7 +146,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
     path, result = train_run(config_in(tmp_path, *given, f"data.vocab_size={4 + len(words)}"))
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    weights = predictions.load(Run(path=path, result=result), predictions.WEIGHTS)
+    weights = predictions.load_weights(Run(path=path, result=result))
     table = weights["embedding.weight"][4 : 4 + len(words)]  # every id is taken
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
