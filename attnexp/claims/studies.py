@@ -13,7 +13,8 @@ from attnexp.analysis.published import k_counts, unlike_k
 from attnexp.base.errors import UserError
 from attnexp.claims.exact import Finding, beyond, joint
 from attnexp.inspect.probe import probe
-from attnexp.statistics.intervals import ALPHA, MARGIN, t_interval
+from attnexp.statistics.defaults import ALPHA, MARGIN
+from attnexp.statistics.intervals import t_interval
 
 MIN_SEEDS = 6
 """Fewest seeds of a variant. C20 takes 19: among fewer no rank is in the lowest 5 %."""
