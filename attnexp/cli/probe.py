@@ -21,13 +21,14 @@ def probe(
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
-    from attnexp.inspect.effects import estimate_effects
+    from attnexp.inspect.effects import estimate_effects, note_on_heads
     from attnexp.inspect.probe import probe_studies
     from attnexp.report import formats, tables, terminal
 
     words = do.split(",") if do else []
     rows, notes = probe_studies(folders, words, limit=limit, trust_code=trust_code)
     effects = estimate_effects(rows)
+    notes += note_on_heads(effects)
     if as_json:
         emit({"schema": formats.SCHEMA, "effects": formats.records(effects), "notes": notes})
         return

@@ -156,7 +156,8 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """Entropy of attention by head (`entropy, head 1`), a mean over the tokens of texts (B, T).
 
     Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
-    logarithm of the number of keys that get any weight, so 1 is uniform attention.
+    logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
+    not sum to 1 (`mask.mode=mul`) are divided by their sum first.
     """
     entropies: list[float] = []
     for weights in forward(model, ids)[1]:  # (B, H, T queries, T keys)
@@ -164,7 +165,9 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
         is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)
         num_keys = (weights > 0).sum(dim=-1)
         highest = num_keys.clamp(min=2).log()
-        entropy = torch.special.entr(weights).sum(dim=-1) / highest  # (B, H, T)
-        of_tokens = entropy.transpose(1, 2)[is_real]  # (tokens, H)
+        shares = F.normalize(weights, p=1, dim=-1)
+        entropy = torch.special.entr(shares).sum(dim=-1) / highest  # (B, H, T)
+        within = entropy.clamp(0, 1)  # which rounding may leave
+        of_tokens = within.transpose(1, 2)[is_real]  # (tokens, H)
         entropies += of_tokens.mean(dim=0).tolist()
     return {f"entropy, head {head}": value for head, value in enumerate(entropies, start=1)}

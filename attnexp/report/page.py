@@ -40,6 +40,10 @@ def write(
     used = (contrasts, figures, tables, terminal, settings, as_word)
     environment.globals |= {one.__name__.rpartition(".")[-1]: one for one in used}
     template = environment.get_template("page.html")
+    if readings:
+        from attnexp.report.reading import describe_padding  # imports torch
+
+        environment.globals["describe_padding"] = describe_padding
     given = {"groups": groups, "metrics": metrics, "readings": readings, "points": POINTS}
     text = template.render(means=_means(groups, metrics), **given)
     with atomic_write(path) as file:
