@@ -128,9 +128,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     """C31: heads of PE's model that cost less than the margin (Michel et al. 2019, 1905.10650)."""
     before, after = intervened(study, "no_head")
     d = t_interval((before["pe"] - after["pe"] < MARGIN).mean(axis=1))
-    low = max(d.low, 0.0)
-    high = min(d.high, 1.0)
-    shown = f"{d.mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {100 * MARGIN} points"
+    shown = f"{d.mean:.0%} [{d.low:.0%}, {d.high:.0%}] of heads cost below {100 * MARGIN} points"
     return Finding(judge_interval(d.low, d.high, 0.5), shown, d.n)
 
 
