@@ -61,8 +61,10 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     """The rows of a published file on the interventions that words name, with or without a number.
     Raises `UserError` where there are none."""
     rows = pd.read_parquet(file)
-    names = rows["intervention"].str.partition("=")[0]
-    chosen = rows[names.isin(words) | rows["intervention"].isin(words)]
+    interventions = rows["intervention"]
+    names = interventions.str.partition("=")[0]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
     if chosen.empty:
         published = ", ".join(names.unique())
         raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
@@ -108,7 +110,9 @@ def note_on_heads(effects: pd.DataFrame) -> list[str]:
 
 def _change_of_accuracy(rows: pd.DataFrame, num_texts: int) -> dict[str, float]:
     """The effect of an intervention, from a row a seed."""
-    change = _unpack(rows["won"], num_texts) - _unpack(rows["lost"], num_texts)  # (seeds, texts)
+    won = _unpack(rows["won"], num_texts)
+    lost = _unpack(rows["lost"], num_texts)
+    change = won - lost  # (seeds, texts)
     seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
     effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
     texts = crossed(change)
