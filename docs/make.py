@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from textwrap import fill
@@ -55,32 +55,52 @@ POINTS = {"final": "last epoch", "best": "best epoch", "chosen": "chosen epoch"}
 def main(names: list[str]) -> int:
     """Write the pages anew; with names, only the parts of these names."""
 
-    def renewed(part: re.Match[str]) -> str:
-        return part[1] + made(part[2]) + part[4] if part[2] in names or not names else part[0]
+    def renew(part: re.Match[str]) -> str:
+        start, how, _, end = part.groups()
+        if names and how not in names:
+            return part[0]
+        return start + make_part(how) + end
 
     for page in PAGES:
-        page.write_text(PART.sub(renewed, page.read_text()))
+        page.write_text(PART.sub(renew, page.read_text()))
     return 0
 
 
-def made(how: str) -> str:
+def make_part(how: str) -> str:
     """The text of a part."""
     if how.startswith("$ "):
-        return f"```\n{output(how[2:])}\n```\n"
-    name, *given = how.split()
-    makers = (answers, findings, differences, studies, means, pieces, settings, claims)
-    maker = {function.__name__: function for function in makers}[name]
-    return "\n".join(maker(*given)) + "\n"
+        printed = run_command(how.removeprefix("$ "))
+        return f"```\n{printed}\n```\n"
+    makers = {
+        "answers": answers,
+        "findings": findings,
+        "differences": differences,
+        "studies": studies,
+        "means": means,
+        "pieces": pieces,
+        "settings": settings,
+        "claims": claims,
+    }
+    name, *arguments = how.split()
+    lines = makers[name](*arguments)
+    return "\n".join(lines) + "\n"
 
 
-def output(command: str) -> str:
-    """What a command prints on stdout."""
+def run_command(command: str) -> str:
+    """What a command prints on stdout, in a terminal of 80 columns."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    terminal = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": path}
     done = subprocess.run(
-        command, shell=True, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "PATH": path},
-    )  # fmt: skip
-    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+        command,
+        shell=True,
+        check=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **terminal},
+    )
+    lines = done.stdout.strip("\n").splitlines()
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def answers() -> Iterator[str]:
@@ -88,29 +108,36 @@ def answers() -> Iterator[str]:
     yield "| accuracy with PE minus without | seeds | points | so |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        found = contrasts.differences(*published(study))
-        row = found[found["point"] == point].iloc[0]
-        most = 100 * max(abs(row["low"]), abs(row["high"]))
-        so = {HELPS: "PE helps", UNDECIDED: f"we cannot say yet; {most:.1f} points at most"}.get(
-            row["verdict"],
-            f"less than {tables.margin(row)} points on these texts",
-        )
-        yield f"| {words} | {row['n']} of each | {size(row)} | {so} |"
+        rows = contrasts.differences(*published(study))
+        row = rows[rows["point"] == point].iloc[0]
+        yield f"| {words} | {row['n']} of each | {size(row)} | {conclusion(row)} |"
+
+
+def conclusion(row: "pd.Series[Any]") -> str:
+    """What README concludes from a difference."""
+    if row["verdict"] == HELPS:
+        return "PE helps"
+    if row["verdict"] == UNDECIDED:
+        largest = 100 * max(abs(row["low"]), abs(row["high"]))
+        return f"we cannot say yet; {largest:.1f} points at most"
+    return f"less than {tables.margin(row)} points on these texts"
 
 
 def findings() -> Iterator[str]:
     """The findings of README, a sentence or two each."""
+    (k,) = k_counts(*published("blog"))
     cells = {count["unlike"]: count for count in k_counts(*published("blog_cells"))}
-    (k,), scaled = k_counts(*published("blog")), cells["model.score.scale=true",]
+    scaled = cells["model.score.scale=true",]
     mean = contrasts.across(published("blog_data", "blog")).set_index("point").loc
     rivals = contrasts.differences(*published("baselines")).set_index(["variant", "point"])
-    probed = output("attnexp probe outputs/published/blog --do uniform --json")
-    even = pd.DataFrame(json.loads(probed)["effects"]).set_index(["variant", "metric"])
-    lines = (
+    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
+    effects = json.loads(document)["effects"]
+    uniform = pd.DataFrame(effects).set_index(["variant", "metric"])
+    paragraphs = (
         """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
         that is what PE changes.""",
         f"""**Attention.** Put the same weight on every word of a trained model without PE, and it
-        gets better: {size(even.loc[("no_pe", "accuracy")])} points. A model without attention,
+        gets better: {size(uniform.loc[("no_pe", "accuracy")])} points. A model without attention,
         which averages the word vectors, beats the paper's attention with PE after five epochs:
         {size(rivals.loc[("mean", "final")])} points
         ([rivals](docs/results.md#attention-and-its-rivals)).""",
@@ -122,7 +149,9 @@ def findings() -> Iterator[str]:
         one more of our runs would, if scores are not divided by √d_k, as in K's code of the time.
         With that division {scaled["inside"]} do, so the missing √d_k explains the table.""",
     )
-    return (fill("- " + " ".join(line.split()), 120, subsequent_indent="  ") for line in lines)
+    for paragraph in paragraphs:
+        words = " ".join(paragraph.split())
+        yield fill(f"- {words}", 120, subsequent_indent="  ")
 
 
 def published(*studies: str) -> list[Group]:
@@ -132,60 +161,75 @@ def published(*studies: str) -> list[Group]:
 
 def size(row: "pd.Series[Any]") -> str:
     """A mean with its interval: `+2.53 [+2.32, +2.73]`."""
-    around = tables.interval(row["low"], row["high"], True)
-    return f"{tables.number(row['mean'], True, '+')} {around}"
+    mean = tables.number(row["mean"], True, "+")
+    interval = tables.interval(row["low"], row["high"], True)
+    return f"{mean} {interval}"
 
 
 def differences(*studies: str) -> Iterator[str]:
     """Every variant minus the baseline, the interactions of two factors, and the mean over data
     sets where there are several."""
-    found = published(*studies)
-    corners = [
-        rows[rows["within"] == ""] for group in found if len(rows := contrasts.within(group))
-    ]
-    means = [contrasts.across(found)] if len(found) > 1 else []
-    return table(pd.concat([*map(contrasts.differences, found), *corners, *means]))
+    groups = published(*studies)
+    parts = [contrasts.differences(group) for group in groups]
+    for group in groups:
+        within = contrasts.within(group)
+        if len(within):
+            interactions = within[within["within"] == ""]
+            parts.append(interactions)
+    if len(groups) > 1:
+        parts.append(contrasts.across(groups))
+    return table(pd.concat(parts))
 
 
 def studies(*names: str) -> Iterator[str]:
     """Differences of several studies, of two factors within each level of the second."""
-    found = []
+    parts = []
     for name in names:
         for group in published(name):
+            rows = contrasts.differences(group)
             within = contrasts.within(group)
-            rows = within[within["within"] != ""] if len(within) else contrasts.differences(group)
-            found += [rows.assign(data=f"`{name}`, {group.data}")]
-    return table(pd.concat(found))
+            if len(within):
+                rows = within[within["within"] != ""]
+            parts.append(rows.assign(data=f"`{name}`, {group.data}"))
+    return table(pd.concat(parts))
 
 
 def means(study: str) -> Iterator[str]:
     """Means over data sets of the differences within each level of the second factor."""
     rows = contrasts.across(published(study))
-    level = [rows[name].str.rpartition("_")[2] for name in ("variant", "baseline")]
-    return table(rows[(level[0] == level[1]) & ~rows["variant"].str.contains("−")])
+    level_of_variant = rows["variant"].str.rpartition("_")[2]
+    level_of_baseline = rows["baseline"].str.rpartition("_")[2]
+    is_interaction = rows["variant"].str.contains("−")
+    return table(rows[(level_of_variant == level_of_baseline) & ~is_interaction])
 
 
 def table(rows: pd.DataFrame) -> Iterator[str]:
     """A row for each difference: n, then size and verdict at each endpoint."""
-    rows["difference"] = [name_of(row, rows["data"].nunique() > 1) for _, row in rows.iterrows()]
+    has_data = rows["data"].nunique() > 1
+    names = [name_difference(row, has_data) for _, row in rows.iterrows()]
     heads = [f"{POINTS[point]} | verdict" for point in rows["point"].unique()]
     yield f"| difference | n | {' | '.join(heads)} |"
     yield f"|---|---:|{'---:|---|' * len(heads)}"
-    for name, own in rows.groupby("difference", sort=False):
-        cells = [f"{size(row)} | {judged(row)}" for _, row in own.iterrows()]
-        yield f"| {name} | {own['n'].iloc[0]} | {' | '.join(cells)} |"
+    for name, rows_of_name in rows.groupby(pd.Series(names, rows.index), sort=False):
+        cells = [f"{size(row)} | {verdict(row)}" for _, row in rows_of_name.iterrows()]
+        num_seeds = rows_of_name["n"].iloc[0]
+        yield f"| {name} | {num_seeds} | {' | '.join(cells)} |"
 
 
-def judged(row: "pd.Series[Any]") -> str:
+def verdict(row: "pd.Series[Any]") -> str:
     """The verdict; a mean over data sets has none."""
     return tables.verdict_words(row) if isinstance(row.get("verdict"), str) else "–"
 
 
-def name_of(row: "pd.Series[Any]", has_data: bool) -> str:
+def name_difference(row: "pd.Series[Any]", has_data: bool) -> str:
     """`pe − none`, with its data set, and with its level where the names do not say it."""
     sides = tables.sides(row)
-    where = [row["data"]] * has_data + [row["within"]] * (row["within"] not in sides)
-    return ", ".join(filter(None, [*where, sides]))
+    parts = [sides]
+    if row["within"] and row["within"] not in sides:
+        parts.insert(0, row["within"])
+    if has_data:
+        parts.insert(0, row["data"])
+    return ", ".join(parts)
 
 
 def pieces() -> Iterator[str]:
@@ -197,51 +241,74 @@ def pieces() -> Iterator[str]:
             yield f"| `{place}={name}` | {text} |"
 
 
+@dataclass
+class Setting:
+    """A row of the table of settings."""
+
+    meaning: str = ""
+    defaults: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+
+
 def settings() -> Iterator[str]:
     """Every key: its default, its meaning with its bounds, and what it needs."""
-    meaning: dict[str, str] = {}
-    defaults: dict[str, dict[str, None]] = {}
-    needs: dict[str, dict[str, None]] = {}
+    rows: dict[str, Setting] = {}
     for place in ("data", *PLACES):
         for option in groups()[place]:
-            config = composed(f"{place}={option}")
-            about = meanings(config)
-            for key, section, f in walk(config):
-                value = f.default_factory() if f.default_factory is not MISSING else f.default
-                if f.name == "kind" or is_dataclass(value):
-                    continue
-                if value is MISSING or value == "???":  # left to the file of the option
-                    value = getattr(section, f.name)
-                choices = f"One of {', '.join(type(value))}" if isinstance(value, StrEnum) else ""
-                said = [about[key].rstrip("."), bounds(f.type), choices]
-                meaning[key] = ". ".join(filter(None, said))
-                defaults.setdefault(key, {})[json.dumps(value).strip('"')] = None
-                where = needs.setdefault(key, {})
-                if (when := f.metadata.get("when")) is not None:
-                    where[when.description] = None
-                elif isinstance(section, Piece) and key.startswith(f"{place}."):
-                    shared = {one.name for one in fields(section.base_spec or type(section))}
-                    where |= {} if f.name in shared else {f"`{place}={option}`": None}
+            add_settings(rows, place, option)
     yield "| key | default | meaning and bounds | needs |"
     yield "|---|---|---|---|"
-    for key, said in meaning.items():
-        yield f"| `{key}` | {' or '.join(defaults[key])} | {said} | {', '.join(needs[key])} |"
+    for key, row in rows.items():
+        defaults = " or ".join(dict.fromkeys(row.defaults))
+        needs = ", ".join(dict.fromkeys(row.needs))
+        yield f"| `{key}` | {defaults} | {row.meaning} | {needs} |"
+
+
+def add_settings(rows: dict[str, Setting], place: str, option: str) -> None:
+    """Add what a choice of an option has to the rows by key."""
+    choice = f"{place}={option}"
+    config = compose_choice(choice)
+    about = meanings(config)
+    for key, section, setting in walk(config):
+        default = default_of(section, setting)
+        if setting.name == "kind" or is_dataclass(default):
+            continue
+        row = rows.setdefault(key, Setting())
+        choices = f"One of {', '.join(type(default))}" if isinstance(default, StrEnum) else ""
+        sentences = [about[key].rstrip("."), bounds(setting.type), choices]
+        row.meaning = ". ".join(filter(None, sentences))
+        row.defaults.append(json.dumps(default).strip('"'))
+        condition = setting.metadata.get("when")
+        if condition is not None:
+            row.needs.append(condition.description)
+        elif isinstance(section, Piece) and key.startswith(f"{place}."):
+            shared = {common.name for common in fields(section.base_spec or type(section))}
+            if setting.name not in shared:
+                row.needs.append(f"`{choice}`")
+
+
+def default_of(section: Any, setting: "Field[Any]") -> Any:
+    """The default of a setting; where the file of the option must give it, the value there."""
+    if setting.default_factory is not MISSING:
+        return setting.default_factory()
+    if setting.default is MISSING or setting.default == "???":
+        return getattr(section, setting.name)
+    return setting.default
 
 
 def bounds(annotation: Any) -> str:
     """The bounds that stand in a type: `Annotated[float, Ge(0), Lt(1)]` is At least 0, below 1."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    given = [
-        f"{words[name]} {value}"
-        for part in (annotation, *get_args(annotation))
-        for one in getattr(part, "__metadata__", ())
-        for name, value in getattr(one, "__dict__", {}).items()
-        if name in words and value != 2**63
-    ]
-    return ", ".join(dict.fromkeys(given)).capitalize()
+    sentences = []
+    for part in (annotation, *get_args(annotation)):
+        for constraint in getattr(part, "__metadata__", ()):
+            for name, value in getattr(constraint, "__dict__", {}).items():
+                if name in words and value != 2**63:
+                    sentences.append(f"{words[name]} {value}")
+    return ", ".join(dict.fromkeys(sentences)).capitalize()
 
 
-def composed(words: str) -> RunConfig:
+def compose_choice(words: str) -> RunConfig:
     """The config of a choice, with what it cannot do without."""
     needs = {"data=files": "data.path=reviews", "data=hub": "data.path=user/reviews"}
     try:
@@ -254,9 +321,13 @@ def claims() -> Iterator[str]:
     """Every claim, from what is published."""
     yield "| id | from | claim | measured | n | verdict |"
     yield "|---|---|---|---|---:|---|"
-    for claim in json.loads(output("attnexp claims --all --json"))["claims"]:
-        cells = (claim[name] for name in ("id", "source", "claim", "measured", "n", "verdict"))
-        yield f"| {' | '.join(str(cell or '').replace('|', chr(92) + '|') for cell in cells)} |"
+    document = json.loads(run_command("attnexp claims --all --json"))
+    for record in document["claims"]:
+        cells = []
+        for name in ("id", "source", "claim", "measured", "n", "verdict"):
+            cell = str(record[name] or "")
+            cells.append(cell.replace("|", r"\|"))
+        yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

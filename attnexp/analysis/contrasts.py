@@ -12,7 +12,7 @@ import pandas as pd
 from attnexp.analysis.frames import Group
 from attnexp.base.errors import UserError
 from attnexp.statistics import intervals
-from attnexp.statistics.crossed import crossed
+from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.verdict import Metric, is_at_chance, verdict
 
@@ -40,7 +40,7 @@ def contrast(
     if metric.name == "accuracy" and not anytime and group.right.keys() >= {*places}:
         right = np.array([group.right[place] for place in places]).reshape(len(d), len(w), -1)
         texts = crossed(w @ right, m=m)
-    wider = (min(texts.low, found.low), max(texts.high, found.high)) if texts else None
+    wider = widen(texts, found) if texts else None
     reason = _why_no_verdict(group, wide, names, point, metric, found.n)
     spread = max(found.sd, step / 2)
     return {

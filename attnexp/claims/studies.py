@@ -11,8 +11,8 @@ from attnexp.analysis.contrasts import across, contrast
 from attnexp.analysis.frames import Group, load
 from attnexp.analysis.published import k_counts, unlike_k
 from attnexp.base.errors import UserError
-from attnexp.claims.exact import Finding, beyond, joint
-from attnexp.inspect.probe import probe
+from attnexp.claims.finding import Finding, join_verdicts, judge_interval
+from attnexp.inspect.probe import probe_studies
 from attnexp.statistics.defaults import ALPHA, MARGIN
 from attnexp.statistics.intervals import t_interval
 
@@ -41,8 +41,10 @@ def finding(rows: dict[str, dict[str, Any]]) -> Finding:
     for name, row in rows.items():
         low, high, bound = row["low"], row["high"], row.get("bound", 0.0)
         shown.append(f"{name} {100 * row['mean']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
-        parts += [beyond(low, high, -bound)] + [beyond(-high, -low, -bound)] * (bound > 0)
-    return Finding(joint(parts), "; ".join(shown), min(row["n"] for row in rows.values()))
+        parts.append(judge_interval(low, high, -bound))
+        if bound > 0:
+            parts.append(judge_interval(-high, -low, -bound))
+    return Finding(join_verdicts(parts), "; ".join(shown), min(row["n"] for row in rows.values()))
 
 
 def close(group: Group, one: str) -> dict[str, dict[str, Any]]:
@@ -56,21 +58,24 @@ def close(group: Group, one: str) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def c10(study: Path) -> Finding:
-    """Close at both endpoints."""
+def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
+    """C10: close at both endpoints."""
     return finding(close(group_of(study, "learned", "sinusoidal", "none"), "learned"))
 
 
-def c11(study: Path) -> Finding:
-    """Close at both endpoints, and both better than none after the last epoch."""
+def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
+    """C11: close at both endpoints, and both better than none after the last epoch."""
     group = group_of(study, "concat", "sinusoidal", "none")
     gains = [contrast(group, {name: 1, "none": -1}, "final") for name in ("concat", "sinusoidal")]
     return finding(close(group, "concat") | {f"{d['variant']} − none": d for d in gains})
 
 
-def c20(study: Path) -> Finding:
-    """How many of K's values lie in the 95 % prediction interval of one more seed; not supported if
-    that count is in the lowest 5 % among those of our own seeds, each by the others."""
+def published_table_is_reproduced(study: Path) -> Finding:
+    """C20: how many of K's values lie in the 95 % prediction interval of one more seed.
+
+    Not supported if that count is in the lowest 5 % among those of our own seeds, each by the
+    others.
+    """
     group = group_of(study, "no_pe", "pe", k=True, min_seeds=19)
     (count,) = (count for count in k_counts(group) if not count["unlike"])
     own, inside = sorted(count["own"]), count["inside"]
@@ -80,14 +85,15 @@ def c20(study: Path) -> Finding:
     return Finding(said, f"{shown}; K's rank from below {rank:.0%}", count["n"])
 
 
-def c21(study: Path) -> Finding:
-    """At the best epoch of each, and at the last."""
+def attention_is_better_than_an_lstm(study: Path) -> Finding:
+    """C21: at the best epoch of each, and at the last."""
     group, weights = group_of(study, "attention", "lstm"), {"attention": 1, "lstm": -1}
     return finding({at: contrast(group, weights, at) for at in sorted(group.points)})
 
 
-def c22(study: Path) -> Finding:
-    """Over-fitting: accuracy on train (running, as K shows it) minus that on test, at the end."""
+def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
+    """C22: over-fitting is accuracy on train (running, as K shows it) minus that on test, at the
+    end."""
     group = group_of(study, "pe", "no_pe", k=True)
     last = group.epochs[group.epochs["epoch"] == group.epochs["epoch"].max()]
     wide = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
@@ -96,8 +102,8 @@ def c22(study: Path) -> Finding:
     return finding({"final": contrast(group, {"pe": 1, "no_pe": -1}, "final"), "less gap": less})
 
 
-def c26(study: Path) -> Finding:
-    """Each pair is better than both of its parts at the best epoch; the four hold together."""
+def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
+    """C26: each pair is better than both of its parts at the best epoch; the four hold together."""
     pairs = [(f"{one}_attention", part) for one in ("cnn", "lstm") for part in ("attention", one)]
     group = group_of(study, *{name for pair in pairs for name in pair})
     rows = [contrast(group, {one: 1, part: -1}, group.points[-1], m=4) for one, part in pairs]
@@ -106,28 +112,28 @@ def c26(study: Path) -> Finding:
 
 def intervened(study: Path, name: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
-    (rows, _), values = probe([study], [name]), ["accuracy", "changed_accuracy"]
+    (rows, _), values = probe_studies([study], [name]), ["accuracy", "changed_accuracy"]
     wide = rows.pivot(index="seed", columns=["variant", "intervention"], values=values).dropna()
     return wide["accuracy"], wide["changed_accuracy"]
 
 
-def c30(study: Path) -> Finding:
-    """What the model with PE loses by shuffled words, and what it has over that without."""
+def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
+    """C30: what the model with PE loses by shuffled words, and what it has over that without."""
     before, after = (accuracy.droplevel(1, axis=1) for accuracy in intervened(study, "shuffle"))
     cost, gain = before["pe"] - after["pe"], before["pe"] - before["no_pe"]
     name = f"cost {100 * cost.mean():.2f} − gain {100 * gain.mean():.2f}:"
     return finding({name: t_interval(cost - gain)._asdict()})
 
 
-def c31(study: Path) -> Finding:
-    """Heads of PE's model that cost less than the margin, as Michel et al. 2019 (1905.10650)."""
+def most_heads_can_be_removed(study: Path) -> Finding:
+    """C31: heads of PE's model that cost less than the margin (Michel et al. 2019, 1905.10650)."""
     before, after = intervened(study, "no_head")
     d = t_interval((before["pe"] - after["pe"] < MARGIN).mean(axis=1))
     shown = f"{d.mean:.0%} [{d.low:.0%}, {d.high:.0%}] of heads cost below {100 * MARGIN} points"
-    return Finding(beyond(d.low, d.high, 0.5), shown, d.n)
+    return Finding(judge_interval(d.low, d.high, 0.5), shown, d.n)
 
 
-def c32(study: Path) -> Finding:
-    """What PE gives with embeddings times √d minus what it gives without; n is of data sets."""
+def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
+    """C32: what PE gives with embeddings times √d minus what it gives without; n data sets."""
     rows = across(load([study])).set_index("point")
     return finding(rows[rows["variant"] == "pe_scaled − none_scaled"].to_dict("index"))

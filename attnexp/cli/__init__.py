@@ -1,6 +1,9 @@
-"""The command line, one file a command or a few small ones. The entry point is `cli:main`."""
+"""The command line. The entry point is `attnexp.cli:main`."""
 
-from attnexp.cli import train, sweep, report, inspect, setup  # noqa: F401, I001  # the order of --help
+# Each module adds its commands to the application, in the order of --help.
+from attnexp.cli import train, sweep, report  # noqa: F401, I001
+from attnexp.cli import evaluate, probe, predict, explore  # noqa: F401
+from attnexp.cli import setup, claims  # noqa: F401
 from attnexp.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from attnexp.config.schema import DataConfig, Side
 
 PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3  # Keras's; the most frequent word has id 4
 
+Tokens = TypeVar("Tokens", list[str], NDArray[np.int32])
 Tokenize = Callable[[str], list[str]]
 Ranked = tuple["Ragged", list[str]]  # ranks of texts; the words by rank from 1, if they are known
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
@@ -142,6 +143,13 @@ def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) ->
     return Ragged.of([rank.get(word, 0) for word in tokenize(text)] for text in texts)
 
 
+def cut(tokens: Tokens, config: DataConfig) -> Tokens:
+    """The tokens of a text that a model sees: the last or the first `data.max_len`."""
+    if config.truncate is Side.pre:
+        return tokens[-config.max_len :]
+    return tokens[: config.max_len]
+
+
 def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
     """Ranks as Keras's ids, cut and padded: (n, max_len)."""
     values = np.where(ranks.values > 0, ranks.values + INDEX_FROM, UNKNOWN)
@@ -150,6 +158,6 @@ def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
     whole = Ragged(values, ranks.offsets + np.arange(len(ranks.offsets)))
     ids = np.full((len(ranks), config.max_len), PAD, np.int32)
     for row, text in zip(ids, whole, strict=True):
-        kept = text[-config.max_len :] if config.truncate is Side.pre else text[: config.max_len]
+        kept = cut(text, config)
         row[slice(-len(kept), None) if config.pad is Side.pre else slice(len(kept))] = kept
     return ids

@@ -18,7 +18,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import figures, tables, terminal
 from attnexp.runs import store
-from attnexp.runs.labels import as_word, default_label, replicate, settings
+from attnexp.runs.identity import as_word, default_label, replicate, settings
 from attnexp.runs.result import POINTS, Run
 from attnexp.statistics.verdict import Metric
 
@@ -40,6 +40,10 @@ def write(
     used = (contrasts, figures, tables, terminal, settings, as_word)
     environment.globals |= {one.__name__.rpartition(".")[-1]: one for one in used}
     template = environment.get_template("page.html")
+    if readings:
+        from attnexp.report.reading import describe_padding  # imports torch
+
+        environment.globals["describe_padding"] = describe_padding
     given = {"groups": groups, "metrics": metrics, "readings": readings, "points": POINTS}
     text = template.render(means=_means(groups, metrics), **given)
     with atomic_write(path) as file:
@@ -56,13 +60,13 @@ def _means(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[pd.DataFr
 
 def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
     """Names of finished runs, and functions that read a text with their models. Raises `UserError`
-    as `reader` does."""
+    as `make_reader` does."""
     if not folders:
         return []
-    from attnexp.inspect.insight import reader  # imports torch
+    from attnexp.inspect.insight import make_reader  # imports torch
 
     runs = [Run(path=folder, result=store.load_result(folder)) for folder in folders]
-    readers = [reader(run, trust_code=trust_code) for run in runs]
+    readers = [make_reader(run, trust_code=trust_code) for run in runs]
     configs = [run.result.config for run in runs]
     names = [f"{default_label(config)}, seed {replicate(config)}" for config in configs]
     return [*zip(names, readers, strict=True)]

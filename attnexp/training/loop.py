@@ -20,8 +20,9 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
+from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
-from attnexp.training.metrics import measure, most_probable
+from attnexp.training.metrics import measure
 from attnexp.training.optimizer import learning_rate
 from attnexp.training.state import State
 

@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Evaluation
 
 BINS = 15  # of the calibration error (Guo et al. 2017, section 2)
-
-
-def most_probable(logits: Any) -> Any:
-    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
-    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
-    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 
 def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:

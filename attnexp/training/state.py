@@ -16,7 +16,6 @@ from attnexp.base import progress
 from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
-from attnexp.training.metrics import most_probable
 
 
 @dataclass(kw_only=True, slots=True)
@@ -61,7 +60,7 @@ class Record:
         """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
         set."""
         self.epochs.append(row)
-        right = predictions.pack(most_probable(logits) == truth)
+        right = predictions.pack(predictions.most_probable(logits) == truth)
         self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
         if self.epochs[best_epoch(self.epochs)] is row:
             self.predicted[predictions.BEST] = logits

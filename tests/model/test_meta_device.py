@@ -68,7 +68,7 @@ def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) ->
         forward(model, ids)
         for name in ("shuffle=3", "unknown=0.5", "last=3", "permute_positions", "uniform"):
             with suppress(ValueError):  # where the model lacks what it acts on
-                changed = interventions.load(name)(ids.clone(), model)
+                changed = interventions.load_intervention(name)(ids.clone(), model)
                 with nullcontext(changed) if isinstance(changed, Tensor) else changed as other:
                     model(other if isinstance(other, Tensor) else ids)
         assert watch.num_syncs == 4
