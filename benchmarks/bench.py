@@ -255,7 +255,7 @@ def main() -> None:
         return
     cores = sorted(os.sched_getaffinity(0))[: args.cores]
     os.sched_setaffinity(0, cores)  # and with it all that is started
-    origin = device.provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
+    origin = device.describe_provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
     del origin["argv"]  # paths of this machine
     with tempfile.TemporaryDirectory() as scratch:
         path = args.data
@@ -264,7 +264,7 @@ def main() -> None:
             Path(path).mkdir()
             generate(Path(path), n=25_000)
         words = ["data=files", f"data.path={Path(path).absolute()}"]
-        dataset = encode.load(compose(words).data)
+        dataset = encode.load_dataset(compose(words).data)
         origin["reviews"] = args.reviews
         origin["data"] = (
             f"{len(dataset.train):,} + {len(dataset.test):,} reviews, "

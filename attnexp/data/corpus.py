@@ -1,10 +1,8 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -18,7 +16,9 @@ SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
-WHOLE, NO_LABEL = re.compile(r"0|-?[1-9][0-9]*"), re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
+"""A blank label, or a fraction."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,57 +37,94 @@ class Corpus:
     def parts(self) -> dict[str, slice]:
         """Where each split lies in the rows."""
         ends = self.rows.split.value_counts(sort=False).cumsum()
-        bounds = pairwise([0, *ends])
-        return {split: slice(*part) for split, part in zip(ends.index, bounds, strict=True)}
+        begins = [0, *ends[:-1]]
+        return {
+            split: slice(begin, end)
+            for split, begin, end in zip(ends.index, begins, ends, strict=True)
+        }
 
 
 def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
     """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
-    _check(rows, source)
+    _check_rows(rows, source)
     written = rows.label.map(str)
-    values = {*written}
-    names = tuple(sorted(values, key=int if all(map(WHOLE.fullmatch, values)) else str))
-    if len(names) > MAX_CLASSES:
-        raise UserError(
-            f"{source}: {len(names):,} labels differ, such as {some(names)}; at most "
-            f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
-        )
-    number = {check_name(name, f"A class of {source}"): label for label, name in enumerate(names)}
-    rows = rows.assign(label=written.map(number).astype(np.min_scalar_type(-len(names))))
-    if is_drawn := "test" not in {*rows.split}:
-        train = rows[rows.split == "train"]
-        is_test = draw_test(train.text, train.label.to_numpy(), test_share)
-        rows.loc[train.index[is_test], "split"] = "test"
-        rows = rows.sort_values("split", kind="stable", key=lambda split: split.map(SPLITS.index))
+    names = _order_labels(set(written), source)
+    number = {name: label for label, name in enumerate(names)}
+    label_type = np.min_scalar_type(-len(names))
+    rows = rows.assign(label=written.map(number).astype(label_type))
+    is_drawn = "test" not in set(rows.split)
+    if is_drawn:
+        rows = _move_to_test(rows, test_share)
         source = f"{source}, {test_share:.0%} drawn as test"
-    held = rows.groupby("split").label.unique()
-    for split, labels in {"test": (), **held}.items():  # of too few texts none may be drawn
-        if len(labels) < 2 or {*labels} - {*held["train"]}:
-            raise UserError(
-                f"{split} of {source} has the classes {some(names[i] for i in labels)}, train "
-                f"{some(names[i] for i in held['train'])}. Each needs two or more, and train all. "
-                f"Where -1 alone hides them, take another split: data.{split}_split=validation."
-            )
+    _check_classes(rows, names, source)
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn)
 
 
-def _check(rows: pd.DataFrame, source: str) -> None:
+def _check_rows(rows: pd.DataFrame, source: str) -> None:
     """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
-    is_label = [isinstance(x, int | str) and not NO_LABEL.fullmatch(str(x)) for x in rows.label]
-    wanted = {"text": ("texts", is_text), "label": ("names or whole numbers", is_label)}
-    for column, (kind, is_right) in wanted.items():
-        wrong = rows.assign(row=rows.groupby("split").cumcount())[np.invert(is_right)]
+    is_label = [_is_label(label) for label in rows.label]
+    row_of_split = rows.groupby("split").cumcount()
+    for column, kind, is_right in (
+        ("text", "texts", is_text),
+        ("label", "names or whole numbers", is_label),
+    ):
+        wrong = rows.assign(row=row_of_split)[np.invert(is_right)]
         if len(wrong):
             raise UserError(
                 f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
-                f"{some(map(repr, wrong[column]))}, in row {some(wrong.row)} of "
-                f"{some(wrong.split.unique())}. Mend or remove them, or name another column: "
+                f"{join_names(map(repr, wrong[column]))}, in row {join_names(wrong.row)} of "
+                f"{join_names(wrong.split.unique())}. Mend or remove them, or name another column: "
                 f"data.{column}=COLUMN."
+            )
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value))
+
+
+def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
+    """Labels by number where all are whole numbers, else by name. Raises `UserError` for more of
+    them than classes can be, and for one that cannot be printed."""
+    are_numbers = all(WHOLE.fullmatch(value) for value in values)
+    names = tuple(sorted(values, key=int if are_numbers else str))
+    if len(names) > MAX_CLASSES:
+        raise UserError(
+            f"{source}: {len(names):,} labels differ, such as {join_names(names)}; at most "
+            f"{MAX_CLASSES:,} may. Name the column of classes: data.label=COLUMN."
+        )
+    for name in names:
+        check_name(name, f"A class of {source}")
+    return names
+
+
+def _move_to_test(rows: pd.DataFrame, share: float) -> pd.DataFrame:
+    """The rows with a share of train drawn as test, in the order of splits."""
+    train = rows[rows.split == "train"]
+    is_test = draw_test(train.text, train.label.to_numpy(), share)
+    rows.loc[train.index[is_test], "split"] = "test"
+    return rows.sort_values("split", kind="stable", key=lambda split: split.map(SPLITS.index))
+
+
+def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> None:
+    """Raise `UserError` unless every split has two classes or more, and train all of them."""
+    labels_of: dict[str, set[int]] = {"test": set()}  # of too few texts none may be drawn
+    for split, labels in rows.groupby("split").label:
+        labels_of[str(split)] = set(labels)
+    names_of = {
+        split: join_names(names[label] for label in sorted(labels))
+        for split, labels in labels_of.items()
+    }
+    for split, labels in labels_of.items():
+        if len(labels) < 2 or labels - labels_of["train"]:
+            raise UserError(
+                f"{split} of {source} has the classes {names_of[split]}, train "
+                f"{names_of['train']}. Each needs two or more, and train all. "
+                f"Where -1 alone hides them, take another split: data.{split}_split=validation."
             )
 
 
@@ -97,38 +134,56 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
     The draw is stratified by class as closely as possible: equal texts stay on one side (that of
     the first one's label), and every class keeps rows in train. labels: (n,) of 0 to C - 1.
     """
-    text_of, distinct = pd.factorize(np.asarray(texts, object))
-    _, first, sizes = np.unique(text_of, return_index=True, return_counts=True)
+    text_of_row, distinct = pd.factorize(np.asarray(texts, object))
+    _, first_rows, num_rows = np.unique(text_of_row, return_index=True, return_counts=True)
+    label_of_text = labels[first_rows]
     random = np.random.default_rng(0)
     is_test = np.zeros(len(distinct), bool)
-    for label in np.unique(labels[first]):
-        drawn = random.permutation(np.flatnonzero(labels[first] == label))
-        ends = np.cumsum([0, *sizes[drawn]])
-        is_test[drawn[: np.abs(ends[:-1] - share * ends[-1]).argmin()]] = True
-    return is_test[np.asarray(text_of, np.intp)]
+    for label in np.unique(label_of_text):
+        drawn = random.permutation(np.flatnonzero(label_of_text == label))
+        rows_before = np.cumsum([0, *num_rows[drawn]])  # of each text, in the order of the draw
+        distance = np.abs(rows_before[:-1] - share * rows_before[-1])
+        is_test[drawn[: distance.argmin()]] = True
+    return is_test[np.asarray(text_of_row, np.intp)]
 
 
 def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
-    """What is questionable in texts of these ranks, with how often; nothing that is not found."""
-    rows, num_words, n = corpus.rows, np.diff(ranks.offsets), len(corpus.rows)
-    known = rows[num_words > 0]
-    in_train = {*known.text[known.split == "train"]}
-    few = ((num_words < 3) & (rows.text.str.len() > 10 * num_words.clip(1))).sum()
-    counts = {
-        "test texts also occur in train": known.text[known.split == "test"].isin(in_train).sum(),
-        "texts have both labels": (known.groupby("text").label.nunique() > 1).sum(),
-        "texts hold no word": n - len(known),
-        "long texts have two tokens at most (is data.tokenizer right?)": few * (10 * few > n),
-    }
-    alike = defaultdict[str, list[str]](list)
-    for name in corpus.classes:
-        alike["".join(name.split()).casefold()].append(repr(name))
-    what = "names of classes differ in space or case alone"
-    counts |= {f"{what} ({', '.join(own)})": len(own) for own in alike.values() if len(own) > 1}
-    return {what: int(count) for what, count in counts.items() if count}
+    """What is questionable in texts of these ranks, with how often; nothing that does not occur."""
+    rows = corpus.rows
+    num_words = np.diff(ranks.offsets)
+    counts: dict[str, int] = {}
+
+    with_words = rows[num_words > 0]
+    train_texts = set(with_words.text[with_words.split == "train"])
+    test_texts = with_words.text[with_words.split == "test"]
+    counts["test texts also occur in train"] = test_texts.isin(train_texts).sum()
+    num_labels = with_words.groupby("text").label.nunique()
+    counts["texts have both labels"] = (num_labels > 1).sum()
+    counts["texts hold no word"] = len(rows) - len(with_words)
+
+    is_long = rows.text.str.len() > 10 * num_words.clip(1)
+    num_unsplit = ((num_words < 3) & is_long).sum()
+    if 10 * num_unsplit > len(rows):
+        counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
+
+    for names in _similar_names(corpus.classes):
+        listed = ", ".join(map(repr, names))
+        counts[f"names of classes differ in space or case alone ({listed})"] = len(names)
+    return {problem: int(count) for problem, count in counts.items() if count}
 
 
-def some(names: Iterable[object]) -> str:
+def _similar_names(classes: Sequence[str]) -> list[list[str]]:
+    """Groups of two or more names that are the same without their space and case."""
+    similar: dict[str, list[str]] = {}
+    for name in classes:
+        key = "".join(name.split()).casefold()
+        similar.setdefault(key, []).append(name)
+    return [names for names in similar.values() if len(names) > 1]
+
+
+def join_names(names: Iterable[object]) -> str:
     """First five names, of a length that can be read, with what a terminal cannot show escaped."""
-    shown = [name if name.isprintable() else ascii(name)[1:-1] for name in map(str, names)]
-    return ", ".join(name[:99] for name in shown[:5]) + (", ..." if shown[5:] else "")
+    texts = [str(name) for name in names]
+    shown = [text if text.isprintable() else ascii(text)[1:-1] for text in texts[:5]]
+    listed = ", ".join(text[:99] for text in shown)
+    return f"{listed}, ..." if len(texts) > 5 else listed

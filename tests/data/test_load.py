@@ -11,7 +11,9 @@ from forms import REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, load
+from attnexp.data import encode, splits
+from attnexp.data.load import load_corpus
+from attnexp.data.sources import Source, locate_source
 
 
 def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
@@ -25,7 +27,7 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
             for split, rows in REVIEWS.items()
         }
         assert rows_of(config) == named
-        prints.add(encode.load(config).fingerprint)
+        prints.add(encode.load_dataset(config).fingerprint)
     assert len(prints) == 1
     (tmp_path / "cut").write_bytes((tmp_path / "archive").read_bytes()[:200])
     assert f"{tmp_path}/cut cannot be read" in refusal(on_disk(tmp_path / "cut", "imdb"))
@@ -38,9 +40,9 @@ def test_keras_ranks_are_read_from_keras_own_file_alone(
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
     config, digest = on_disk(path, max_len=3), hashlib.sha256(path.read_bytes()).hexdigest()
     assert digest in refusal(config)  # any other may be a pickle that does what it wants
-    monkeypatch.setattr(load, "KERAS_NPZ", {digest})
-    assert encode.load(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
-    assert encode.load(config).words == []
+    monkeypatch.setattr(splits, "KERAS_NPZ", {digest})
+    assert encode.load_dataset(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
+    assert encode.load_dataset(config).words == []
 
 
 def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,15 +50,15 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.Mon
     write_imdb(tmp_path / "cr")
     cr = compose(["data=cr"]).data
     monkeypatch.chdir(tmp_path)  # an unset variable names no folder, not even this one
-    assert load.locate(cr) == (None, "SetFit/SentEval-CR")
+    assert locate_source(cr) == Source("SetFit/SentEval-CR")
     monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
-    assert load.locate(cr) == (str(tmp_path / "cr"), "$ATTNEXP_DATA/cr")
-    assert load.locate(DataConfig()) == (str(tmp_path / "imdb"), "$ATTNEXP_DATA/imdb")
+    assert locate_source(cr) == Source("$ATTNEXP_DATA/cr", str(tmp_path / "cr"))
+    assert locate_source(DataConfig()) == Source("$ATTNEXP_DATA/imdb", str(tmp_path / "imdb"))
     (tmp_path / "hub").mkdir()  # no name of a data set
-    assert load.locate(compose(["data=hub", "data.path=a/b"]).data) == (None, "a/b")
+    assert locate_source(compose(["data=hub", "data.path=a/b"]).data) == Source("a/b")
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
-    assert load.locate(DataConfig()) == (str(tmp_path / "cr/hub"), "$ATTNEXP_IMDB")
-    assert load.load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine
+    assert locate_source(DataConfig()) == Source("$ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
+    assert load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine
     monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")  # what is missing is never replaced
     assert "$ATTNEXP_IMDB=/from/environment does not exist" in refusal(DataConfig())
     message = refusal(on_disk(tmp_path / "no", "imdb"))
@@ -91,7 +93,7 @@ def test_the_hubs_cache_serves_a_configuration_and_its_splits(hub: Path) -> None
     config = on_disk(Path("some/reviews"), "hub", config="two", train_split="seen")
     config.test_split = "unseen"
     assert rows_of(config) == {"train": old, "test": new}
-    assert load.load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
+    assert load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
     config.config = None
     assert "data.config=NAME" in refusal(config)
 

@@ -74,7 +74,7 @@ def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
             write(held, tmp_path / name.format(split), **how)
     config = on_disk(tmp_path, max_len=4)
     assert rows_of(config) == ROWS
-    assert encode.load(config).fingerprint == "b2d744893f769cc5"  # as ever
+    assert encode.load_dataset(config).fingerprint == "b2d744893f769cc5"  # as ever
 
 
 TSV = st.lists(st.text('ab" \t\n', min_size=1), min_size=4, max_size=6)
@@ -176,6 +176,6 @@ def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:
         rows.to_csv(tmp_path / "a.csv", index=False)
         rows.to_json(tmp_path / "a.jsonl", **JSON)
         for name in ("a.csv", "a.jsonl"):
-            dataset = encode.load(on_disk(tmp_path / name))
+            dataset = encode.load_dataset(on_disk(tmp_path / name))
             assert [*dataset.classes] == classes
             assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"

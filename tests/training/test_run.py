@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small import config_in, examples, without_clock
+from small import config_in, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import Busy, UserError
@@ -20,7 +20,7 @@ from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
-from attnexp.training.run import split, train_run
+from attnexp.training.run import make_splits, train_run
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +81,15 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
-    everything = examples(64)
+    cpu = torch.device("cpu")
+    dataset = run.load_data(config_in(tmp_path).data)
 
     def chance(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
-        train, val = split(config, everything, everything)
+        train, val, test = make_splits(config, dataset, cpu)
         together = torch.cat([train.ids, val.ids])
-        assert sorted(together.tolist()) == sorted(everything.ids.tolist())  # a partition
+        assert sorted(together.tolist()) == sorted(dataset.train.ids.tolist())  # a partition
+        assert test.ids.tolist() == dataset.test.ids.tolist()
         assert min(len(train), len(val)) > 0
         weights = build_model(config).state_dict()["embedding.weight"][1]
         loss = train_run(config)[1].epochs[0].train_loss
