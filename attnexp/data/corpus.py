@@ -1,15 +1,16 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError, check_name
-from attnexp.data.text import Ragged
+from attnexp.base.errors import UserError, check_name, join_names
+from attnexp.data.files import ReadFile, describe_places
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -19,6 +20,8 @@ MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 """A blank label, or a fraction."""
+MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
+"""A label that programs write where there is none; a class may be called so all the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,7 @@ class Corpus:
     written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
     is_drawn: bool = False  # whether test was drawn from train, since there was none
+    files: tuple[ReadFile, ...] = ()  # what was read; the index of a row counts through all of it
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -43,11 +47,18 @@ class Corpus:
             for split, begin, end in zip(ends.index, begins, ends, strict=True)
         }
 
+    def reorder(self, order: NDArray[np.intp]) -> Self:
+        """The corpus with its rows in another order, (n,), while the splits lie where they did."""
+        split = self.rows.split.to_numpy()
+        return replace(self, rows=self.rows.iloc[order].assign(split=split))
 
-def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
+
+def make_corpus(
+    rows: pd.DataFrame, source: str, test_share: float, files: tuple[ReadFile, ...] = ()
+) -> Corpus:
     """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
-    _check_rows(rows, source)
+    _check_rows(rows, source, files)
     written = rows.label.map(str)
     names = _order_labels(set(written), source)
     number = {name: label for label, name in enumerate(names)}
@@ -59,27 +70,33 @@ def make_corpus(rows: pd.DataFrame, source: str, test_share: float) -> Corpus:
         source = f"{source}, {test_share:.0%} drawn as test"
     _check_classes(rows, names, source)
     classes = SENTIMENTS if names in SYNONYMS else names
-    return Corpus(rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn)
+    return Corpus(
+        rows=rows,
+        classes=classes,
+        written=names,
+        source=source,
+        is_drawn=is_drawn,
+        files=files,
+    )
 
 
-def _check_rows(rows: pd.DataFrame, source: str) -> None:
+def _check_rows(rows: pd.DataFrame, source: str, files: Sequence[ReadFile]) -> None:
     """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
     is_label = [_is_label(label) for label in rows.label]
-    row_of_split = rows.groupby("split").cumcount()
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
     ):
-        wrong = rows.assign(row=row_of_split)[np.invert(is_right)]
+        wrong = rows[np.invert(is_right)]
         if len(wrong):
+            values = join_names(map(repr, wrong[column]))
             raise UserError(
                 f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
-                f"{join_names(map(repr, wrong[column]))}, in row {join_names(wrong.row)} of "
-                f"{join_names(wrong.split.unique())}. Mend or remove them, or name another column: "
-                f"data.{column}=COLUMN."
+                f"{values}, in {describe_places(files, wrong.index)}. "
+                f"Mend or remove them, or name another column: data.{column}=COLUMN."
             )
 
 
@@ -147,22 +164,19 @@ def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -
     return is_test[np.asarray(text_of_row, np.intp)]
 
 
-def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
-    """What is questionable in texts of these ranks, with how often; nothing that does not occur."""
-    rows = corpus.rows
-    num_words = np.diff(ranks.offsets)
-    counts: dict[str, int] = {}
+def find_problems(
+    corpus: Corpus, num_words: NDArray[np.integer], text_numbers: NDArray[np.integer]
+) -> dict[str, int]:
+    """What is questionable in texts, with how often; nothing that does not occur.
 
-    with_words = rows[num_words > 0]
-    train_texts = set(with_words.text[with_words.split == "train"])
-    test_texts = with_words.text[with_words.split == "test"]
-    counts["test texts also occur in train"] = test_texts.isin(train_texts).sum()
-    num_labels = with_words.groupby("text").label.nunique()
-    counts["texts have both labels"] = (num_labels > 1).sum()
-    counts["texts hold no word"] = len(rows) - len(with_words)
+    num_words, text_numbers: of each row, (n,). Texts of one number are the same to a model.
+    """
+    rows = corpus.rows.assign(number=text_numbers, num_words=num_words)
+    counts = _count_repeated(rows[rows.num_words > 0])
+    counts |= _count_missing(corpus, rows)
 
-    is_long = rows.text.str.len() > 10 * num_words.clip(1)
-    num_unsplit = ((num_words < 3) & is_long).sum()
+    is_long = rows.text.str.len() > 10 * rows.num_words.clip(1)
+    num_unsplit = ((rows.num_words < 3) & is_long).sum()
     if 10 * num_unsplit > len(rows):
         counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
 
@@ -172,6 +186,34 @@ def find_problems(corpus: Corpus, ranks: Ragged) -> dict[str, int]:
     return {problem: int(count) for problem, count in counts.items() if count}
 
 
+def _count_repeated(rows: pd.DataFrame) -> dict[str, int]:
+    """Texts that one split shares with another, and texts with several labels."""
+    numbers = {str(split): part.number for split, part in rows.groupby("split")}
+    counts = {}
+    for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
+        if split in numbers and other in numbers:
+            is_repeated = numbers[split].isin(numbers[other])
+            counts[f"{split} texts also occur in {other}"] = is_repeated.sum()
+    num_labels = rows.groupby("number").label.nunique()
+    counts["texts have both labels"] = (num_labels > 1).sum()
+    return counts
+
+
+def _count_missing(corpus: Corpus, rows: pd.DataFrame) -> dict[str, int]:
+    """Texts without a word, and labels as programs write missing ones, with their places."""
+    counts = {}
+    without_words = rows[rows.num_words == 0]
+    if len(without_words):
+        places = describe_places(corpus.files, without_words.index)
+        counts[f"texts hold no word: {places}"] = len(without_words)
+    for label, name in enumerate(corpus.written):
+        if MISSING.fullmatch(name):
+            labelled = rows[rows.label == label]
+            places = describe_places(corpus.files, labelled.index)
+            counts[f"labels are {name}, as where one is missing: {places}"] = len(labelled)
+    return counts
+
+
 def _similar_names(classes: Sequence[str]) -> list[list[str]]:
     """Groups of two or more names that are the same without their space and case."""
     similar: dict[str, list[str]] = {}
@@ -179,11 +221,3 @@ def _similar_names(classes: Sequence[str]) -> list[list[str]]:
         key = "".join(name.split()).casefold()
         similar.setdefault(key, []).append(name)
     return [names for names in similar.values() if len(names) > 1]
-
-
-def join_names(names: Iterable[object]) -> str:
-    """First five names, of a length that can be read, with what a terminal cannot show escaped."""
-    texts = [str(name) for name in names]
-    shown = [text if text.isprintable() else ascii(text)[1:-1] for text in texts[:5]]
-    listed = ", ".join(text[:99] for text in shown)
-    return f"{listed}, ..." if len(texts) > 5 else listed

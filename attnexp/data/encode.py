@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, join_names
+from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
+from attnexp.data.files import ReadFile
 from attnexp.data.load import load_corpus
 from attnexp.data.text import Ragged
 
@@ -41,6 +42,7 @@ class Dataset:
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
+    files: tuple[ReadFile, ...]  # what was read; none of a generated data set
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 
@@ -54,19 +56,27 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
 
     resample: seed that draws train and test anew from their union, while words that only the old
-    test split had stay unknown, and fingerprint and quality as they are.
+    test split had stay unknown, and the fingerprint as it is.
     """
     corpus = load_corpus(config)
-    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
-    corpus_ranks, corpus_words = rank_corpus(corpus, config)
-    ranks = corpus_ranks
-    words = corpus_words
+    numbered, all_words = number_corpus(corpus, config)
+    text_numbers = text.number_texts(numbered)
+    num_train = corpus.parts["train"].stop
+    ranks, words = numbered, all_words
+    if all_words:  # else they are Keras's ranks already
+        ranks, words = text.rank_by_frequency(numbered, num_train, all_words)
+    fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
-        order = redraw(labels, corpus.parts, resample)
-        labels = labels[order]
-        rows = list(corpus_ranks)
+        order = redraw(corpus.rows.label.to_numpy(), corpus.parts, resample)
+        corpus = corpus.reorder(order)
+        text_numbers = text_numbers[order]
+        rows = list(ranks)
         redrawn = Ragged.of(rows[row] for row in order)
-        ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, corpus_words)
+        ranks, words = text.rank_by_frequency(redrawn, num_train, words)
+    problems = {}
+    if words:
+        problems = find_problems(corpus, np.diff(ranks.offsets), text_numbers)
+    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     ids = text.to_ids(ranks, config)
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {
@@ -78,8 +88,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         words=words[: max(config.vocab_size - text.INDEX_FROM - 1, 0)],  # ranks count from 1
         classes=corpus.classes,
         source=corpus.source,
-        fingerprint=compute_fingerprint(corpus, corpus_ranks, corpus_words),
-        quality=find_problems(corpus, corpus_ranks) if words else {},
+        files=corpus.files,
+        fingerprint=fingerprint,
+        quality=problems,
     )
 
 
@@ -137,8 +148,9 @@ def redraw(labels: Labels, parts: dict[str, slice], seed: int) -> Rows:
     return np.concatenate([train, others])
 
 
-def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
-    """Ranks of the words of all rows, and the words of train by rank."""
+def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
+    """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
+    no words."""
     texts = corpus.rows.text
     if not isinstance(texts.iloc[0], str):
         if config.tokenizer != "keras":
@@ -148,14 +160,14 @@ def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
             )
         return Ragged.of(texts), []
     tracked = progress.track(texts, total=len(texts), label="encoding")
-    ranks, words = text.rank_words(tracked, corpus.parts["train"].stop, text.tokenizer_of(config))
+    numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if ranks.offsets[part.start] == ranks.offsets[part.stop]:
+        if numbered.offsets[part.start] == numbered.offsets[part.stop]:
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
             )
-    return ranks, words
+    return numbered, words
 
 
 def compute_fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:

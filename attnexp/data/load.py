@@ -1,17 +1,28 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import Corpus, join_names, make_corpus
+from attnexp.data.corpus import Corpus, make_corpus
+from attnexp.data.files import ReadFile, describe_reading
 from attnexp.data.sources import describe_source, locate_source, resolve_path
-from attnexp.data.splits import choose_splits, find_splits
+from attnexp.data.splits import Splits, choose_splits, find_splits
 from attnexp.data.tables import choose_columns
+
+
+class Table(NamedTuple):
+    """Rows as a file has them, and the file."""
+
+    file: ReadFile
+    rows: pd.DataFrame
 
 
 def load_corpus(data: DataConfig) -> Corpus:
@@ -24,8 +35,10 @@ def load_corpus(data: DataConfig) -> Corpus:
     title = describe_source(source, path)
     try:
         splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
-        tables = {split: read() for split, read in splits.items()}
-        columns = choose_columns(list(tables["train"]), title, data)
+        tables = read_tables(splits, path if path.is_dir() else path.parent)
+        of_train = [table.rows for table in tables if table.file.split == "train"]
+        names = list(dict.fromkeys(itertools.chain(*of_train)))
+        columns = choose_columns(names, title, data)
         rows = as_rows(tables, columns)
     except UserError:
         raise
@@ -34,18 +47,37 @@ def load_corpus(data: DataConfig) -> Corpus:
             f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
+    files = tuple(table.file for table in tables)
+    progress.note(describe_reading(files))
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
-    return make_corpus(rows, title, data.test_share)
+    return make_corpus(rows, title, data.test_share, files)
 
 
-def as_rows(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Rows of all splits: split, text and label, None where a cell is empty or its column is not
+def read_tables(splits: Splits, root: Path) -> list[Table]:
+    """Read the files of all splits, in order. root: the folder in which they lie."""
+    tables = []
+    for key, split in splits.items():
+        for name, read in split.readers.items():
+            rows = read()
+            file = ReadFile(
+                split=key,
+                name=name,
+                path=root / name,
+                num_rows=len(rows),
+                skipped=split.skipped,
+            )
+            tables.append(Table(file, rows))
+    return tables
+
+
+def as_rows(tables: Sequence[Table], columns: Sequence[str]) -> pd.DataFrame:
+    """Rows of all files: split, text and label, None where a cell is empty or its column is not
     there. columns: names of that of texts and that of labels."""
     parts = []
-    for split, table in tables.items():
-        part = table.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
-        parts.append(part.astype(object).assign(split=split))
-    rows = pd.concat(parts, ignore_index=True)
-    return rows.where(rows.notna(), None)
+    for file, rows in tables:
+        part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
+        parts.append(part.astype(object).assign(split=file.split))
+    joined = pd.concat(parts, ignore_index=True)
+    return joined.where(joined.notna(), None)

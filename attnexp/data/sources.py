@@ -15,6 +15,9 @@ FORMATS = (
     "aclImdb_v1.tar.gz, or Keras's imdb.npz"
 )
 
+REVIEWS = "t*/[np][eo][gs]"
+"""The four folders of reviews in aclImdb: train/neg, train/pos, test/neg, test/pos."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -63,6 +66,28 @@ def describe_source(source: Source, path: Path) -> str:
     if source.path is None:
         return f"hub: {source.title}@{path.name[:12]}"
     return source.title if source.title.startswith("$") else str(path)
+
+
+def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of every file that may be read for a config; of a data set of
+    the hub, which its commit names, and of a generated one none."""
+    source = locate_source(data)
+    if source.path is None:
+        return ()
+    path = Path(source.path).expanduser().absolute()
+    if not path.is_dir():
+        return (_stamp(path),) if path.exists() else ()
+    folders = [path, *path.glob("*"), *path.glob(REVIEWS), *path.glob(f"aclImdb/{REVIEWS}")]
+    stamps = []
+    for folder in folders:
+        if folder.is_dir():
+            stamps += [_stamp(entry) for entry in os.scandir(folder) if entry.is_file()]
+    return tuple(stamps)
+
+
+def _stamp(file: Path | os.DirEntry[str]) -> tuple[str, int, int]:
+    status = file.stat()
+    return os.fspath(file), status.st_size, status.st_mtime_ns
 
 
 def download_snapshot(name: str) -> Path:

@@ -12,9 +12,8 @@ import pandas as pd  # noqa: TID253 - this module is imported where data are rea
 import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet  # noqa: TID253
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
-from attnexp.data.corpus import join_names
 
 TABLE = re.compile(r"[^._].*?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
@@ -40,8 +39,7 @@ def read_rows(file: Path) -> pd.DataFrame:
     try:
         if kind == "parquet":
             return convert_arrow(parquet.read_table(file, partitioning=None))
-        with pa.input_stream(str(file), compression="detect") as stream:
-            text = stream.read().decode("utf-8-sig")
+        text = _read_text(file)
         frame = _read_csv(text, kind) if kind in ("csv", "tsv") else _read_json(text)
     except FileNotFoundError:
         raise UserError(f"There is no file {file}.") from None
@@ -52,6 +50,27 @@ def read_rows(file: Path) -> pd.DataFrame:
             f'JSON is {{"text": "good", "label": 1}}.'
         ) from error
     return frame.loc[:, frame.columns != ""]
+
+
+def find_lines(file: Path) -> list[int]:
+    """Line at which each row of a csv, tsv or jsonl file begins, from 1, as an editor counts them;
+    none for other files, nor where a line of JSON holds several rows."""
+    kind = kind_of(file)
+    if kind in (None, "parquet") or not file.is_file():
+        return []
+    text = _read_text(file)
+    if kind in ("csv", "tsv"):
+        return _find_csv_lines(text, kind)
+    lines = text.split("\n")
+    numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
+    is_lines = all(lines[number - 1].lstrip().startswith("{") for number in numbers)
+    return numbers if is_lines else []
+
+
+def _read_text(file: Path) -> str:
+    with pa.input_stream(str(file), compression="detect") as stream:
+        text: str = stream.read().decode("utf-8-sig")
+    return text
 
 
 def convert_arrow(table: pa.Table) -> pd.DataFrame:
@@ -71,12 +90,7 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def _read_csv(text: str, kind: str) -> pd.DataFrame:
-    # names in quotes may hold delimiters and line breaks
-    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
-    if header.lower().startswith("sep="):
-        raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
-    delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
-    has_quotes = delimiter != "\t" or _is_quoted(text)
+    delimiter, has_quotes = _detect_dialect(text, kind)
     frame = pd.read_csv(
         io.StringIO(text),
         sep=delimiter,
@@ -90,6 +104,33 @@ def _read_csv(text: str, kind: str) -> pd.DataFrame:
     if len(repeated):
         raise ValueError(f"it has more than one column {join_names(repeated)}; leave one")
     return frame.set_axis(names, axis=1).iloc[1:]
+
+
+def _detect_dialect(text: str, kind: str) -> tuple[str, bool]:
+    """Delimiter of a csv or tsv, and whether its quotes are those of a csv writer."""
+    # names in quotes may hold delimiters and line breaks
+    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
+    if header.lower().startswith("sep="):
+        raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
+    delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
+    return delimiter, delimiter != "\t" or _is_quoted(text)
+
+
+def _find_csv_lines(text: str, kind: str) -> list[int]:
+    csv.field_size_limit(2**31 - 1)
+    delimiter, has_quotes = _detect_dialect(text, kind)
+    records = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
+    lines = []
+    begin = 1
+    for record in records:
+        if any(cell.strip(" \t") for cell in record) or len(record) > 1:  # pandas skips blank lines
+            lines.append(begin)
+        begin = records.line_num + 1
+    return lines[1:]  # the first one names the columns
 
 
 def _is_quoted(text: str) -> bool:

@@ -131,13 +131,26 @@ def rank_words(texts: Iterable[str], num_train: int, tokenize: Tokenize) -> Rank
 
     Words as frequent as each other keep the order of their first appearance, as in Keras.
     """
+    numbered, words = number_words(texts, tokenize)
+    return rank_by_frequency(numbered, num_train, words)
+
+
+def number_words(texts: Iterable[str], tokenize: Tokenize) -> Ranked:
+    """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
     number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
     rows = []
     for text in texts:
         numbers = map(number_of.__getitem__, tokenize(text))
         rows.append(np.fromiter(numbers, np.int32))
-    return rank_by_frequency(Ragged.of(rows), num_train, list(number_of))
+    return Ragged.of(rows), list(number_of)
+
+
+def number_texts(numbered: Ragged) -> NDArray[np.intp]:
+    """A number for each text, (n,), the same for texts of the same tokens, which no model can tell
+    apart."""
+    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    return np.array([number_of[row.tobytes()] for row in numbered], np.intp)
 
 
 def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) -> Ranked:

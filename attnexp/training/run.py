@@ -21,6 +21,8 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data import encode
+from attnexp.data.files import describe_files
+from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -65,9 +67,17 @@ def read_inputs(config: RunConfig) -> Inputs:
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """Data set of a config; problems found in it are noted once."""
+    """Data set of a config, read once, and again when a file of it has changed; its problems are
+    noted when it is read."""
+    return _load_data(config, resample, stamp_files(config))
+
+
+@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
+def _load_data(
+    config: DataConfig, resample: int | None, stamps: tuple[tuple[str, int, int], ...]
+) -> encode.Dataset:
+    """The data set while its files have these stamps."""
     dataset = encode.load_dataset(config, resample)
     problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
     if problems:
@@ -172,6 +182,7 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
     return {
         "name": config.data.title,
         "source": dataset.source,
+        "read": describe_files(dataset.files),
         "fingerprint": dataset.fingerprint,
         "n_train": len(splits.train),
         "n_val": len(splits.val),

@@ -102,6 +102,49 @@ def test_problems_are_counted(tmp_path: Path) -> None:
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
 
+def test_texts_are_the_same_if_their_tokens_are(tmp_path: Path) -> None:
+    """Also where no text of train has their words, so that all of them are unknown."""
+    train = [*TRAIN, "A unique text!"]
+    test = ["new words", "other words", *TEST, "a  unique TEXT"]
+    config = write(tmp_path, train=train, test=test, validation=["New words.", "old", TRAIN[0]])
+    assert load_dataset(config).quality == {"test texts also occur in train": 1}
+    config.val_split = "validation"
+    assert load_dataset(config).quality == {
+        "test texts also occur in train": 1,
+        "val texts also occur in train": 1,
+        "val texts also occur in test": 1,
+    }
+    config.tokenizer = "whitespace"
+    assert load_dataset(config).quality == {"val texts also occur in train": 1}
+
+
+def test_texts_drawn_anew_are_checked_anew(tmp_path: Path) -> None:
+    same = [f"number {i} {mark}" for i in range(20) for mark in ".!"]
+    config = write(tmp_path, train=same, test=TEST)
+    assert load_dataset(config).quality == {"texts have both labels": 20}
+    assert load_dataset(config, resample=0).quality["test texts also occur in train"] > 0
+
+
+@pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])
+def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_their_lines(
+    tmp_path: Path, label: str
+) -> None:
+    rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]
+    write_csv(tmp_path / "train-0-of-2.csv", rows)
+    write_csv(tmp_path / "train-1-of-2.csv", rows)
+    write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
+    problems = load_dataset(on_disk(tmp_path)).quality
+    empty = ["row 2 of train (line 5 of train-0-of-2.csv)"]
+    empty += ["row 7 of train (line 5 of train-1-of-2.csv)", "row 1 of test (line 3 of test.csv)"]
+    missing = ["row 0 of train (line 2 of train-0-of-2.csv)"]
+    missing += ["row 3 of train (line 6 of train-0-of-2.csv)"]
+    missing += ["row 5 of train (line 2 of train-1-of-2.csv)", "..."]
+    assert problems == {
+        f"texts hold no word: {', '.join(empty)}": 3,
+        f"labels are {label}, as where one is missing: {', '.join(missing)}": 4,
+    }
+
+
 def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
     config = write(tmp_path, mine=[f"good {i}" for i in range(10)])
     for classes, labels in (("2 1 0", {2: 5, 1: 5}), ("negative positive", {0: 5, 1: 5})):

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forms import REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
+from forms import REVIEW_FILES, REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, splits
+from attnexp.data.files import describe_files
 from attnexp.data.load import load_corpus
 from attnexp.data.sources import Source, locate_source
 
@@ -120,10 +121,19 @@ def test_files_are_splits_by_their_names(
 @pytest.mark.parametrize(
     ("names", "settings", "parts"),
     [
-        (["train.csv", "train.tsv"], {}, ["no whole split of one data set", "*.csv", "*.tsv"]),
+        (["train.csv", "train.tsv"], {}, ["train.csv, train.tsv", "data.train_split=train.csv"]),
+        (["train.csv", "train.csv.gz"], {}, ["train.csv, train.csv.gz: 2 files are no whole"]),
+        (["train.csv", "train_5k.csv"], {}, ["train.csv, train_5k.csv"]),
+        (["train.csv", "train-2024-01-01.csv"], {}, ["train-2024-01-01.csv, train.csv"]),
+        (["train.csv", "test.csv", "test.old.csv"], {}, ["test.csv, test.old.csv"]),
+        (["train/a.csv", "train/b.csv"], {}, ["train/a.csv, train/b.csv"]),
+        (["train.csv", "old/train.csv"], {}, ["old/train.csv, train.csv"]),
         (["a.csv", "b.csv"], {}, ["no split train, but a, b", "data.train_split="]),
-        (["train.csv"], {"name": "imdb"}, ["no split test"]),
+        (["train.csv"], {"name": "imdb"}, ["no split test", "With data=files"]),
         (["train-0-of-2.csv"], {}, ["1 files are no whole split"]),
+        (["train-0-of-2.csv", "train-0-of-2.csv.gz"], {}, ["train-0-of-2.csv.gz: 2 files"]),
+        (["train-0-of-2.csv", "train_old-1-of-2.csv"], {"train_split": "train"}, ["1 files"]),
+        (["train-0-of-1.csv", "train.csv"], {}, ["train-0-of-1.csv, train.csv: 2 files"]),
         (["README.md"], {}, ["no split train, but nothing", "a csv, tsv"]),
     ],
 )
@@ -131,9 +141,82 @@ def test_files_that_are_no_splits_are_reported(
     tmp_path: Path, names: list[str], settings: dict[str, str], parts: list[str]
 ) -> None:
     for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         write_csv(tmp_path / name, [("a", 0), ("b", 1)])
     message = refusal(on_disk(tmp_path, **settings))
     assert all(part in message for part in [str(tmp_path), *parts]), message
+
+
+def test_of_two_versions_of_a_split_one_is_read_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train.csv", "train_5k.csv", "test.csv"):
+        write_csv(tmp_path / name, [(f"{name} {i}", i % 2) for i in range(4)])
+    for name, file in (("train_5k", "train_5k.csv"), ("train.csv", "train.csv")):
+        (first, *_) = rows_of(on_disk(tmp_path, train_split=name))["train"]
+        assert first == (f"{file} 0", "0")
+        left_out = {"train_5k.csv", "train.csv"} - {file}
+        assert f"Not read: {left_out.pop()}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"val_split": "test"}, "data.val_split=test is the test split"),
+        ({"val_split": "train"}, "data.val_split=train is the train split"),
+        ({"val_split": "test.csv"}, "data.val_split=test.csv is the test split"),
+        ({"test_split": "train"}, "data.test_split=train is the train split"),
+        ({"test_split": "other", "val_split": "other"}, "data.val_split=other is the test split"),
+    ],
+)
+def test_a_split_serves_one_purpose(tmp_path: Path, settings: dict[str, str], message: str) -> None:
+    for name in ("train", "test", "other"):
+        write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(4)])
+    assert message in refusal(on_disk(tmp_path, **settings))
+
+
+def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, num_rows in (("train-00000-of-00002", 4), ("train-00001-of-00002", 3), ("test", 2)):
+        write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(num_rows)])
+    dataset = encode.load_dataset(on_disk(tmp_path))
+    assert describe_files(dataset.files) == {
+        "train": {
+            "files": ["train-00000-of-00002.csv", "train-00001-of-00002.csv"],
+            "texts": 7,
+            "files_not_read": 0,
+        },
+        "test": {"files": ["test.csv"], "texts": 2, "files_not_read": 0},
+    }
+    line = (
+        "Read train: train-00000-of-00002.csv, train-00001-of-00002.csv, 7 texts; "
+        "test: test.csv, 2 texts."
+    )
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["folder", "archive"])
+def test_reviews_of_other_names_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    others = ["train/pos/mine.txt", "train/pos/9_9.md", "test/neg/b_1.txt"]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in others:
+            patch.setitem(REVIEW_FILES, f"aclImdb/{name}", b"mine")
+        write_imdb(tmp_path)
+    dataset = encode.load_dataset(on_disk(tmp_path / place))
+    read = describe_files(dataset.files)
+    assert [(part["texts"], part["files_not_read"]) for part in read.values()] == [(6, 2), (4, 1)]
+    message = capsys.readouterr().err
+    assert "Not read: 3 files of other names" in message
+    assert all(name in message for name in others)
+
+
+def test_a_path_is_named_by_its_file(tmp_path: Path) -> None:
+    for words in (["data=files"], []):
+        data = compose([*words, f"data.path={tmp_path}/mine.csv"]).data
+        assert data.title == "mine.csv"
+    assert compose(["data=files", f"data.path={tmp_path}/mine/"]).data.title == "mine"
+    assert DataConfig().title == "imdb"
 
 
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,4 +230,6 @@ def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFi
     assert "\x1b[31m" not in shown
     app([*words, "--json"], standalone_mode=False)
     (found,) = json.loads(capsys.readouterr().out)["sets"]
+    read = {"files": ["mine.csv"], "texts": 30, "files_not_read": 0}
+    assert found["read"] == {"train": read}
     assert found["problems"] == ["2 names of classes differ in space or case alone ('no', 'no ')"]

@@ -12,6 +12,7 @@ from small import config_in, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import Busy, UserError
+from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
@@ -77,6 +78,20 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     predictions_that_give_the_rows(path, result)
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "chosen")) == result.test
     assert evaluate_run(path) == (result.test, result.test)
+
+
+def test_data_are_read_again_when_a_file_has_changed(tmp_path: Path) -> None:
+    """And only then, whether the file is given or its folder."""
+    file = tmp_path / "train" / "rows.csv"
+    file.parent.mkdir()
+    for path in (file, tmp_path):
+        config = compose(["data=files", f"data.path={path}"]).data
+        rows = [f"text {i},{i % 2}\n" for i in range(20)]
+        file.write_text("".join(["text,label\n", *rows]))
+        before = run.load_data(config)
+        assert run.load_data(config) is before
+        file.write_text("".join(["text,label\n", *rows, "one more,0\n"]))
+        assert run.load_data(config).fingerprint != before.fingerprint
 
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
