@@ -117,21 +117,29 @@ def _find_split(splits: Splits, name: str) -> Split | None:
 def _check_shards(split: Split, source: str, key: str) -> None:
     """Raise `UserError` unless a split is one file, or all shards of one."""
     files = list(split.readers)
-    matches = [SHARD.fullmatch(file) for file in files]
-    shards = [match for match in matches if match]
-    if len(files) == 1 and not shards:
+    single_files = [file for file in files if not SHARD.fullmatch(file)]
+    if single_files == files and len(files) == 1:
         return
-    sets = {(shard["name"], shard["ending"], int(shard["total"])) for shard in shards}
-    numbers = {int(shard["number"]) for shard in shards}
-    if len(files) == len(shards) == len(numbers) and len(sets) == 1:
-        (_, _, total) = sets.pop()
-        if len(files) == total:
-            return
+    if not single_files and _is_complete(files):
+        return
+    hint = ""
+    if single_files:
+        hint = f" Or name one: data=files data.{key}_split={join_names(single_files[:1])}."
     raise UserError(
         f"{source}: {join_names(files)}: {len(files)} files are no whole split of one data set. "
-        f"Keep one of them, or name it (data=files data.{key}_split={files[0]}). Files that belong "
-        f"together are named {key}-00000-of-00002, {key}-00001-of-00002."
+        f"Keep one of them, or all shards of one ({key}-00000-of-00002, "
+        f"{key}-00001-of-00002).{hint}"
     )
+
+
+def _is_complete(files: Sequence[str]) -> bool:
+    """Whether files named as shards are all those of one split."""
+    matches = [SHARD.fullmatch(file) for file in files]
+    shards = [match for match in matches if match]
+    sets = {(shard["name"], shard["ending"], int(shard["total"])) for shard in shards}
+    numbers = {int(shard["number"]) for shard in shards}
+    totals = {total for _, _, total in sets}
+    return len(sets) == 1 and totals == {len(files)} and len(numbers) == len(files)
 
 
 def _list_unused(splits: Splits, chosen: Splits) -> list[str]:
