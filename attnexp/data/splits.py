@@ -134,12 +134,15 @@ def _check_shards(split: Split, source: str, key: str) -> None:
 
 def _is_complete(files: Sequence[str]) -> bool:
     """Whether files named as shards are all those of one split."""
-    matches = [SHARD.fullmatch(file) for file in files]
-    shards = [match for match in matches if match]
-    sets = {(shard["name"], shard["ending"], int(shard["total"])) for shard in shards}
-    numbers = {int(shard["number"]) for shard in shards}
-    totals = {total for _, _, total in sets}
-    return len(sets) == 1 and totals == {len(files)} and len(numbers) == len(files)
+    sets = set()
+    numbers = set()
+    for file in files:
+        shard = SHARD.fullmatch(file)
+        assert shard is not None
+        sets.add((shard["name"], shard["ending"], int(shard["total"])))
+        numbers.add(int(shard["number"]))
+    (_, _, total) = next(iter(sets))
+    return len(sets) == 1 and len(numbers) == len(files) == total
 
 
 def _list_unused(splits: Splits, chosen: Splits) -> list[str]:

@@ -283,6 +283,7 @@ def _write_files(model: nn.Module, dataset: encode.Dataset, record: Record) -> N
     weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
     predictions.save(record.folder / predictions.WEIGHTS, weights)
     predictions.save(record.folder / predictions.FILE, record.predicted)
-    lines = "".join(f"{word}\n" for word in dataset.words)
     vocabulary = record.folder / store.VOCABULARY
-    vocabulary.write_text(lines, encoding="utf-8", newline="\n")
+    with vocabulary.open("w", encoding="utf-8", newline="\n") as file:
+        for word in dataset.words:
+            file.write(f"{word}\n")

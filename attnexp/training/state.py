@@ -61,9 +61,11 @@ class Record:
         """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
         set."""
         self.epochs.append(row)
-        right = predictions.pack(most_probable(logits) == truth)
-        self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
-        if self.epochs[best_epoch(self.epochs)] is row:
+        is_right = most_probable(logits) == truth
+        self.predicted[predictions.FINAL] = logits
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
+        best = self.epochs[best_epoch(self.epochs)]
+        if best is row:
             self.predicted[predictions.BEST] = logits
             self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
         lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)

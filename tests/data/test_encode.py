@@ -69,7 +69,8 @@ def test_texts_drawn_anew_keep_their_union_and_classes(
 
 def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
     config = write(tmp_path, train=TEXTS, test=[f"another {i} text {i}" for i in range(10)])
-    whole, drawn = load_dataset(config), load_dataset(config, resample=0)
+    whole = load_dataset(config)
+    drawn = load_dataset(config, resample=0)
     assert drawn.fingerprint == whole.fingerprint
     assert not np.array_equal(drawn.train.ids, whole.train.ids)
     assert not {"another", "text"} & {*drawn.words}  # which the old train split did not have
@@ -77,7 +78,8 @@ def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_pat
 
 def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) -> None:
     config = write(tmp_path, train=TRAIN, test=TEST, validation=[TEXTS[0], "unheard words"])
-    without, config.val_split = load_dataset(config), "validation"
+    without = load_dataset(config)
+    config.val_split = "validation"
     dataset = load_dataset(config)
     assert dataset.val is not None
     assert dataset.val.ids.tolist()[1] == [0, 0, 0, 1, 2, 2]
@@ -148,9 +150,9 @@ def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_the
 def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
     config = write(tmp_path, mine=[f"good {i}" for i in range(10)])
     for classes, labels in (("2 1 0", {2: 5, 1: 5}), ("negative positive", {0: 5, 1: 5})):
-        found = load_test(config, ["good"], classes.split())
-        assert Counter(found.labels.tolist()) == labels
-        assert found.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
+        test = load_test(config, ["good"], classes.split())
+        assert Counter(test.labels.tolist()) == labels
+        assert test.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
     with pytest.raises(UserError, match="labels among negative, neutral, positive, and has 0, 1"):
         load_test(config, ["good"], ["negative", "neutral", "positive"])
 

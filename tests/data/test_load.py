@@ -20,14 +20,17 @@ from attnexp.data.sources import Source, locate_source
 def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
     write_imdb(tmp_path)
     prints = set()
-    for place, names in (("folder", "neg pos"), ("folder/aclImdb", "neg pos"),
-                         ("archive", "neg pos"), ("hub", "0 1")):  # fmt: skip
+    names_of = {
+        "folder": "neg pos",
+        "folder/aclImdb": "neg pos",
+        "archive": "neg pos",
+        "hub": "0 1",
+    }
+    for place, names in names_of.items():
         config = on_disk(tmp_path / place, "imdb")
-        named = {
-            split: [(text, names.split()[label]) for text, label in rows]
-            for split, rows in REVIEWS.items()
-        }
-        assert rows_of(config) == named
+        rows = rows_of(config)
+        for split, reviews in REVIEWS.items():
+            assert rows[split] == [(text, names.split()[label]) for text, label in reviews]
         prints.add(encode.load_dataset(config).fingerprint)
     assert len(prints) == 1
     (tmp_path / "cut").write_bytes((tmp_path / "archive").read_bytes()[:200])
@@ -37,9 +40,11 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
 def test_keras_ranks_are_read_from_keras_own_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, path = np.array([[1, 2], [2]], object), tmp_path / "imdb.npz"
+    rows = np.array([[1, 2], [2]], object)
+    path = tmp_path / "imdb.npz"
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
-    config, digest = on_disk(path, max_len=3), hashlib.sha256(path.read_bytes()).hexdigest()
+    config = on_disk(path, max_len=3)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert digest in refusal(config)  # any other may be a pickle that does what it wants
     monkeypatch.setattr(splits, "KERAS_NPZ", {digest})
     assert encode.load_dataset(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
@@ -88,7 +93,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_hubs_cache_serves_a_configuration_and_its_splits(hub: Path) -> None:
     (hub / "README.md").write_text(CARD)
-    old, new = [("x", "up"), ("y", "down")], [("z", "up"), ("w", "down")]
+    old = [("x", "up"), ("y", "down")]
+    new = [("z", "up"), ("w", "down")]
     for name, rows in (("one", old), ("old", old), ("new", new)):
         write_csv(hub / f"{name}.csv", rows)
     config = on_disk(Path("some/reviews"), "hub", config="two", train_split="seen")
@@ -229,7 +235,9 @@ def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFi
     assert "31m text" in shown
     assert "\x1b[31m" not in shown
     app([*words, "--json"], standalone_mode=False)
-    (found,) = json.loads(capsys.readouterr().out)["sets"]
+    (shown_set,) = json.loads(capsys.readouterr().out)["sets"]
     read = {"files": ["mine.csv"], "texts": 30, "files_not_read": 0}
-    assert found["read"] == {"train": read}
-    assert found["problems"] == ["2 names of classes differ in space or case alone ('no', 'no ')"]
+    assert shown_set["read"] == {"train": read}
+    assert shown_set["problems"] == [
+        "2 names of classes differ in space or case alone ('no', 'no ')"
+    ]

@@ -65,8 +65,8 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
 @pytest.mark.parametrize("form", [*FORMATS, "save_to_disk"])
 def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
     if form == "save_to_disk":
-        found = {split: datasets.Dataset.from_pandas(frame) for split, frame in FRAMES.items()}
-        datasets.DatasetDict(found).save_to_disk(str(tmp_path))
+        sets = {split: datasets.Dataset.from_pandas(frame) for split, frame in FRAMES.items()}
+        datasets.DatasetDict(sets).save_to_disk(str(tmp_path))
     else:
         name, write, how = FORMATS[form]
         for split, held in FRAMES.items():
@@ -110,8 +110,8 @@ def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
     ):
         frame = pd.DataFrame(rows, columns=names)
         frame.to_csv(tmp_path / "train.csv", index=False, quoting=csv.QUOTE_ALL)
-        found = rows_of(on_disk(tmp_path, **settings))
-        assert sorted(found["train"] + found["test"]) == [row[:2] for row in rows]
+        read = rows_of(on_disk(tmp_path, **settings))
+        assert sorted(read["train"] + read["test"]) == [row[:2] for row in rows]
 
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
