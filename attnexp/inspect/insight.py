@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
-from attnexp.data.text import PAD, UNKNOWN, cut, rank_with, to_ids, tokenizer_of
+from attnexp.data.text import PAD, UNKNOWN, cut_text, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -126,7 +126,7 @@ def _read(
     logits, maps = forward(model, torch.from_numpy(ids).long()[None])
 
     all_tokens = [START, *tokenize(text)]
-    tokens = cut(all_tokens, config.data)
+    tokens = cut_text(all_tokens, config.data)
     num_cut = len(all_tokens) - len(tokens)
     if START not in tokens:
         num_cut -= 1  # it is no word

@@ -66,7 +66,7 @@ def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
 
 def test_probabilities_are_those_of_the_run(run: Run) -> None:
     read = insight.make_reader(run)
-    corpus = contrast.generate(run.result.config["data"]["order_fraction"])
+    corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
     reviews = corpus.rows.text[corpus.parts["test"]][:50]
     probabilities = [read(review).probabilities["positive"] for review in reviews]
     logits = predictions.load_predictions(run)[predictions.FINAL][:50]
