@@ -26,7 +26,7 @@ from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import scan
+from attnexp.sweeps.schedule import SweepEntry, scan
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)

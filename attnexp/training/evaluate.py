@@ -42,7 +42,7 @@ def evaluate_run(
     with device.restore_threads():
         config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
         if config.train.fast:
-            take_fast_path(model)
+            take_fast_path(model, config.train.precision)
         return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
 
 

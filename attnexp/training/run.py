@@ -232,7 +232,8 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     """Train all epochs, from the checkpoint on where there is one."""
     options = config.train
     train, val, _ = splits
-    record.provenance["path"] = take_fast_path(model) if options.fast else REFERENCE
+    path = take_fast_path(model, options.precision) if options.fast else REFERENCE
+    record.provenance["path"] = path
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
