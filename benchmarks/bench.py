@@ -249,7 +249,7 @@ def main() -> None:
         return
     cores = sorted(os.sched_getaffinity(0))[: args.cores]
     os.sched_setaffinity(0, cores)  # and with it all that is started
-    origin = device.provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
+    origin = device.describe_provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
     del origin["argv"]  # paths of this machine
     with tempfile.TemporaryDirectory() as scratch:
         bench, data = prepare(args, cores, Path(scratch), results)
@@ -292,7 +292,7 @@ def prepare(
         path.mkdir()
         generate(path, n=25_000)
     words = ["data=files", f"data.path={Path(path).absolute()}"]
-    dataset = encode.load(compose(words).data)
+    dataset = encode.load_dataset(compose(words).data)
     bench = Bench(
         cores=cores,
         rounds=args.rounds,

@@ -21,7 +21,7 @@ def probe(
 
     Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
     """
-    from attnexp.inspect.effects import estimate_effects
+    from attnexp.inspect.effects import estimate_effects, note_on_heads
     from attnexp.inspect.probe import probe_studies
     from attnexp.report.effects_table import tabulate_effects
     from attnexp.report.formats import SCHEMA, to_records
@@ -30,6 +30,7 @@ def probe(
     words = do.split(",") if do else []
     rows, notes = probe_studies(folders, words, limit=limit, trust_code=trust_code)
     effects = estimate_effects(rows)
+    notes += note_on_heads(effects)
     if as_json:
         emit({"schema": SCHEMA, "effects": to_records(effects), "notes": notes})
         return

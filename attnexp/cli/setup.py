@@ -1,4 +1,4 @@
-"""Commands about settings and data."""
+"""Commands about settings, data and claims."""
 
 import itertools
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def data(
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
-    from attnexp.data.load import locate
+    from attnexp.data.sources import locate_source
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
@@ -84,20 +84,21 @@ def data(
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
     else:
-        places = {one.title: locate(one) for one in settings}
-        shown = {name: f"{of}: {at}" if at else f"hub: {of}" for name, (at, of) in places.items()}
+        shown = {one.title: str(locate_source(one)) for one in settings}
     emit(shown if as_json else "\n".join(_lines(shown, {})))
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
     from attnexp.data import encode, text
+    from attnexp.data.files import describe_files
 
-    found = encode.load(config)
+    found = encode.load_dataset(config)
     parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
     return {
         "name": config.title,
         "source": found.source,
+        "read": describe_files(found.files),
         "fingerprint": found.fingerprint,
         "classes": {
             name: {split: int((of.labels == label).sum()) for split, of in parts.items()}

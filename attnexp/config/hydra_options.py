@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config.options import conf_dir, folders, groups, is_file, no_such, read
 from attnexp.config.pieces import CLASS
-from attnexp.config.schema import flatten
+from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
 
 LISTED = ("data", "model", "position", "mask", "train", "experiment")
@@ -177,7 +177,8 @@ def _check_experiment(name: str) -> list[str]:
 
 def _check_option(group: str, option: Any) -> None:
     name = "null" if option is None else str(option)
-    if name not in groups().get(group, {}) and not CLASS.fullmatch(name):
+    is_class = group.partition(".")[0] in PIECES and CLASS.fullmatch(name)
+    if not is_class and name not in groups().get(group, {}):
         raise no_such(group, name)
 
 

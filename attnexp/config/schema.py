@@ -113,8 +113,9 @@ class DataConfig:
     @property
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
-        if self.name is DataName.files:
-            return os.path.basename(self.path or "")
+        is_imdb = self.name is DataName.imdb
+        if self.name is DataName.files or (is_imdb and self.path):
+            return os.path.basename(os.path.normpath(self.path or ""))
         return self.path or "" if self.name is DataName.hub else str(self.name)
 
 

@@ -9,6 +9,7 @@ the untouched model, have measure and value instead.
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.statistics.crossed import crossed, widen
-from attnexp.statistics.intervals import t_interval
+from attnexp.statistics.intervals import Interval, t_interval
 
 FILE = "probe.json"
 SCHEMA = 3
@@ -60,8 +61,10 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     """The rows of a published file on the interventions that words name, with or without a number.
     Raises `UserError` where there are none."""
     rows = pd.read_parquet(file)
-    names = rows["intervention"].str.partition("=")[0]
-    chosen = rows[names.isin(words) | rows["intervention"].isin(words)]
+    interventions = rows["intervention"]
+    names = interventions.str.partition("=")[0]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
     if chosen.empty:
         published = ", ".join(names.unique())
         raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
@@ -81,16 +84,35 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
         about = dict(zip(keys, key, strict=True))
         if isinstance(measure, str):
             level = t_interval(rows["value"])
-            effects.append({**about, "metric": measure, **level._asdict()})
+            effects.append({**about, "metric": measure, **_within_0_and_1(level)._asdict()})
         else:
             change = _change_of_accuracy(rows, int(about["num_texts"]))
             effects.append({**about, "metric": "accuracy", **change})
     return pd.DataFrame(effects, columns=EFFECTS)
 
 
+def _within_0_and_1(interval: Interval) -> Interval:
+    """The part of an interval that an entropy or a share can have; without bounds as it is."""
+    if not math.isfinite(interval.high - interval.low):
+        return interval
+    return interval._replace(low=max(interval.low, 0.0), high=min(interval.high, 1.0))
+
+
+def note_on_heads(effects: pd.DataFrame) -> list[str]:
+    """A line on the intervals of heads, where effects have any over several seeds."""
+    is_without_head = effects["intervention"].str.startswith("no_head=")
+    is_of_head = effects["metric"].str.contains(", head ")
+    has_several_seeds = effects["n"] > 1
+    if not (has_several_seeds & (is_without_head | is_of_head)).any():
+        return []
+    return ["Heads are averaged over seeds; the folder of a run gives those of one seed."]
+
+
 def _change_of_accuracy(rows: pd.DataFrame, num_texts: int) -> dict[str, float]:
     """The effect of an intervention, from a row a seed."""
-    change = _unpack(rows["won"], num_texts) - _unpack(rows["lost"], num_texts)  # (seeds, texts)
+    won = _unpack(rows["won"], num_texts)
+    lost = _unpack(rows["lost"], num_texts)
+    change = won - lost  # (seeds, texts)
     seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
     effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
     texts = crossed(change)

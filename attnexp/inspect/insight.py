@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
-from attnexp.data.text import PAD, UNKNOWN, cut, rank_with, to_ids, tokenizer_of
+from attnexp.data.text import PAD, UNKNOWN, cut_text, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -35,7 +35,7 @@ class Attention:
     """Attention of one layer."""
 
     weights: NDArray[np.float32]  # (H, T queries, T keys); what goes to padding is left out
-    num_keys: int  # tokens that are attended to: T, and padding where it gets any attention
+    to_padding: NDArray[np.float32]  # (H, T queries), the sum of what goes to padding
 
     @property
     def mean(self) -> NDArray[np.float32]:
@@ -46,6 +46,13 @@ class Attention:
     def received(self) -> NDArray[np.float32]:
         """What each token receives, on average over heads and queries: (T,)."""
         return np.asarray(self.mean.mean(axis=0))
+
+    @property
+    def padding_share(self) -> float:
+        """Share of all weight that goes to padding, 0 to 1."""
+        to_padding = float(self.to_padding.sum(dtype=np.float64))
+        to_tokens = float(self.weights.sum(dtype=np.float64))
+        return to_padding / (to_padding + to_tokens) if to_padding else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +91,11 @@ class Reading:
         attention = self.layers[layer - 1]
         if head is None:
             return attention
-        return replace(attention, weights=attention.weights[head - 1 : head])
+        return replace(
+            attention,
+            weights=attention.weights[head - 1 : head],
+            to_padding=attention.to_padding[head - 1 : head],
+        )
 
 
 def make_reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
@@ -115,7 +126,7 @@ def _read(
     logits, maps = forward(model, torch.from_numpy(ids).long()[None])
 
     all_tokens = [START, *tokenize(text)]
-    tokens = cut(all_tokens, config.data)
+    tokens = cut_text(all_tokens, config.data)
     num_cut = len(all_tokens) - len(tokens)
     if START not in tokens:
         num_cut -= 1  # it is no word
@@ -147,9 +158,10 @@ def _probabilities(logits: Tensor) -> list[float]:
 def _attention_between_tokens(weights: Tensor, is_real: NDArray[np.bool_]) -> Attention:
     """Attention without padding, from the map of one text (1, H, T queries, T keys)."""
     by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
-    to_padding = by_tokens[:, :, ~is_real]
-    num_keys = len(is_real) if to_padding.any() else int(is_real.sum())
-    return Attention(weights=by_tokens[:, :, is_real], num_keys=num_keys)
+    return Attention(
+        weights=by_tokens[:, :, is_real],
+        to_padding=by_tokens[:, :, ~is_real].sum(axis=-1),
+    )
 
 
 def _position_table(model: nn.Module) -> NDArray[np.float32] | None:

@@ -56,7 +56,8 @@ def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
 
 def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
-    from_end = (ids != PAD).flip(1).cumsum(1).flip(1)
+    is_token = (ids != PAD).int()
+    from_end = is_token.flip(1).cumsum(dim=1).flip(1)  # 1 for the last token
     return ids.masked_fill(from_end > number, PAD)
 
 
@@ -70,10 +71,12 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
     def remove(part: nn.Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, ScoreBias):
             return torch.zeros_like(output)
-        num_added = output.shape[-1] - args[0].shape[-1]  # columns of a concatenated table
-        return F.pad(args[0], (num_added, 0))
+        x = args[0]
+        num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
+        return F.pad(x, (num_added, 0))
 
-    return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
+    parts = _position_pieces(model)
+    return apply_hooks(part.register_forward_hook(remove) for part in parts)
 
 
 def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
@@ -87,7 +90,7 @@ def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
             positions = positions % num_tokens
         return *x, positions
 
-    return apply_hooks(part.register_forward_pre_hook(shift) for part in _position_pieces(model))
+    return _before_position_pieces(model, shift)
 
 
 def permute_positions(ids: Tensor, model: nn.Module) -> Context:
@@ -96,10 +99,12 @@ def permute_positions(ids: Tensor, model: nn.Module) -> Context:
     def permute(part: nn.Module, args: Args) -> Args:
         *x, positions = args
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(positions.shape[-1], generator=generator)
-        return *x, positions[..., order.to(positions.device)]
+        num_tokens = positions.shape[-1]
+        order = torch.randperm(num_tokens, generator=generator)
+        order = order.to(positions.device)
+        return *x, positions[..., order]
 
-    return apply_hooks(part.register_forward_pre_hook(permute) for part in _position_pieces(model))
+    return _before_position_pieces(model, permute)
 
 
 def uniform(ids: Tensor, model: nn.Module) -> Context:
@@ -134,7 +139,8 @@ def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
     layer, place = heads[int(number) - 1]
 
     def silence(part: nn.Module, args: Args, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, K)
+        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1))  # (B, T, H, K)
+        by_head = by_head.clone()
         by_head[..., place, :] = 0
         return by_head.flatten(-2)
 
@@ -207,6 +213,12 @@ def _position_pieces(model: nn.Module) -> list[nn.Module]:
     return parts
 
 
+def _before_position_pieces(model: nn.Module, change: Callable[[nn.Module, Args], Args]) -> Context:
+    """Other arguments for every position piece, of which the last one is the positions."""
+    parts = _position_pieces(model)
+    return apply_hooks(part.register_forward_pre_hook(change) for part in parts)
+
+
 def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Context:
     """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
     parts = [part for part in model.modules() if isinstance(part, Score | ScoreBias)]
@@ -214,7 +226,9 @@ def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Contex
         raise ValueError("the model has no attention")
 
     def replace_output(part: nn.Module, args: Args, output: Tensor) -> Tensor:
-        return change(output) if isinstance(part, Score) else torch.zeros_like(output)
+        if isinstance(part, Score):
+            return change(output)
+        return torch.zeros_like(output)
 
     return apply_hooks(part.register_forward_hook(replace_output) for part in parts)
 
@@ -231,7 +245,8 @@ def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:
     """The words of ids in the order of their keys, (n, T); other tokens stay in place."""
     is_no_word = ids <= START
     places = is_no_word.int().argsort(dim=1, stable=True)  # of words, then of other tokens
-    order = keys.masked_fill(is_no_word, math.inf).argsort(dim=1, stable=True)
+    keys = keys.masked_fill(is_no_word, math.inf)
+    order = keys.argsort(dim=1, stable=True)
     in_order = ids.gather(1, order)
     return ids.scatter(1, places, in_order)
 

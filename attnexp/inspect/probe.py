@@ -156,15 +156,19 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """Entropy of attention by head (`entropy, head 1`), a mean over the tokens of texts (B, T).
 
     Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
-    logarithm of the number of keys that get any weight, so 1 is uniform attention.
+    logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
+    not sum to 1 (`mask.mode=mul`) are divided by their sum first.
     """
     entropies: list[float] = []
-    for weights in forward(model, ids)[1]:  # (B, H, T queries, T keys)
+    _, maps = forward(model, ids)
+    for weights in maps:  # (B, H, T queries, T keys)
         num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
         is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)
         num_keys = (weights > 0).sum(dim=-1)
         highest = num_keys.clamp(min=2).log()
-        entropy = torch.special.entr(weights).sum(dim=-1) / highest  # (B, H, T)
-        of_tokens = entropy.transpose(1, 2)[is_real]  # (tokens, H)
+        shares = F.normalize(weights, p=1, dim=-1)
+        entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)
+        relative = (entropy / highest).clamp(0, 1)  # which rounding may leave
+        of_tokens = relative.transpose(1, 2)[is_real]  # (tokens, H)
         entropies += of_tokens.mean(dim=0).tolist()
     return {f"entropy, head {head}": value for head, value in enumerate(entropies, start=1)}

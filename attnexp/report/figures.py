@@ -219,21 +219,23 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: ForestRow) -> None:
 
 @own_style
 def draw_attention(reading: "Reading") -> Figure:
-    """Attention of the first layer with its words, the mean of the heads. Colour is the weight as a
-    multiple of uniform attention, on one scale for all texts."""
-    from attnexp.report.reading import SATURATED  # imports torch
+    """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
+    at the largest weight; what goes to padding is said beside the keys."""
+    from attnexp.report.reading import describe_padding  # imports torch
 
     attention = reading.attention()
+    largest = float(attention.mean.max()) or 1.0
+    padding = describe_padding(attention)
     tokens = [_break_lines(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
-    multiples = attention.mean * attention.num_keys
-    image = axes.imshow(multiples, cmap="Blues", vmin=0, vmax=SATURATED)
+    image = axes.imshow(attention.mean, cmap="Blues", vmin=0, vmax=largest)
     axes.set_xticks(range(len(tokens)), tokens, rotation=90)
     axes.set_yticks(range(len(tokens)), tokens)
-    axes.set(xlabel="key", ylabel="query")
-    figure.colorbar(image, extend="max", label="attention, 1 is uniform", shrink=0.8)
+    axes.set(xlabel=f"key ({padding})" if padding else "key", ylabel="query")
+    ticks = [0, largest / 2, largest]
+    figure.colorbar(image, label="attention weight", ticks=ticks, format="%.3g", shrink=0.8)
     return figure
 
 

@@ -7,34 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from attnexp.inspect.insight import Reading
+from attnexp.inspect.insight import Attention, Reading
 
 FULL = (240, 130, 20)
-"""RGB background of a token with the full colour."""
-
-SATURATED = 4.0
-"""Attention, in multiples of uniform attention, that has the full colour."""
+"""RGB background of the largest weight."""
 
 MOST_CLASSES = 5
 
 
-def shade(weights: NDArray[Any], num_keys: int | None = None) -> NDArray[np.float64]:
-    """Depth of colour, 0 to 1, of attention weights (..., keys), on one scale for all texts.
-
-    Uniform attention, 1 / num_keys, has 0.25, and four times as much or more has 1. num_keys: as in
-    `Attention`; the number of weights if None.
-    """
-    multiples = weights * (num_keys or weights.shape[-1])
-    return np.asarray((multiples / SATURATED).clip(0, 1))
-
-
-def shade_tokens(reading: Reading, head: int | None = None) -> NDArray[np.float64]:
-    """Depth of colour of each token, (T,), by the attention that it receives in the first layer;
-    empty for a model without attention."""
-    if not reading.layers and head is None:
-        return np.zeros(0)
-    attention = reading.attention(head=head)
-    return shade(attention.received, attention.num_keys)
+def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Depth of colour of the weights that are shown together: 0 for none, 1 for the largest."""
+    largest = float(weights.max(initial=0.0))
+    return np.asarray(weights, np.float64) / (largest or 1.0)
 
 
 def colour(depth: float) -> str:
@@ -43,29 +27,62 @@ def colour(depth: float) -> str:
     return f"rgb({','.join(channels)})"
 
 
+def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
+    """`darkest: 0.0312, padding: 68 %`: the largest of the weights that are shown, and the share of
+    attention that is not shown."""
+    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention)]
+    return ", ".join(filter(None, parts))
+
+
+def describe_padding(attention: Attention) -> str:
+    """`padding: 68 %`, the share of all weight that goes there; empty where none does."""
+    share = attention.padding_share
+    if share == 0:
+        return ""
+    if share < 0.005:
+        return "padding: below 1 %"
+    if share > 0.995:
+        return "padding: above 99 %"
+    return f"padding: {100 * share:.0f} %"
+
+
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
-    """The reading as plain containers; attention is what each token receives from all queries."""
-    has_attention = reading.layers or head  # a head that is not there is refused
-    received = reading.attention(head=head).received.tolist() if has_attention else None
+    """The reading as plain containers; attention is what each token receives from all queries, and
+    padding the share of attention that tokens do not receive."""
+    received = None
+    padding = None
+    if reading.layers or head is not None:  # a head that is not there is refused
+        attention = reading.attention(head=head)
+        received = attention.received.tolist()
+        padding = attention.padding_share
     return {
         "label": reading.label,
         "probabilities": reading.label and reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
         "attention": received,
+        "padding": padding,
         "words_cut": reading.num_cut,
     }
 
 
 def as_line(reading: Reading, head: int | None) -> Text:
-    """A line with the most probable classes, and the tokens: the more they count, the darker."""
+    """A line with the most probable classes, and the tokens: the more attention they receive in the
+    first layer, the darker."""
     line = _answer(reading)
-    for token, depth in zip_longest(reading.marked, shade_tokens(reading, head)):
+    depths = np.zeros(0)
+    remarks = []
+    if reading.layers or head is not None:
+        attention = reading.attention(head=head)
+        depths = shade(attention.received)
+        remarks.append(describe_colours(attention.received, attention))
+    if reading.num_cut:
+        remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
+    for token, depth in zip_longest(reading.marked, depths):
         style = "" if depth is None else f"black on {colour(depth)}"
         line.append(" ").append(token, style)
-    if reading.num_cut:
-        num_words = f"{reading.num_cut} words beyond what training saw (data.max_len)"
-        line.append(f" (without {num_words})", "dim")
+    for remark in remarks:
+        line.append(f" ({remark})", "dim")
     return line
 
 

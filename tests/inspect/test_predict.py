@@ -17,7 +17,7 @@ from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.reading import as_line, shade, shade_tokens
+from attnexp.report.reading import as_line, describe_padding, shade
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
@@ -44,7 +44,7 @@ def a_reading(**other: Any) -> Reading:
         "known": [True, True, False],
         "num_cut": 0,
         "probabilities": {"negative": 0.25, "positive": 0.75},
-        "layers": [Attention(weights=weights, num_keys=8)],
+        "layers": [Attention(weights=weights, to_padding=np.full((2, 3), 5 / 8, np.float32))],
         "table": None,
     }
     return Reading(**(fields | other))
@@ -66,7 +66,7 @@ def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
 
 def test_probabilities_are_those_of_the_run(run: Run) -> None:
     read = insight.make_reader(run)
-    corpus = contrast.generate(run.result.config["data"]["order_fraction"])
+    corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
     reviews = corpus.rows.text[corpus.parts["test"]][:50]
     probabilities = [read(review).probabilities["positive"] for review in reviews]
     logits = predictions.load_predictions(run)[predictions.FINAL][:50]
@@ -74,25 +74,34 @@ def test_probabilities_are_those_of_the_run(run: Run) -> None:
     assert probabilities == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("num_tokens", [2, 9, 80])
-def test_uniform_attention_has_one_light_shade_in_every_text(num_tokens: int) -> None:
-    uniform = np.full((3, num_tokens), 1 / num_tokens)
-    assert shade(uniform) == pytest.approx(0.25)
-    assert shade(uniform / 2, 2 * num_tokens) == pytest.approx(0.25)  # half of it goes to padding
-    assert shade(np.eye(num_tokens))[0].tolist() == [
-        min(1, num_tokens / 4),
-        *[0] * (num_tokens - 1),
-    ]
-    assert shade_tokens(a_reading()) == pytest.approx(0.25)
+def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
+    weights = np.array([[0.1, 0.2], [0.05, 0.0]])
+    assert shade(weights) == pytest.approx(np.array([[0.5, 1], [0.25, 0]]))
+    assert shade(np.zeros((2, 2))).tolist() == [[0, 0], [0, 0]]
+    assert "(darkest: 0.125, padding: 62 %)" in as_line(a_reading(), None).plain
 
 
-def test_padding_counts_where_it_is_attended_to(tmp_path: Path) -> None:
-    words = [*SMALL, "model.score=uniform", f"out={tmp_path}"]
-    for more, num_keys in (([], 80), (["mask=padding"], 5)):
-        path, _ = train_run(compose([*words, "data.max_len=80", *more]))
+@pytest.mark.parametrize(
+    ("to_padding", "line"),
+    [(0, ""), (0.001, "padding: below 1 %"), (1, "padding: 50 %"), (999, "padding: above 99 %")],
+)
+def test_the_share_of_padding_is_never_said_to_be_all_or_nothing(
+    to_padding: float, line: str
+) -> None:
+    one = np.ones((1, 1, 1), np.float32)
+    attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
+    assert describe_padding(attention) == line
+
+
+def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None:
+    words = [*SMALL, "model.score=uniform", "data.max_len=80", f"out={tmp_path}"]
+    for mask, share in (([], 75 / 80), (["mask=padding"], 0)):
+        path, _ = train_run(compose([*words, *mask]))
         reading = insight.make_reader(run_of(path))("the plot was superb")
-        assert reading.attention().num_keys == num_keys
-        assert shade_tokens(reading) == pytest.approx(0.25)
+        assert reading.attention().padding_share == pytest.approx(share)
+        assert reading.attention(head=3).padding_share == pytest.approx(share)
+        _, out, _ = command("predict", path, "the plot was superb")
+        assert ("padding: 94 %" in out) == (not mask)
         with pytest.raises(ValueError, match="1 layers of 8 heads"):
             reading.attention(layer=2)
 
@@ -129,7 +138,8 @@ def test_tokens_are_said_with_what_they_receive(run: Run) -> None:
 
 def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
     code, out, _ = command("predict", run.path, "frabjous callooh")
-    assert (code, out) == (0, "none of these words is known  ⟨start⟩ frabjous? callooh?\n")
+    assert code == 0
+    assert out.startswith("none of these words is known  ⟨start⟩ frabjous? callooh? (darkest: ")
     (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
     assert (found["label"], found["probabilities"]) == (None, None)
     assert a_reading(tokens=["good", "good?"], known=[False, False]).label is None
@@ -159,7 +169,7 @@ def test_a_terminal_gets_colours() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system="truecolor", width=200)
     console.print(as_line(a_reading(num_cut=2), None))
-    assert "\x1b[30;48;2;251;224;196m" in file.getvalue()
+    assert "\x1b[30;48;2;240;130;20m" in file.getvalue()
     assert "without 2 words beyond what training saw" in file.getvalue()
 
 

@@ -153,6 +153,12 @@ def test_heads_of_uniform_attention_have_the_highest_entropy() -> None:
     assert near == {"entropy, head 1": 0, "entropy, head 2": 0}
 
 
+@pytest.mark.parametrize("words", ["", "model.score=uniform", "mask=causal mask.mode=mul"])
+def test_entropy_is_between_0_and_1(words: str) -> None:
+    for value in measure_heads(model_of(words).float(), IDS).values():
+        assert 0 <= value <= 1
+
+
 SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
 model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
 
@@ -208,9 +214,13 @@ def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
     assert (effect["low"], effect["high"]) == pytest.approx((low, high))
     assert effect["texts_low"] <= low <= high <= effect["texts_high"]
     assert effect["flips"] == pytest.approx(0.0525)
-    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=[4, 5, 6, 5])
+    values = [0.9, 1.0, 1.0, 0.9]
+    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=values)
     (level,) = estimate_effects(levels).to_dict("records")
-    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, 5)
+    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, pytest.approx(0.95))
+    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
+    assert high > 1
+    assert (level["low"], level["high"]) == (pytest.approx(low), 1)
 
 
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
@@ -252,6 +262,14 @@ def test_effects_are_a_table_or_a_document(runs: list[Path]) -> None:
     assert document["schema"] == 6
     assert [*document["effects"][0]] == EFFECTS
     assert "no position piece" in document["notes"][0]
+
+
+def test_intervals_of_heads_say_that_they_are_averaged_over_seeds(runs: list[Path]) -> None:
+    averaged = "Heads are averaged over seeds"
+    for do in ("no_head", "attention"):
+        assert averaged in command("outputs", "--do", do)[1]
+        assert averaged not in command(runs[0], "--do", do)[1]
+    assert averaged not in command("outputs", "--do", "uniform")[1]
 
 
 def test_a_published_study_is_read_with_and_without_its_endings() -> None:

@@ -50,11 +50,12 @@ def made_reading(text: str, *, num_padding: int = 0) -> Reading:
     tokens = text.split(" ")
     num_keys = len(tokens) + num_padding
     weights = np.full((2, len(tokens), len(tokens)), 1 / num_keys, dtype=np.float32)
+    to_padding = np.full((2, len(tokens)), num_padding / num_keys, dtype=np.float32)
     return Reading(
         tokens=tokens,
         known=[True] * len(tokens),
         num_cut=0,
         probabilities={"negative": 0.25, "positive": 0.75},
-        layers=[Attention(weights=weights, num_keys=num_keys)],
+        layers=[Attention(weights=weights, to_padding=to_padding)],
         table=np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
     )

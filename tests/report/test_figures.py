@@ -108,12 +108,16 @@ def test_a_band_ends_at_0_and_100_per_cent() -> None:
     assert (low, high) == (0, 100)
 
 
-def test_uniform_attention_has_one_colour_in_every_text() -> None:
-    """Whether or not padding takes a share of it."""
-    readings = [made_reading("a b"), made_reading("a b c d"), made_reading("a b", num_padding=7)]
-    images = [figures.draw_attention(reading).axes[0].images[0] for reading in readings]
-    colours = [image.to_rgba(np.asarray(image.get_array())).reshape(-1, 4) for image in images]
-    assert len(np.unique(np.concatenate(colours), axis=0)) == 1
+def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said() -> None:
+    for num_padding, key in ((0, "key"), (6, "key (padding: 75 %)")):
+        figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))
+        axes, scale = figure.axes
+        (image,) = axes.images
+        largest = 1 / (2 + num_padding)
+        assert image.get_clim() == pytest.approx((0, largest))
+        figure.draw_without_rendering()
+        assert scale.get_yticklabels()[-1].get_text() == f"{largest:.3g}"
+        assert axes.get_xlabel() == key
 
 
 def test_no_two_words_beside_a_map_of_attention_overlap() -> None:

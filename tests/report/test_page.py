@@ -30,7 +30,7 @@ def written(folder: Path, *groups: Group, **shown: Any) -> str:
     return (folder / "page.html").read_text("utf-8")
 
 
-READINGS = [(name, made_reading("good plot")) for name in ("without", "with")]
+READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 
 
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def test_several_data_sets_end_with_their_mean(tmp_path: Path) -> None:
 
 def test_models_stand_side_by_side(tmp_path: Path) -> None:
     text = written(tmp_path, made_group("none", "pe"), readings=READINGS)
+    assert text.count("<p>padding: 50 %</p>") == 2
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2
     assert text.count("mean of the heads of the first layer</figcaption><img") == 2
