@@ -66,7 +66,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
     that does not fit there, and for a setting that is wrong.
     """
-    settings = {"kind": None}
+    settings: dict[str, Any] = {"kind": None}
     settings |= choice if isinstance(choice, dict) else {"kind": choice}
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`

@@ -193,7 +193,9 @@ class Block(nn.Module):
         y = self.dropout(part(y))
         if self.residual:
             y = x + y
-        return norm(y) if self.norm == "post" else y
+        if self.norm == "post":
+            y = norm(y)
+        return y
 
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
