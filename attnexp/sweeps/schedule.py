@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,15 +101,17 @@ def run_sweep(
     planned = scan(sweep, any_code=any_code)
     batches = choose(planned) if choose else [planned]
     entries: list[SweepEntry] = []
-    executor = open_executor(sweep.executor, [entry.job for entry in planned if not entry.before])
-    try:
-        for batch in batches:
-            entries.extend(batch)
-            _record(sweep, entries)
-            _run_batch(batch, executor, partial(observe, entries))
-    finally:
-        executor.close()
-        _record(sweep, entries)  # another sweep of this study may have begun since
+    missing = [entry.job for entry in planned if not entry.before]
+    with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
+        executor = open_executor(sweep.executor, missing)
+        try:
+            for batch in batches:
+                entries.extend(batch)
+                _record(sweep, entries)
+                _run_batch(batch, executor, partial(observe, entries))
+        finally:
+            executor.close()
+            _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
 
 

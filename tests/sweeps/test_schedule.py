@@ -61,6 +61,7 @@ class Cluster(Executor):
         self.folder = Path()
 
     def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
+        print("words of a library")
         future = Future[Outcome]()
         ending = self.endings.pop(0)
         if isinstance(ending, Exception):
@@ -90,12 +91,13 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
 
 
 def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
-    tmp_path: Path, ends: Ends, template: Run
+    tmp_path: Path, ends: Ends, template: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends(RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_run_that_is_killed_is_tried_once_more(
