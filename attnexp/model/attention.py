@@ -189,7 +189,7 @@ class Block(nn.Module):
 
     def around(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
         """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
-        y = norm(x) if self.norm == "pre" else x
+        y: Tensor = norm(x) if self.norm == "pre" else x
         y = self.dropout(part(y))
         if self.residual:
             y = x + y
