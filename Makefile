@@ -22,7 +22,7 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	@touch $@
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
-	@$(BIN)/attnexp sweep study=blog data=$(DATA) 'seed=range($(SEEDS))'
+	@$(BIN)/attnexp sweep study=blog name=blog_$(DATA) data=$(DATA) 'seed=range($(SEEDS))'
 
 DATA_SETS = data=trec,subj,cr,mpqa,sst2,emotion,irony
 

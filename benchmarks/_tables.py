@@ -45,8 +45,10 @@ def section_lines(name: str, section: Mapping[str, Any]) -> list[str]:
         chosen = {f"{row} ({title})": each for row, (title, each) in better(tables).items()}
         tables = {"each at its better arrangement": chosen, **tables}
     busy = " **(busy: do not trust these)**" if section["others"] >= BUSY else ""
-    few = f"{section['reviews']:,}"
-    drawn = f", {few} + {few} of them" if name in ("training", "operations") else ""
+    drawn = ""
+    if name in ("training", "operations"):
+        num_reviews = f"{section['reviews']:,}"
+        drawn = f", {num_reviews} + {num_reviews} of them"
     lines = [
         f"{section['started'][:10]}, commit {(section['commit'] or 'unknown')[:7]}, "
         f"{section['threads']} cores of {section['cpu']}, torch {section['torch']}, "
@@ -54,18 +56,21 @@ def section_lines(name: str, section: Mapping[str, Any]) -> list[str]:
         f"{section['others']} cores{busy}."
     ]
     for title, rows in tables.items():
-        lines += ["", *([f"**{title}**", ""] if title else []), *table(rows, COLUMNS[name])]
+        lines.append("")
+        if title:
+            lines += [f"**{title}**", ""]
+        lines += table(rows, COLUMNS[name])
     return lines
 
 
 def better(tables: Tables) -> dict[str, tuple[str, Row]]:
     """For every row, the title of the table in which its epoch is shortest, and that row."""
-    found: dict[str, tuple[str, Row]] = {}
+    fastest: dict[str, tuple[str, Row]] = {}
     for title, rows in tables.items():
         for name, row in rows.items():
-            if name not in found or epoch(row) < epoch(found[name][1]):
-                found[name] = title, row
-    return found
+            if name not in fastest or epoch(row) < epoch(fastest[name][1]):
+                fastest[name] = title, row
+    return fastest
 
 
 def epoch(row: Row) -> float:
@@ -84,9 +89,13 @@ def table(rows: Mapping[str, Row], columns: Sequence[str]) -> list[str]:
             return f"{statistics.median(row['seconds'][column]):.3g} s"
         return ratio(row["seconds"][column], base["seconds"][column])
 
-    heads = [f"time / {base_name}", *(FIGURES.get(column, (column,))[0] for column in columns)]
+    heads = [f"time / {base_name}"]
+    for column in columns:
+        heads.append(FIGURES[column][0] if column in FIGURES else column)
     lines = [heads, ["---"] * len(heads)]
-    lines += [[name, *(cell(row, column) for column in columns)] for name, row in rows.items()]
+    for name, row in rows.items():
+        cells = [cell(row, column) for column in columns]
+        lines.append([name, *cells])
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 

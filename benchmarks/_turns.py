@@ -144,13 +144,13 @@ def take_turns(turns: Mapping[str, Mapping[str, Turn]], rounds: int, *, warm_up:
     A row that fails is left out, unless it is the first of its table, the reference of the ratios.
     """
     tables: Tables = {title: {} for title in turns}
-    left = [(title, name, turn) for title, rows in turns.items() for name, turn in rows.items()]
+    left = []
+    for title, rows in turns.items():
+        left += [(title, name, turn) for name, turn in rows.items()]
     for i in range(-warm_up, rounds):
+        heading = f"round {i + 1}/{rounds}" if i >= 0 else "warm-up"
         for title, name, turn in left.copy():
-            say(
-                f"  {f'round {i + 1}/{rounds}' if i >= 0 else 'warm-up'}  {title:>8}  {name} ",
-                end="",
-            )
+            say(f"  {heading}  {title:>8}  {name} ", end="")
             try:
                 answer = turn()
             except Broken as reason:
@@ -163,10 +163,15 @@ def take_turns(turns: Mapping[str, Mapping[str, Turn]], rounds: int, *, warm_up:
             say(", ".join(f"{part} {s:.3g} s" for part, s in answer["seconds"].items()))
             if i >= 0:
                 row = tables[title].setdefault(name, {"seconds": {}, "figures": {}})
-                row["figures"] = answer["figures"]
-                for part, seconds in answer["seconds"].items():
-                    row["seconds"].setdefault(part, []).append(seconds)
+                add_answer(row, answer)
     return tables
+
+
+def add_answer(row: Row, answer: Answer) -> None:
+    """Add one turn to the measurements of a row."""
+    row["figures"] = answer["figures"]
+    for part, seconds in answer["seconds"].items():
+        row["seconds"].setdefault(part, []).append(seconds)
 
 
 def say(text: str, end: str = "\n") -> None:

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from _machine import Others, cpu
 from _reviews import generate
 from _tables import better, write_tables
-from _turns import Answer, Broken, Tables, Team, Turn, on_cores, say, take_turns
+from _turns import Answer, Broken, Row, Tables, Team, Turn, on_cores, say, take_turns
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
@@ -127,12 +128,16 @@ def operations(bench: Bench) -> Tables:
     data = bench.save({split: (ids[:n], labels[:n]) for split, n in few.items()})
     with Team([*TORCH, "profile", data], [bench.cores[:1]]) as team:
         rounds = [team()["seconds"] for _ in range(bench.rounds + 1)][1:]
-    took = {name: [seconds.get(name, 0.0) for seconds in rounds] for name in rounds[0]}
-    whole = [sum(seconds.values()) for seconds in rounds]
-    largest = sorted(took, key=lambda name: -sum(took[name]))[:NUM_OPERATIONS]
-    rest = [total - sum(took[name][i] for name in largest) for i, total in enumerate(whole)]
-    shown = {"all": whole, **{f"`{name}`": took[name] for name in largest}, "the rest": rest}
-    return {"": {name: {"seconds": {"share": s}, "figures": {}} for name, s in shown.items()}}
+    by_operation = pd.DataFrame(rounds).fillna(0.0)  # a row a round; an operation may be absent
+    whole = by_operation.sum(axis=1)
+    largest = by_operation[list(rounds[0])].sum().nlargest(NUM_OPERATIONS).index
+    shown = {"all": whole}
+    shown |= {f"`{name}`": by_operation[name] for name in largest}
+    shown["the rest"] = whole - by_operation[largest].sum(axis=1)
+    rows: dict[str, Row] = {}
+    for name, seconds in shown.items():
+        rows[name] = {"seconds": {"share": seconds.tolist()}, "figures": {}}
+    return {"": rows}
 
 
 def study(bench: Bench) -> Tables:
@@ -235,6 +240,34 @@ SECTIONS: dict[str, Callable[[Bench], Tables]] = {
 
 def main() -> None:
     """Run the sections; write results.json and the tables."""
+    args = parse_arguments()
+    results_file = args.into / "results.json"
+    readme = args.into / "README.md"
+    results = json.loads(results_file.read_text()) if results_file.exists() else {}
+    if args.tables:
+        write_tables(readme, results)
+        return
+    cores = sorted(os.sched_getaffinity(0))[: args.cores]
+    os.sched_setaffinity(0, cores)  # and with it all that is started
+    origin = device.describe_provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
+    del origin["argv"]  # paths of this machine
+    with tempfile.TemporaryDirectory() as scratch:
+        bench, data = prepare(args, cores, Path(scratch), results)
+        origin |= {"reviews": args.reviews, "data": data}
+        for name in args.only:
+            say(f"{name}: {SECTIONS[name].__doc__}")
+            others = Others(cores)
+            tables = SECTIONS[name](bench)
+            machine = {"load": round(others.load, 2), "others": round(others.cores_taken(), 2)}
+            results[name] = {**origin, **machine, "tables": tables}
+            say(f"  other processes took {machine['others']} cores meanwhile")
+            results_file.write_text(json.dumps(results, indent=1) + "\n")
+            write_tables(readme, results)
+    say(f"written: {results_file} and the tables of {readme}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The words of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -246,53 +279,36 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2, help="how many to use (2)")
     parser.add_argument("--keras", type=Path, default=HERE.parent / ".venv-keras/bin/python")
     parser.add_argument("--into", type=Path, default=HERE, help="where results.json and README are")
-    args = parser.parse_args()
+    return parser.parse_args()
 
-    file, readme = args.into / "results.json", args.into / "README.md"
-    results = json.loads(file.read_text()) if file.exists() else {}
-    if args.tables:
-        write_tables(readme, results)
-        return
-    cores = sorted(os.sched_getaffinity(0))[: args.cores]
-    os.sched_setaffinity(0, cores)  # and with it all that is started
-    origin = device.provenance(torch.device("cpu")) | {"threads": len(cores), "cpu": cpu()}
-    del origin["argv"]  # paths of this machine
-    with tempfile.TemporaryDirectory() as scratch:
-        path = args.data
-        if path is None:
-            path = f"{scratch}/reviews"
-            Path(path).mkdir()
-            generate(Path(path), n=25_000)
-        words = ["data=files", f"data.path={Path(path).absolute()}"]
-        dataset = encode.load(compose(words).data)
-        origin["reviews"] = args.reviews
-        origin["data"] = (
-            f"{len(dataset.train):,} + {len(dataset.test):,} reviews, "
-            f"{Path(args.data).name if args.data else 'generated'} ({dataset.fingerprint})"
-        )
-        bench = Bench(
-            cores=cores,
-            rounds=args.rounds,
-            reviews=args.reviews,
-            keras=[str(args.keras), str(HERE / "_keras_worker.py")],
-            words=words,
-            splits={
-                "train": (dataset.train.ids, dataset.train.labels),
-                "val": (dataset.test.ids, dataset.test.labels),
-            },
-            scratch=Path(scratch),
-            results=results,
-        )
-        for name in args.only:
-            say(f"{name}: {SECTIONS[name].__doc__}")
-            others = Others(cores)
-            tables = SECTIONS[name](bench)
-            machine = {"load": round(others.load, 2), "others": round(others.cores_taken(), 2)}
-            results[name] = {**origin, **machine, "tables": tables}
-            say(f"  other processes took {machine['others']} cores meanwhile")
-            file.write_text(json.dumps(results, indent=1) + "\n")
-            write_tables(readme, results)
-    say(f"written: {file} and the tables of {readme}")
+
+def prepare(
+    args: argparse.Namespace, cores: list[int], scratch: Path, results: Mapping[str, Any]
+) -> tuple[Bench, str]:
+    """What every section gets, and a line about the data; they are generated if none are named."""
+    path = args.data
+    if path is None:
+        path = scratch / "reviews"
+        path.mkdir()
+        generate(path, n=25_000)
+    words = ["data=files", f"data.path={Path(path).absolute()}"]
+    dataset = encode.load_dataset(compose(words).data)
+    bench = Bench(
+        cores=cores,
+        rounds=args.rounds,
+        reviews=args.reviews,
+        keras=[str(args.keras), str(HERE / "_keras_worker.py")],
+        words=words,
+        splits={
+            "train": (dataset.train.ids, dataset.train.labels),
+            "val": (dataset.test.ids, dataset.test.labels),
+        },
+        scratch=scratch,
+        results=results,
+    )
+    name = Path(args.data).name if args.data else "generated"
+    sizes = f"{len(dataset.train):,} + {len(dataset.test):,} reviews"
+    return bench, f"{sizes}, {name} ({dataset.fingerprint})"
 
 
 def timed(command: Sequence[str]) -> float:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)
@@ -60,35 +60,43 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all that is measured")
     args = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start\n")
-    print(f"{'':9s}" + "".join(f"{name:>8s}" for name, _, _ in COLUMNS.values()))
-    print(f"{'runs':>9s}" + "".join(f"{unit:>8s}" for _, unit, _ in COLUMNS.values()))
-    found = {}
-    for size in (SMALLEST, *(size for size in SIZES if size <= args.most)):
-        found[size] = measure(size, args.turns)
-        cells = [found[size][key] / unit for key, (_, _, unit) in COLUMNS.items()]
-        print(
-            f"{size:9,d}" + "".join(f"{cell:8.{2 * (cell < 100)}f}" for cell in cells), flush=True
-        )
-    fitted = {key: exponent(found, key) for key in COLUMNS}
-    print(f"{'exponent':>9s}" + "".join(f"{fitted[key]:8.2f}" for key in COLUMNS))
+    print_line("", [name for name, _, _ in COLUMNS.values()])
+    print_line("runs", [unit for _, unit, _ in COLUMNS.values()])
+    figures: dict[int, Figures] = {}
+    for size in (SMALLEST, *SIZES):
+        if size > args.most:
+            break
+        figures[size] = measure(size, args.turns)
+        values = [figures[size][key] / scale for key, (_, _, scale) in COLUMNS.items()]
+        cells = [f"{value:.2f}" if value < 100 else f"{value:.0f}" for value in values]
+        print_line(f"{size:,d}", cells)
+    exponents = {key: exponent(figures, key) for key in COLUMNS}
+    print_line("exponent", [f"{value:.2f}" for value in exponents.values()])
     if args.json:
-        args.json.write_text(json.dumps({"runs": found, "exponents": fitted}, indent=1))
+        args.json.write_text(json.dumps({"runs": figures, "exponents": exponents}, indent=1))
+
+
+def print_line(head: str, cells: Iterable[str]) -> None:
+    """Print a line of the table at once."""
+    print(f"{head:>9s}" + "".join(f"{cell:>8s}" for cell in cells), flush=True)
 
 
 def measure(num_runs: int, turns: int) -> Figures:
     """Seconds, memory and bytes of a study of some size, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        out, page = Path(folder) / "out", Path(folder) / "page.html"
+        out = Path(folder) / "out"
+        page = Path(folder) / "page.html"
         words = ["study=blog", "data=contrast", f"seed=range({num_runs // 2})", f"out={out}"]
-        found = command("plan", ["sweep", *words, "--dry-run"], turns)
+        figures = command("plan", ["sweep", *words, "--dry-run"], turns)
         make_up(plan(words))
-        found |= command("survey", ["sweep", *words, "--dry-run"], turns)
-        found |= command("report", ["report", f"{out}/blog"], turns)
-        found |= command("page", ["report", f"{out}/blog", "--html", str(page)], turns)
-        found["page_bytes"] = page.stat().st_size
-        found["beside_bytes"] = sum(file.stat().st_size for file in page.parent.glob("*_files/*"))
-        found["manifest_bytes"] = (out / "blog" / manifest.FILE).stat().st_size
-    return found
+        figures |= command("survey", ["sweep", *words, "--dry-run"], turns)
+        figures |= command("report", ["report", f"{out}/blog"], turns)
+        figures |= command("page", ["report", f"{out}/blog", "--html", str(page)], turns)
+        beside = page.parent.glob("*_files/*")
+        figures["page_bytes"] = page.stat().st_size
+        figures["beside_bytes"] = sum(file.stat().st_size for file in beside)
+        figures["manifest_bytes"] = (out / "blog" / manifest.FILE).stat().st_size
+    return figures
 
 
 def command(part: str, words: list[str], turns: int) -> Figures:
@@ -103,18 +111,27 @@ def command(part: str, words: list[str], turns: int) -> Figures:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(f"attnexp {' '.join(words)} failed")
-    names = (part, f"{part}_elapsed", f"{part}_peak")
-    return dict(zip(names, map(statistics.median, zip(*taken, strict=True)), strict=True))
+    cpu_seconds, elapsed_seconds, peaks = zip(*taken, strict=True)
+    return {
+        part: statistics.median(cpu_seconds),
+        f"{part}_elapsed": statistics.median(elapsed_seconds),
+        f"{part}_peak": statistics.median(peaks),
+    }
 
 
-def exponent(found: Mapping[int, Figures], key: str) -> float:
+def exponent(figures: Mapping[int, Figures], key: str) -> float:
     """Exponent of growth beyond start-up; nan if it does not grow."""
-    grown = {size: figures[key] - found[SMALLEST][key] for size, figures in found.items()}
-    points = [(n, more) for n, more in grown.items() if n >= FITTED_FROM and more > 0]
+    start_up = figures[SMALLEST][key]
+    points = []
+    for size, measured in figures.items():
+        growth = measured[key] - start_up
+        if size >= FITTED_FROM and growth > 0:
+            points.append((size, growth))
     if len(points) < 2:
         return float("nan")
-    sizes, more = np.log(points).T
-    return float(np.polyfit(sizes, more, deg=1)[0])
+    log_sizes, log_growths = np.log(points).T
+    slope, _ = np.polyfit(log_sizes, log_growths, deg=1)
+    return float(slope)
 
 
 def make_up(sweep: Sweep) -> None:
@@ -126,38 +143,43 @@ def make_up(sweep: Sweep) -> None:
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
         said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
-        predictions.save(entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels})
-        store.save(entry.path, result(entry, rng))
+        predictions.save_arrays(
+            entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
+        )
+        store.save_result(entry.path, make_result(entry, rng))
     runs = [
-        manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in entries
+        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name)
+        for e in entries
     ]
     made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
-    manifest.record(sweep.directory, made)
+    manifest.record_runs(sweep.directory, made)
 
 
-def result(entry: Entry, rng: np.random.Generator) -> RunResult:
+def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:
+    """One made-up epoch."""
+    accuracy = 0.8 + 0.01 * epoch + gain
+    chance = rng.normal(scale=0.005, size=4).tolist()
+    return EpochRow(
+        epoch=epoch,
+        train_loss=0.4 + chance[0],
+        train_accuracy=accuracy + 0.01,
+        train_loss_after=0.35 + chance[0],
+        train_accuracy_after=accuracy + 0.02 + chance[3],
+        val_loss=0.5 + chance[1],
+        val_accuracy=accuracy + chance[2],
+        val_brier=0.12 + chance[1],
+        val_ece=0.05 + chance[3],
+        seconds=1.0,
+        examples_per_second=4_000.0,
+    )
+
+
+def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
     """One made-up result."""
-    rows = []
-    for epoch in range(1, 6):
-        accuracy = 0.8 + 0.01 * epoch + 0.01 * (entry.job.label == "pe")
-        chance = rng.normal(scale=0.005, size=4).tolist()
-        rows.append(
-            EpochRow(
-                epoch=epoch,
-                train_loss=0.4 + chance[0],
-                train_accuracy=accuracy + 0.01,
-                train_loss_after=0.35 + chance[0],
-                train_accuracy_after=accuracy + 0.02 + chance[3],
-                val_loss=0.5 + chance[1],
-                val_accuracy=accuracy + chance[2],
-                val_brier=0.12 + chance[1],
-                val_ece=0.05 + chance[3],
-                seconds=1.0,
-                examples_per_second=4_000.0,
-            )
-        )
-    best, final = max(rows, key=lambda row: row.val_accuracy), rows[-1]
-    n_train, n_test = contrast.NUM_TRAIN, contrast.NUM_TEST
+    gain = 0.01 if entry.job.label == "pe" else 0.0
+    rows = [make_row(epoch, gain, rng) for epoch in range(1, 6)]
+    best = max(rows, key=lambda row: row.val_accuracy)
+    final = rows[-1]
     return RunResult(
         schema=SCHEMA,
         run_id=entry.path.name,
@@ -170,9 +192,9 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
             "name": "contrast",
             "source": "generated",
             "fingerprint": "made up",
-            "n_train": n_train,
-            "n_val": n_test,
-            "n_test": n_test,
+            "n_train": contrast.NUM_TRAIN,
+            "n_val": contrast.NUM_TEST,
+            "n_test": contrast.NUM_TEST,
         },
         parameters=2_609_281,
         flops_per_example=39_000_000,
@@ -184,7 +206,7 @@ def result(entry: Entry, rng: np.random.Generator) -> RunResult:
             accuracy=final.val_accuracy,
             brier=final.val_brier,
             ece=final.val_ece,
-            n=n_test,
+            n=contrast.NUM_TEST,
         ),
         wall_seconds=6.0,
         provenance={"version": "0.1.0", "threads": 1, "argv": ["attnexp", "sweep"]},

@@ -31,6 +31,7 @@ from cosmic_ray.work_item import MutationSpec
 ROOT = Path(__file__).parent.parent
 TESTS = {
     "attnexp/model/*.py": "oracle identities start check meta_device",
+    "attnexp/network/*.py": "oracle identities start check meta_device",
     "attnexp/training/*.py": "loop metrics run resume baseline",
     "attnexp/statistics/*.py": "intervals crossed verdict contrasts until_decided",
     "attnexp/data/*.py": "encode text tables load vectors",
@@ -67,28 +68,36 @@ def main() -> None:
         sys.path.insert(0, folder)
         for name in HEAVY:
             importlib.import_module(name)
-        tests = {
-            str(path): names
-            for pattern, names in TESTS.items()
-            for path in sorted(Path().glob(pattern))
-            if any(part in str(path) for part in args.only.split(","))
-        }
-        limits = dict[str, float]()
-        for names in set(tests.values()):
-            started = time.monotonic()
-            if not passes("", names):
-                sys.exit(f"These fail on code that is right: {names}.")
-            limits[names] = PATIENCE * (time.monotonic() - started)
-        mutants = sorted(find([*tests]), key=str)
-        chosen = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
-        survivors = [diff for one in chosen if (diff := survives(one, tests, limits))]
-    message = (
-        f"{len(chosen) - len(survivors)} of {len(chosen)} mutants died, of {len(mutants)} in all"
-    )
-    kept = ROOT / "outputs/mutants.txt"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text("\n\n".join([f"{message}; seed {args.seed}. Survivors:", *survivors]) + "\n")
-    print(f"{message}. Survivors: {kept}")
+        tests = choose_files(args.only.split(","))
+        limits = {names: time_limit(names) for names in set(tests.values())}
+        mutants = sorted(list_mutants([*tests]), key=str)
+        sample = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
+        diffs = [try_mutant(mutant, tests, limits) for mutant in sample]
+    survivors = [diff for diff in diffs if diff]
+    num_died = len(sample) - len(survivors)
+    message = f"{num_died} of {len(sample)} mutants died, of {len(mutants)} in all"
+    file = ROOT / "outputs/mutants.txt"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n\n".join([f"{message}; seed {args.seed}. Survivors:", *survivors]) + "\n")
+    print(f"{message}. Survivors: {file}")
+
+
+def choose_files(parts: list[str]) -> dict[str, str]:
+    """Files to mutate whose path has one of these parts, each with the names of its tests."""
+    tests: dict[str, str] = {}
+    for pattern, names in TESTS.items():
+        for path in sorted(Path().glob(pattern)):
+            if any(part in str(path) for part in parts):
+                tests[str(path)] = names
+    return tests
+
+
+def time_limit(names: str) -> float:
+    """Seconds that tests may take on wrong code. Exits where they fail on code that is right."""
+    started = time.monotonic()
+    if not passes("", names):
+        sys.exit(f"These fail on code that is right: {names}.")
+    return PATIENCE * (time.monotonic() - started)
 
 
 def copy_tree(folder: Path) -> None:
@@ -106,8 +115,9 @@ def copy_tree(folder: Path) -> None:
 def passes(first: str, names: str, limit: float | None = None) -> bool:
     """Whether tests pass, those of one name first, in a process that was imported for already, and
     within a limit in seconds."""
-    where = {path.stem: str(path) for path in Path("tests").rglob("test_*.py")}
-    files = [where[f"test_{name}"] for name in sorted(names.split(), key=first.__ne__)]
+    paths = {path.stem: str(path) for path in Path("tests").rglob("test_*.py")}
+    ordered = sorted(names.split(), key=lambda name: name != first)
+    files = [paths[f"test_{name}"] for name in ordered]
     process = get_context("fork").Process(target=_test, args=(files,))
     process.start()
     process.join(limit)
@@ -121,21 +131,21 @@ def passes(first: str, names: str, limit: float | None = None) -> bool:
 def _test(files: list[str]) -> None:
     os.setsid()  # so that one signal ends what the tests start, too
     sys.dont_write_bytecode = True  # two versions within a second would look alike
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.dup2(devnull, 2)
     message = "ignore::pytest.PytestAssertRewriteWarning"  # of what is imported already
     os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", message, *files]))
 
 
-def find(paths: list[str]) -> list[MutationSpec]:
+def list_mutants(paths: list[str]) -> list[MutationSpec]:
     """Every mutant of some files."""
-    with use_db(":memory:") as found:
-        init([Path(path) for path in paths], found, {})
-        return [item.mutations[0] for item in found.work_items]
+    with use_db(":memory:") as database:
+        init([Path(path) for path in paths], database, {})
+        return [item.mutations[0] for item in database.work_items]
 
 
-def survives(mutant: MutationSpec, tests: dict[str, str], limits: dict[str, float]) -> str:
+def try_mutant(mutant: MutationSpec, tests: dict[str, str], limits: dict[str, float]) -> str:
     """The diff of a mutant that no test fails; empty where one does."""
     started = time.monotonic()
     path = Path(mutant.module_path)
@@ -143,11 +153,15 @@ def survives(mutant: MutationSpec, tests: dict[str, str], limits: dict[str, floa
     with use_mutation(path, operator, mutant.occurrence) as (right, wrong):
         names = tests[str(path)]
         survived = passes(path.stem, names, limits[names])
-    where = f"{path}:{mutant.start_pos[0]} {mutant.operator_name.partition('/')[2]}"
+    operator_name = mutant.operator_name.partition("/")[2]
+    title = f"{path}:{mutant.start_pos[0]} {operator_name}"
     outcome = "survived" if survived else "died"
-    print(f"{outcome:9s}{time.monotonic() - started:5.0f} s  {where}", flush=True)
+    seconds = time.monotonic() - started
+    print(f"{outcome:9s}{seconds:5.0f} s  {title}", flush=True)
+    if not survived:
+        return ""
     diff = difflib.unified_diff(right.splitlines(), wrong.splitlines(), lineterm="", n=1)
-    return "\n".join([where, *diff]) if survived else ""
+    return "\n".join([title, *diff])
 
 
 if __name__ == "__main__":

@@ -2,157 +2,316 @@
 
     python dev/simulate.py
 
-writes the tables of docs/statistics.md anew (three minutes of one core). In a study of several
-variants all are compared with one baseline, which makes half of each difference's variance.
+writes the tables of docs/statistics.md anew (half a minute of one core).
 """
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
-from attnexp.analysis.frames import load
-from attnexp.statistics.crossed import crossed
-from attnexp.statistics.intervals import ALPHA, anytime_factor, t_factor
+from attnexp.api import results
+from attnexp.statistics.crossed import crossed, widen
+from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.intervals import anytime_factor, t_factor, t_interval
+from attnexp.statistics.planning import seeds_at_most
+from attnexp.statistics.skew import is_skewed, skewness
+from attnexp.statistics.verdict import FEWEST_SEEDS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "statistics.md"
-STUDIES = 4_000
-"""A rate of 5 % has a standard error of 0.3 points, one of 50 % of 0.8."""
+BLOG = ROOT / "outputs" / "published" / "blog.parquet"
+
+STUDIES = 10_000
+"""Simulated studies. A rate of 5 % has a standard error of 0.2 points, one of 50 % of 0.5."""
+
+STUDIES_OF_TEXTS = 1_000
+"""Simulated studies with an answer to every text."""
+
+STUDIES_OF_SUMMARIES = 100_000
+"""Simulated studies of which only mean and standard deviation are drawn."""
 
 SEEDS = (3, 6, 10, 20)
 
+MOST_SEEDS = 64
+"""Budget of a study that adds seeds until it is decided."""
+
 Array = NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int], tuple[Array, float]]
+Law = Callable[[np.random.Generator, tuple[int, ...]], Array]
+DrawAnswers = Callable[[np.random.Generator, int], tuple[Array, float]]
 
 
-def failing(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
-    """Normal differences, one in ten of which is four standard deviations lower."""
-    noise = rng.normal(size=size) - 4 * (rng.random(size) < 0.1)
-    return (noise + 0.4) / np.sqrt(1 + 16 * 0.1 * 0.9)
+def draw_normal(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+    """Normal values."""
+    return rng.normal(size=size)
 
 
-LAWS = {
-    "normal": lambda rng, size: rng.normal(size=size),
-    "t3": lambda rng, size: rng.standard_t(3, size=size) / np.sqrt(3),
-    "exponential": lambda rng, size: rng.exponential(size=size) - 1,
-    "one seed in ten fails": failing,
+def draw_t3(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+    """Values of the t distribution with three degrees of freedom, which has heavy tails."""
+    return np.asarray(rng.standard_t(3, size=size) / np.sqrt(3))
+
+
+def draw_exponential(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+    """Exponential values, with skewness 2."""
+    return rng.exponential(size=size) - 1
+
+
+def draw_failing(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+    """Normal values, one in ten of which is four standard deviations lower."""
+    fails = rng.random(size) < 0.1
+    values = rng.normal(size=size) - 4 * fails + 4 * 0.1
+    return np.asarray(values / np.sqrt(1 + 4**2 * 0.1 * 0.9))
+
+
+LAWS: dict[str, Law] = {
+    "normal": draw_normal,
+    "t3": draw_t3,
+    "exponential": draw_exponential,
+    "one seed in ten fails": draw_failing,
 }
-"""Laws of differences, with mean 0 and standard deviation 1."""
+"""Laws of a variant's values, with mean 0 and standard deviation 1."""
+
+CASES = {"1": (1, 0.0), "5": (5, 0.0), "5, noisy baseline": (5, 0.5)}
+"""Number of variants, and the share of each difference's variance that the baseline makes."""
+
+SKEWED = ("exponential", "one seed in ten fails")
+"""Laws with a longer lower or upper tail. A noisy baseline makes their differences less skewed."""
 
 
-def studies(law: str, m: int, n: int) -> Array:
-    """Differences without any effect: (studies, variants, seeds)."""
+def draw_studies(law: str, m: int, n: int, baseline_share: float) -> Array:
+    """Differences without any effect and with standard deviation 1: (studies, variants, seeds).
+
+    Each variant has the law; the baseline, which all share, is normal.
+    """
     rng = np.random.default_rng([*law.encode(), m, n])
-    draws = LAWS[law](rng, (STUDIES, m + 1, n))
-    return (draws[:, 1:] - draws[:, :1]) / np.sqrt(2) if m > 1 else draws[:, 1:]
+    variants = LAWS[law](rng, (STUDIES, m, n))
+    baseline = rng.normal(size=(STUDIES, 1, n))
+    return np.asarray(np.sqrt(1 - baseline_share) * variants - np.sqrt(baseline_share) * baseline)
 
 
-def bounds(d: Array, factor: float, effect: float = 0.0) -> tuple[Array, Array]:
-    """Intervals (studies, variants) of differences with this effect, in standard deviations."""
-    half = factor * d.std(-1, ddof=1) / np.sqrt(d.shape[-1])
-    return d.mean(-1) + effect - half, d.mean(-1) + effect + half
+def t_bounds(d: Array, m: int) -> tuple[Array, Array]:
+    """t intervals of differences (..., seeds), m of which are judged together."""
+    n = d.shape[-1]
+    half = t_factor(n, m) * d.std(axis=-1, ddof=1) / np.sqrt(n)
+    return d.mean(axis=-1) - half, d.mean(axis=-1) + half
+
+
+def _leaves_out_0(d: Array, m: int) -> NDArray[np.bool_]:
+    """Whether t intervals of differences (..., seeds) lie beyond 0."""
+    low, high = t_bounds(d, m)
+    return (low > 0) | (high < 0)
+
+
+def percent(rate: float) -> str:
+    """`4.9` of 0.049."""
+    return f"{100 * rate:.1f}"
+
+
+def row(*cells: str) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def header(*columns: str, num_text: int = 1) -> str:
+    """Two lines; columns after the first num_text ones hold numbers."""
+    alignment = "|---" * num_text + "|---:" * (len(columns) - num_text)
+    return f"{row(*columns)}\n{alignment}|"
 
 
 def fixed() -> Iterator[str]:
-    """The rule for a fixed number of seeds: found at 1.5 sd, found without any difference, and
-    found "by at least" a margin that equals the true difference."""
-    yield f"| law | variants | {' | '.join(f'n = {n}' for n in SEEDS)} |"
-    yield f"|---|---:|{'---:|' * len(SEEDS)}"
+    """Rates for a fixed number of seeds: found at 1.5 sd, found without any difference, and found
+    "by at least" a margin that equals the true difference."""
+    yield header("distribution", "variants", *(f"n = {n}" for n in SEEDS), num_text=2)
     for law in LAWS:
-        for m in (1, 5):
-            cells = []
-            for n in SEEDS:
-                d = studies(law, m, n)
-                low, high = bounds(d, t_factor(n, m))
-                found = (bounds(d, t_factor(n, m), 1.5)[0] > 0).mean()
-                rates = (found, ((low > 0) | (high < 0)).any(1).mean(), (low > 0).any(1).mean())
-                cells.append(" / ".join(f"{100 * rate:.1f}" for rate in rates))
-            yield f"| {law} | {m} | {' | '.join(cells)} |"
+        for case, (m, baseline_share) in CASES.items():
+            if baseline_share == 0 or law in SKEWED:
+                cells = [_rates_of_fixed(law, m, n, baseline_share) for n in SEEDS]
+                yield row(law, case, *cells)
+
+
+def _rates_of_fixed(law: str, m: int, n: int, baseline_share: float) -> str:
+    d = draw_studies(law, m, n, baseline_share)
+    low, _ = t_bounds(d, m)
+    at_effect = low + 1.5 > 0
+    without = _leaves_out_0(d, m).any(axis=1)
+    # with a true difference of one margin, the interval lies beyond the margin where low > 0 here
+    by_margin = (low > 0).any(axis=1)
+    return " / ".join(percent(flags.mean()) for flags in (at_effect, without, by_margin))
 
 
 def anytime() -> Iterator[str]:
-    """The rule where seeds are added after every look, up to 64."""
-    yield (
-        "| law | variants | found at 0.5 sd | at 1.5 sd | seeds then "
-        "| found without any | by t intervals |"
-    )
-    yield "|---|---:|---:|---:|---:|---:|---:|"
-    for law in LAWS:
+    """Rates where seeds are added after every result, up to 64."""
+    columns = ["found at 0.5 sd", "at 1.5 sd", "mean seeds", "found at 0 sd", "by t intervals"]
+    yield header("distribution", "variants", *columns, num_text=2)
+    for law in ("normal", *SKEWED):
         for m in (1, 5):
-            d = studies(law, m, 64)
-            stops = {effect: np.full(d.shape[:2], 65) for effect in (0.0, 0.5, 1.5)}
-            naive = np.zeros(d.shape[:2], bool)
-            for n in range(3, 65):
-                for effect, stop in stops.items() if np.isfinite(anytime_factor(n, m)) else ():
-                    low, high = bounds(d[..., :n], anytime_factor(n, m), effect)
-                    stop[(stop == 65) & ((low > 0) | (high < 0))] = n
-                low, high = bounds(d[..., :n], t_factor(n, m))
-                naive |= (low > 0) | (high < 0)
-            cells = [(stops[0.5] < 65).mean() * 100, (stops[1.5] < 65).mean() * 100]
-            cells += [np.minimum(stops[1.5], 64).mean(), (stops[0.0] < 65).any(1).mean() * 100]
-            rates = " | ".join(f"{x:.1f}" for x in [*cells, naive.any(1).mean() * 100])
-            yield f"| {law} | {m} | {rates} |"
+            d = draw_studies(law, m, MOST_SEEDS, 0.0)
+            found_at_half, _ = _watch(d, 0.5, m, anytime_factor)
+            found_at_effect, mean_seeds = _watch(d, 1.5, m, anytime_factor)
+            found_without, _ = _watch(d, 0.0, m, anytime_factor)
+            found_by_t, _ = _watch(d, 0.0, m, t_factor)
+            yield row(
+                law,
+                str(m),
+                percent(found_at_half.mean()),
+                percent(found_at_effect.mean()),
+                f"{mean_seeds:.1f}",
+                percent(found_without.any(axis=1).mean()),
+                percent(found_by_t.any(axis=1).mean()),
+            )
+
+
+def _watch(
+    d: Array, effect: float, m: int, make_factor: Callable[[int, int], float]
+) -> tuple[NDArray[np.bool_], float]:
+    """Look after every seed: which differences (studies, variants) are found at some time, and the
+    mean number of seeds until then, or of the budget."""
+    counts = np.arange(1, MOST_SEEDS + 1)
+    means = d.cumsum(axis=-1) / counts
+    squares = (d**2).cumsum(axis=-1) - counts * means**2
+    variances = squares.clip(0) / np.maximum(counts - 1, 1)
+    errors = np.sqrt(variances / counts)
+
+    factors = np.array([make_factor(n, m) for n in counts.tolist()])
+    can_be_found = np.isfinite(factors) & (counts >= FEWEST_SEEDS)
+    half = factors[can_be_found] * errors[..., can_be_found]
+    is_found = np.abs(means[..., can_be_found] + effect) > half
+
+    is_ever_found = is_found.any(axis=-1)
+    first = counts[can_be_found][is_found.argmax(axis=-1)]
+    num_seeds = np.where(is_ever_found, first, MOST_SEEDS)
+    return is_ever_found, float(num_seeds.mean())
 
 
 def texts() -> Iterator[str]:
     """How often the interval for other seeds and texts holds: alone, and never narrower than that
     of seeds; for crossed normal effects, and for the answers of `study=blog` drawn again."""
-    yield f"| seeds make, of the variance | {' | '.join(f'n = {n}' for n in SEEDS)} |"
-    yield f"|---|{'---:|' * len(SEEDS)}"
-    cases = [(f"{share:.0%}", _effects(share)) for share in (0.0, 0.3, 0.9)]
-    for name, draw in [*cases, ("`study=blog`, last epoch", _answers())]:
-        cells = []
-        for n in SEEDS:
-            rng, held = np.random.default_rng(n), np.zeros(2)
-            for _ in range(STUDIES // 4):
-                d, truth = draw(rng, n)
-                found = crossed(d)
-                low, high = bounds(d.mean(1)[None], t_factor(n))
-                assert found is not None
-                held += (
-                    found.low <= truth <= found.high,
-                    min(found.low, low[0]) <= truth <= max(found.high, high[0]),
-                )
-            cells.append(" / ".join(f"{100 * rate:.1f}" for rate in held / (STUDIES // 4)))
-        yield f"| {name} | {' | '.join(cells)} |"
+    cases = {f"{share:.0%}": _crossed_effects(share) for share in (0.0, 0.3, 0.9)}
+    cases["`study=blog`, last epoch"] = _answers_of_blog()
+    yield header("share of the variance from seeds", *(f"n = {n}" for n in SEEDS))
+    for case, draw in cases.items():
+        yield row(case, *(_coverage_for_texts(draw, n) for n in SEEDS))
 
 
-def _effects(share: float) -> Draw:
+def _coverage_for_texts(draw: DrawAnswers, n: int) -> str:
+    rng = np.random.default_rng(n)
+    held = 0
+    held_when_widened = 0
+    for _ in range(STUDIES_OF_TEXTS):
+        d, truth = draw(rng, n)
+        interval = crossed(d)
+        assert interval is not None
+        held += interval.low <= truth <= interval.high
+        low, high = widen(interval, t_interval(d.mean(axis=1)))
+        held_when_widened += low <= truth <= high
+    return f"{percent(held / STUDIES_OF_TEXTS)} / {percent(held_when_widened / STUDIES_OF_TEXTS)}"
+
+
+def _crossed_effects(share: float) -> DrawAnswers:
+    """Normal effects on 200 texts. share: of the variance of the mean that is due to seeds."""
+    num_texts = 200
+
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, float]:
-        seeds = rng.normal(size=(n, 1)) * np.sqrt(share * n)
-        texts = rng.normal(size=200) * np.sqrt((1 - share) * 200)
-        return seeds + texts + rng.normal(size=(n, 200)), 0.0
+        of_seeds = rng.normal(size=(n, 1)) * np.sqrt(share * n)
+        of_texts = rng.normal(size=num_texts) * np.sqrt((1 - share) * num_texts)
+        return of_seeds + of_texts + rng.normal(size=(n, num_texts)), 0.0
 
     return draw
 
 
-def _answers() -> Draw:
-    (group,) = load([ROOT / "outputs" / "published" / "blog"])
-    seeds = [*group.values("final", "accuracy").index]
-    right = {key: found.astype(float) for key, found in group.right.items()}
-    d = np.array([right["pe", s, "final"] - right["no_pe", s, "final"] for s in seeds])
+def _answers_of_blog() -> DrawAnswers:
+    """Seeds and 2,000 texts of `blog`, drawn with replacement."""
+    runs = pd.read_parquet(BLOG)
+    runs = runs[runs["epoch"] == runs["epoch"].max()]
+    bits = runs.pivot(index="seed", columns="variant", values="correct")
+    answers = _unpack(bits["pe"]) - _unpack(bits["no_pe"])
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, float]:
-        rows, columns = rng.integers(len(d), size=n), rng.integers(d.shape[1], size=2_000)
-        return d[np.ix_(rows, columns)], float(d.mean())
+        seeds = rng.integers(len(answers), size=n)
+        places = rng.integers(answers.shape[1], size=2_000)
+        return answers[np.ix_(seeds, places)], float(answers.mean())
 
     return draw
+
+
+def _unpack(bits_of_seeds: "pd.Series[bytes]") -> Array:
+    """Which texts are right, 1 or 0: (seeds, texts)."""
+    packed = np.array([np.frombuffer(bits, np.uint8) for bits in bits_of_seeds])
+    return np.unpackbits(packed, axis=1).astype(float)
+
+
+def planning() -> Iterator[str]:
+    """`seeds_at_most`, and how many studies with so many seeds get a verdict: "equivalent" where
+    there is no difference, and any where it is as large as the margin."""
+    families = (1, 5, 8)
+    yield header("sd, points", *(f"m = {m}" for m in families))
+    for sd in (0.001, 0.0025, 0.005, 0.015):
+        yield row(f"{100 * sd:g}", *(_rates_of_planning(sd, m) for m in families))
+
+
+def _rates_of_planning(sd: float, m: int) -> str:
+    n = seeds_at_most(sd, MARGIN, m)
+    assert n is not None
+    rates = []
+    for effect in (0.0, MARGIN):
+        rng = np.random.default_rng([round(10_000 * sd), m])
+        # mean and standard deviation of n normal differences are independent
+        means = rng.normal(effect, sd / np.sqrt(n), STUDIES_OF_SUMMARIES)
+        sds = sd * np.sqrt(rng.chisquare(n - 1, STUDIES_OF_SUMMARIES) / (n - 1))
+        half = t_factor(n, m) * sds / np.sqrt(n)
+        is_equivalent = np.abs(means) + half < MARGIN
+        is_beyond_0 = np.abs(means) > half
+        rates.append((is_equivalent | is_beyond_0 & (effect > 0)).mean())
+    return f"{n}: {' / '.join(map(percent, rates))}"
+
+
+def skew() -> Iterator[str]:
+    """How often t intervals miss the mean of real differences, drawn again: one, and any of a
+    family of five; and how often one gets the note on skew."""
+    endpoints, _ = results(BLOG)
+    accuracy = endpoints[endpoints["metric"] == "accuracy"]
+    laws: dict[str, Law] = {}
+    for point, rows in accuracy.groupby("point", sort=False):
+        values = rows.pivot(index="seed", columns="variant", values="value")
+        d = (values["pe"] - values["no_pe"]).to_numpy()
+        laws[f"`blog`, {point}: skewness {skewness(d):.1f}"] = _resample(d)
+    laws["normal"] = draw_normal
+    yield header("differences", *(f"n = {n}" for n in SEEDS))
+    for name, draw in laws.items():
+        yield row(name, *(_rates_of_skew(draw, n) for n in SEEDS))
+
+
+def _resample(d: Array) -> Law:
+    """Differences drawn with replacement, minus their mean."""
+    centred = d - d.mean()
+    return lambda rng, size: rng.choice(centred, size=size)
+
+
+def _rates_of_skew(draw: Law, n: int) -> str:
+    d = draw(np.random.default_rng(n), (STUDIES, 5, n))
+    one_of_each = d[:, 0]
+    misses = _leaves_out_0(one_of_each, 1)
+    family_misses = _leaves_out_0(d, 5).any(axis=1)
+    has_note = np.array([is_skewed(study) for study in one_of_each])
+    return " / ".join(percent(flags.mean()) for flags in (misses, family_misses, has_note))
+
+
+TABLES = (fixed, skew, planning, texts, anytime)
 
 
 def main() -> None:
     """Write the tables between `<!-- NAME -->` and `<!-- end -->`."""
     page = PAGE.read_text()
-    for make in (fixed, anytime, texts):
-        part = re.compile(rf"(<!-- {make.__name__} -->\n).*?(<!-- end -->)", re.DOTALL)
-        table = "\n".join(make())
-        page = part.sub(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", page)
+    for table in TABLES:
+        before, mark, rest = page.partition(f"<!-- {table.__name__} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        assert mark, table.__name__
+        lines = "\n".join(table())
+        page = f"{before}{mark}{lines}\n{end}{after}"
     PAGE.write_text(page)
 
 
 if __name__ == "__main__":
-    assert abs(t_factor(6) - student.ppf(1 - ALPHA / 2, 5)) < 1e-9
     main()

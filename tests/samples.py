@@ -24,8 +24,8 @@ from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import store
-from attnexp.runs.identity import default_label, departures
-from attnexp.runs.manifest import Entry, Manifest, record
+from attnexp.runs.labels import default_label, departures
+from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 
@@ -73,10 +73,10 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
         run_id = f"{study}{run.label}{run.result.seed}-0"
         folder = store.run_dir(root, run_id)
         folder.mkdir(parents=True)
-        store.save(folder, but(run, run_id=run_id).result)
-        entries.append(Entry(variant=run.label, seed=str(run.result.seed), run_id=run_id))
+        store.save_result(folder, but(run, run_id=run_id).result)
+        entries.append(PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run_id))
     variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
-    record(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
+    record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
 
 
 SMALL_MODEL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 train.device=cpu

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,12 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Outcome
 from attnexp.sweeps.plan import Job
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.run import read_inputs, train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
+SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "train.device=cpu", "train.epochs=6"]
+TWO_AT_A_TIME = [*SIX, "executor.workers=2"]
 Pretend = Callable[..., list[str]]
 
 
@@ -42,7 +45,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
         done = list[str]()
 
-        def do(job: Job) -> Outcome:
+        def train_job(job: Job) -> Outcome:
             done.append(f"{job.config.position.name} {job.config.seed}")
             if fails(job.config):
                 return "the loss is nan"
@@ -57,10 +60,10 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             )  # fmt: skip
             path = store.run_dir(job.config.out, identity.run_id)
             shutil.copytree(template.path, path)
-            store.save(path, result)
+            store.save_result(path, result)
             return Run(path=path, result=result, label=job.label)
 
-        monkeypatch.setattr(executors, "do", do)
+        monkeypatch.setattr(executors, "train_job", train_job)
         return done
 
     return begin
@@ -72,7 +75,7 @@ def done(pretend: Pretend) -> list[str]:
     return pretend()
 
 
-def finished(entries: list[Entry]) -> list[Run]:
+def finished(entries: list[SweepEntry]) -> list[Run]:
     return [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
 
 
@@ -96,9 +99,24 @@ def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 def outcomes(folder: Path) -> dict[str, object]:
     """Figures by run, without times."""
-    found = dict[str, object]()
+    figures: dict[str, object] = {}
     for file in folder.glob(f"runs/*/{store.RESULT}"):
-        result = store.load(file.parent)
+        result = store.load_result(file.parent)
         rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
-        found[file.parent.name] = rows, result.test
-    return found
+        figures[file.parent.name] = (rows, result.test)
+    return figures
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Figures of the six, by two processes here."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert result_of(sweeping(folder, *TWO_AT_A_TIME))[0] == 0
+    return outcomes(folder)

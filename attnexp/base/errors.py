@@ -2,6 +2,7 @@
 
 import importlib
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -28,6 +29,14 @@ def check_name(name: str, what: str) -> str:
             f"{what} is named {name!a}, with a line break or control character. Rename it."
         )
     return name
+
+
+def join_names(names: Iterable[object]) -> str:
+    """First five names, of a length that can be read, with what a terminal cannot show escaped."""
+    texts = [str(name) for name in names]
+    shown = [text if text.isprintable() else ascii(text)[1:-1] for text in texts[:5]]
+    listed = ", ".join(text[:99] for text in shown)
+    return f"{listed}, ..." if len(texts) > 5 else listed
 
 
 def require(package: str, what: str, extra: str) -> Any:

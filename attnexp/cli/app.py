@@ -125,6 +125,8 @@ def main() -> None:
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)  # unless started by nohup
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
         sys.stdout.reconfigure(errors="replace")
     if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":

@@ -2,13 +2,12 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit, stop
+from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, emit
 
 if TYPE_CHECKING:
     from attnexp.config.schema import DataConfig
@@ -72,7 +71,7 @@ def data(
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
-    from attnexp.data.load import locate
+    from attnexp.data.sources import locate_source
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
@@ -85,20 +84,21 @@ def data(
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
     else:
-        places = {one.title: locate(one) for one in settings}
-        shown = {name: f"{of}: {at}" if at else f"hub: {of}" for name, (at, of) in places.items()}
+        shown = {one.title: str(locate_source(one)) for one in settings}
     emit(shown if as_json else "\n".join(_lines(shown, {})))
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
     from attnexp.data import encode, text
+    from attnexp.data.files import describe_files
 
-    found = encode.load(config)
+    found = encode.load_dataset(config)
     parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
     return {
         "name": config.title,
         "source": found.source,
+        "read": describe_files(found.files),
         "fingerprint": found.fingerprint,
         "classes": {
             name: {split: int((of.labels == label).sum()) for split, of in parts.items()}
@@ -108,27 +108,3 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
         "first": found.read(found.train.ids[0]),
     }
-
-
-@app.command()
-def claims(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Such as C04.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also those of studies.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
-    as_json: AsJson = False,
-) -> None:
-    """Check the claims of the sources: print each claim, its measurement and a verdict.
-
-    Example: attnexp claims C04 C20
-    """
-    from attnexp.claims import table
-
-    chosen = table.choose(ids or [], everything=everything)
-    records = [table.check(claim, out) for claim in chosen]
-    if as_json:
-        emit({"schema": 2, "claims": records})
-    else:
-        table.print_table(records, console())
-    refuted = [record["id"] for record in records if record["verdict"] == "refuted"]
-    if refuted:
-        stop(f"refuted: {', '.join(refuted)}", code=1)

@@ -39,7 +39,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     for each in words:
         flat += [each] if isinstance(each, str) else each
     for word in flat:
-        if re.match(r"\+*(study|executor|tune)[.=]", word):
+        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
     settings = [setting_of(word) for word in flat]
     seeds = [setting for setting in settings if setting.is_seed]

@@ -113,8 +113,9 @@ class DataConfig:
     @property
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
-        if self.name is DataName.files:
-            return os.path.basename(self.path or "")
+        is_imdb = self.name is DataName.imdb
+        if self.name is DataName.files or (is_imdb and self.path):
+            return os.path.basename(os.path.normpath(self.path or ""))
         return self.path or "" if self.name is DataName.hub else str(self.name)
 
 
@@ -183,6 +184,11 @@ class SeedsConfig:
     order: Natural | None = setting(None, "Seed of the order of texts, and of dropout.", NETWORK)
     split: Natural | None = setting(None, "Seed of the part that is held out.", PART)
     resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
+
+
+def is_seed(key: str) -> bool:
+    """Whether a setting is a source of chance: runs that differ in it alone are one variant."""
+    return key == "seed" or key.startswith("seeds.")
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import groups
+from attnexp.config.schema import is_seed
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 
@@ -56,7 +57,7 @@ class Setting(NamedTuple):
     @property
     def is_seed(self) -> bool:
         """Whether it sets a source of chance."""
-        return self.key == "seed" or self.key.startswith("seeds.")
+        return is_seed(self.key)
 
 
 def habit(word: str) -> str:

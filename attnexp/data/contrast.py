@@ -9,12 +9,14 @@ not be trusted when it finds none elsewhere.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.data.corpus import Corpus
+from attnexp.data.files import ReadFile
 
 NUM_TRAIN, NUM_TEST = 4000, 2000
 
@@ -30,35 +32,48 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 |and that is that|or so it seemed to me""".replace("\n", "").split("|")
 
 
-def generate(order_fraction: float) -> Corpus:
+def generate_corpus(order_fraction: float) -> Corpus:
     """The corpus, the same in every run; no review of test stands in train."""
-    random, seen = Random(0), set[tuple[str, ...]]()
-    rows = [
-        (split, text, label)
-        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
-        for label, text in _reviews(size, order_fraction, random, seen)
-    ]
+    random = Random(0)
+    seen: set[tuple[str, ...]] = set()
+    rows = []
+    for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
+        for label, text in _reviews(size, order_fraction, random, seen):
+            rows.append((split, text, label))
     frame = pd.DataFrame(rows, columns=["split", "text", "label"])
-    return Corpus(rows=frame.astype({"label": np.int8}))
+    files = tuple(
+        ReadFile(split=split, name="generated", path=Path(), num_rows=size)
+        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
+    )
+    return Corpus(rows=frame.astype({"label": np.int8}), files=files)
 
 
 def _reviews(
     size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]
 ) -> Iterator[tuple[int, str]]:
     """Reviews in pairs, the negative one first, each with its label."""
-    num_with_order, num = round(size // 2 * order_fraction), 0
-    while num < size // 2:
+    num_pairs = size // 2
+    num_with_order = round(num_pairs * order_fraction)
+    num_written = 0
+    while num_written < num_pairs:
         first, second = random.sample(ASPECTS, 2)
-        opening, closing = random.choice(OPENINGS), random.choice(CLOSINGS)
-        praise, blame = random.sample(PRAISE, 2), random.sample(BLAME, 2)
+        opening = random.choice(OPENINGS)
+        closing = random.choice(CLOSINGS)
+        praise = random.sample(PRAISE, 2)
+        blame = random.sample(BLAME, 2)
         key = (first, second, opening, closing, praise[0], blame[0])
         if key in seen:
             continue
         seen.add(key)
-        joint, adjectives = "and", [(blame[0], blame[1]), (praise[0], praise[1])]
-        if num < num_with_order:
-            joint, adjectives = "but", [(praise[0], blame[0]), (blame[0], praise[0])]
-        for label, (one, other) in enumerate(adjectives):
-            clauses = f"the {first} was {one} {joint} the {second} was {other}"
+        if num_written < num_with_order:
+            joint = "but"
+            negative = [praise[0], blame[0]]
+            positive = [blame[0], praise[0]]
+        else:
+            joint = "and"
+            negative = blame
+            positive = praise
+        for label, adjectives in enumerate((negative, positive)):
+            clauses = f"the {first} was {adjectives[0]} {joint} the {second} was {adjectives[1]}"
             yield label, f"{opening} {clauses} {closing}".strip()
-        num += 1
+        num_written += 1

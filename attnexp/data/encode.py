@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, some
+from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
+from attnexp.data.files import ReadFile
 from attnexp.data.load import load_corpus
 from attnexp.data.text import Ragged
 
@@ -41,6 +42,7 @@ class Dataset:
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
+    files: tuple[ReadFile, ...]  # what was read
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 
@@ -50,31 +52,45 @@ class Dataset:
         return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
 
 
-def load(config: DataConfig, resample: int | None = None) -> Dataset:
+def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
 
     resample: seed that draws train and test anew from their union, while words that only the old
-    test split had stay unknown, and fingerprint and quality as they are.
+    test split had stay unknown, and the fingerprint as it is.
     """
     corpus = load_corpus(config)
-    ranks, words = whole, all_words = rank_corpus(corpus, config)
-    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
+    numbered, all_words = number_corpus(corpus, config)
+    text_numbers = text.number_texts(numbered)
+    num_train = corpus.parts["train"].stop
+    ranks, words = numbered, all_words
+    if all_words:  # else they are Keras's ranks already
+        ranks, words = text.rank_by_frequency(numbered, num_train, all_words)
+    fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
-        order = redraw(labels, corpus.parts, resample)
-        labels, drawn = labels[order], Ragged.of(map([*whole].__getitem__, order))
-        ranks, words = text.rank_by_frequency(drawn, corpus.parts["train"].stop, all_words)
+        order = redraw(corpus.rows.label.to_numpy(), corpus.parts, resample)
+        corpus = corpus.reorder(order)
+        text_numbers = text_numbers[order]
+        rows = list(ranks)
+        redrawn = Ragged.of(rows[row] for row in order)
+        ranks, words = text.rank_by_frequency(redrawn, num_train, words)
+    problems = {}
+    if words:
+        problems = find_problems(corpus, np.diff(ranks.offsets), text_numbers)
+    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     ids = text.to_ids(ranks, config)
-    limits = {"train": config.limit_train, "test": config.limit_test}
+    limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
+    splits = {
+        split: _limit(ids[part], labels[part], split, limits[split])
+        for split, part in corpus.parts.items()
+    }
     return Dataset(
-        **{
-            split: _limit(ids[part], labels[part], split, limits.get(split))
-            for split, part in corpus.parts.items()
-        },
+        **splits,
         words=words[: max(config.vocab_size - text.INDEX_FROM - 1, 0)],  # ranks count from 1
         classes=corpus.classes,
         source=corpus.source,
-        fingerprint=fingerprint(corpus, whole, all_words),
-        quality=find_problems(corpus, whole) if words else {},
+        files=corpus.files,
+        fingerprint=fingerprint,
+        quality=problems,
     )
 
 
@@ -83,15 +99,17 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     corpus = load_corpus(config)
     rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
     names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
-    if not words or not isinstance(rows.text.iloc[0], str) or {*names} - {*classes}:
+    has_texts = isinstance(rows.text.iloc[0], str)
+    if not words or not has_texts or not set(names) <= set(classes):
         raise UserError(
             f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
-            f"labels among {some(classes)}, and has {some(names)}. Recode them, or name their "
-            f"column: data.label=COLUMN."
+            f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "
+            f"name their column: data.label=COLUMN."
         )
-    labels = np.array([classes.index(name) for name in names])[rows.label]
-    ids = text.to_ids(text.rank_with(words, rows.text, text.tokenizer_of(config)), config)
-    return _limit(ids, labels, "test", config.limit_test)
+    label_in_run = np.array([classes.index(name) for name in names])
+    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
+    ids = text.to_ids(ranks, config)
+    return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
 
 
 def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None) -> Encoded:
@@ -104,14 +122,18 @@ def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None
             f"less, or data.limit_{split}=null for all."
         )
     ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
-    rows = _draw(labels, np.diff(ends, prepend=0), np.random.default_rng(0))
+    num_rows = np.diff(ends, prepend=0)  # of each class; rounded so that they add up to the limit
+    rows = _draw(labels, num_rows, np.random.default_rng(0))
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def _draw(labels: Labels, sizes: Rows, random: np.random.Generator) -> Rows:
-    """`sizes[c]` rows of every class c, in their old order."""
-    rows = [random.permutation(np.flatnonzero(labels == c))[:size] for c, size in enumerate(sizes)]
-    return np.sort(np.concatenate(rows))
+def _draw(labels: Labels, num_rows: Rows, random: np.random.Generator) -> Rows:
+    """`num_rows[c]` rows of every class c, in their old order."""
+    drawn = []
+    for label, num in enumerate(num_rows):
+        rows = np.flatnonzero(labels == label)
+        drawn.append(random.permutation(rows)[:num])
+    return np.sort(np.concatenate(drawn))
 
 
 def redraw(labels: Labels, parts: dict[str, slice], seed: int) -> Rows:
@@ -119,13 +141,16 @@ def redraw(labels: Labels, parts: dict[str, slice], seed: int) -> Rows:
 
     Both keep their sizes, how many texts of each class they have, and the order of the union.
     """
-    random, sizes = np.random.default_rng(seed), np.bincount(labels[parts["train"]])
-    train = _draw(labels[: parts["test"].stop], sizes, random)
-    return np.concatenate([train, np.delete(np.arange(len(labels)), train)])
+    num_train = np.bincount(labels[parts["train"]])  # of each class
+    union = labels[: parts["test"].stop]
+    train = _draw(union, num_train, np.random.default_rng(seed))
+    others = np.delete(np.arange(len(labels)), train)
+    return np.concatenate([train, others])
 
 
-def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
-    """Ranks of the words of all rows, and the words of train by rank."""
+def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
+    """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
+    no words."""
     texts = corpus.rows.text
     if not isinstance(texts.iloc[0], str):
         if config.tokenizer != "keras":
@@ -135,17 +160,17 @@ def rank_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
             )
         return Ragged.of(texts), []
     tracked = progress.track(texts, total=len(texts), label="encoding")
-    ranks, words = text.rank_words(tracked, corpus.parts["train"].stop, text.tokenizer_of(config))
+    numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if ranks.offsets[part.start] == ranks.offsets[part.stop]:
+        if numbered.offsets[part.start] == numbered.offsets[part.stop]:
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
             )
-    return ranks, words
+    return numbered, words
 
 
-def fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
+def compute_fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()

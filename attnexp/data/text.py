@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,17 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, Side
 
-PAD, START, UNKNOWN, INDEX_FROM = 0, 1, 2, 3  # Keras's; the most frequent word has id 4
+PAD = 0  # these four are Keras's
+START = 1
+UNKNOWN = 2
+INDEX_FROM = 3  # so the most frequent word has id 4
 
+Tokens = TypeVar("Tokens", list[Any], NDArray[Any])
 Tokenize = Callable[[str], list[str]]
 Ranked = tuple["Ragged", list[str]]  # ranks of texts; the words by rank from 1, if they are known
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
-CJK_FILTERS = "".join(chr(ord(one) + 0xFEE0) for one in KERAS_FILTERS if one > " ") + (
+FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
+CJK_FILTERS = FULL_WIDTH + (
     "\u3000、。〃〈〉《》「」『』【】〒〔〕〖〗〘〙〚〛〜〝〞〟〰・｡｢｣､･￥·‥…—–―‘’“”"
 )
 """Full-width forms of `KERAS_FILTERS`, and punctuation of Chinese, Japanese and Korean texts."""
@@ -42,7 +47,8 @@ _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
 def keras(text: str) -> list[str]:
     """Keras's `text_to_word_sequence`: lower case, filtered characters to spaces, split there."""
-    return list(filter(None, text.lower().translate(_KERAS).split(" ")))
+    spaced = text.lower().translate(_KERAS)
+    return [token for token in spaced.split(" ") if token]
 
 
 def characters(text: str) -> list[str]:
@@ -61,23 +67,25 @@ def basic_english(text: str) -> list[str]:
     """Tokens of torchtext's `basic_english`."""
     from torchtext.data.utils import get_tokenizer
 
-    return [*get_tokenizer("basic_english")(text)]
+    return list(get_tokenizer("basic_english")(text))
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
     is no list of str, or has a line break or half a character in it."""
-    is_ours, kind = ":" not in config.tokenizer, config.tokenizer
-    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_ours else kind)
+    kind = config.tokenizer
+    if ":" not in kind:
+        function: Tokenize = pieces.load(f"{__name__}:{kind}")
+        return function
+    user_function = pieces.load(kind)
 
-    def checked(text: str) -> list[str]:
+    def tokenize(text: str) -> list[str]:
         try:
-            tokens = function(text)
+            tokens: list[str] = user_function(text)
         except Exception as error:  # whatever anyone's code may do
-            said = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
-            raise UserError(f"data.tokenizer={kind} failed on the text {said}.") from error
-        is_list = isinstance(tokens, list) and {*map(type, tokens)} <= {str}
-        if not is_list or UNFIT.search("".join(tokens)):
+            reason = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
+            raise UserError(f"data.tokenizer={kind} failed on the text {reason}.") from error
+        if not _are_tokens(tokens):
             raise UserError(
                 f"data.tokenizer={kind} returned {reprlib.repr(tokens)} on the text "
                 f"{reprlib.repr(text)}. Let it return a list of str, without line breaks and "
@@ -85,7 +93,16 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
             )
         return tokens
 
-    return function if is_ours else checked
+    return tokenize
+
+
+def _are_tokens(tokens: object) -> bool:
+    """Whether that is a list of str (of no class derived from it) that a vocabulary can store."""
+    if not isinstance(tokens, list):
+        return False
+    if any(type(token) is not str for token in tokens):
+        return False
+    return UNFIT.search("".join(tokens)) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +131,26 @@ def rank_words(texts: Iterable[str], num_train: int, tokenize: Tokenize) -> Rank
 
     Words as frequent as each other keep the order of their first appearance, as in Keras.
     """
+    numbered, words = number_words(texts, tokenize)
+    return rank_by_frequency(numbered, num_train, words)
+
+
+def number_words(texts: Iterable[str], tokenize: Tokenize) -> Ranked:
+    """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
-    number: defaultdict[str, int] = defaultdict(count(1).__next__)
-    rows = (np.fromiter(map(number.__getitem__, tokenize(text)), np.int32) for text in texts)
-    numbered = Ragged.of(rows)
-    return rank_by_frequency(numbered, num_train, [*number])
+    number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
+    rows = []
+    for text in texts:
+        numbers = map(number_of.__getitem__, tokenize(text))
+        rows.append(np.fromiter(numbers, np.int32))
+    return Ragged.of(rows), list(number_of)
+
+
+def number_texts(numbered: Ragged) -> NDArray[np.intp]:
+    """A number for each text, (n,), the same for texts of the same tokens, which no model can tell
+    apart."""
+    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    return np.array([number_of[row.tobytes()] for row in numbered], np.intp)
 
 
 def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) -> Ranked:
@@ -126,30 +158,44 @@ def rank_by_frequency(numbered: Ragged, num_train: int, words: Sequence[str]) ->
 
     Of equally frequent words the lower number comes first.
     """
-    values = numbered.values
-    counts = np.bincount(values[: numbered.offsets[num_train]], minlength=values.max(initial=0) + 1)
+    num_numbers = numbered.values.max(initial=0) + 1
+    in_train = numbered.values[: numbered.offsets[num_train]]
+    counts = np.bincount(in_train, minlength=num_numbers)
     counts[0] = 0
-    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    rank_of = np.zeros(len(counts), np.int32)
-    rank_of[order] = np.arange(1, len(order) + 1)
-    ranks = Ragged(rank_of[values], numbered.offsets)
-    return ranks, [words[number - 1] for number in order] if words else []
+    by_frequency = np.argsort(-counts, kind="stable")
+    ranked_numbers = by_frequency[: np.count_nonzero(counts)]
+    rank_of = np.zeros(num_numbers, np.int32)
+    rank_of[ranked_numbers] = np.arange(1, len(ranked_numbers) + 1)
+    ranks = Ragged(rank_of[numbered.values], numbered.offsets)
+    ranked_words = [words[number - 1] for number in ranked_numbers] if words else []
+    return ranks, ranked_words
 
 
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Ragged:
     """Ranks of texts under a vocabulary made before: `words`, most frequent first."""
-    rank = {word: i for i, word in enumerate(words, start=1)}
-    return Ragged.of([rank.get(word, 0) for word in tokenize(text)] for text in texts)
+    rank_of = {word: rank for rank, word in enumerate(words, start=1)}
+    rows = []
+    for text in texts:
+        rows.append([rank_of.get(word, 0) for word in tokenize(text)])
+    return Ragged.of(rows)
+
+
+def cut_text(tokens: Tokens, config: DataConfig) -> Tokens:
+    """The tokens of a text that a model takes, `data.max_len` at most; its start counts as one."""
+    if config.truncate is Side.pre:
+        return tokens[-config.max_len :]
+    return tokens[: config.max_len]
 
 
 def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
     """Ranks as Keras's ids, cut and padded: (n, max_len)."""
-    values = np.where(ranks.values > 0, ranks.values + INDEX_FROM, UNKNOWN)
-    values[values >= config.vocab_size] = UNKNOWN
-    values = np.insert(values, ranks.offsets[:-1], START)
-    whole = Ragged(values, ranks.offsets + np.arange(len(ranks.offsets)))
+    ids_of_words = np.where(ranks.values > 0, ranks.values + INDEX_FROM, UNKNOWN)
+    ids_of_words[ids_of_words >= config.vocab_size] = UNKNOWN
     ids = np.full((len(ranks), config.max_len), PAD, np.int32)
-    for row, text in zip(ids, whole, strict=True):
-        kept = text[-config.max_len :] if config.truncate is Side.pre else text[: config.max_len]
-        row[slice(-len(kept), None) if config.pad is Side.pre else slice(len(kept))] = kept
+    for row, (begin, end) in zip(ids, pairwise(ranks.offsets), strict=True):
+        text = cut_text(np.append(START, ids_of_words[begin:end]), config)
+        if config.pad is Side.pre:
+            row[len(row) - len(text) :] = text
+        else:
+            row[: len(text)] = text
     return ids

@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,36 +15,29 @@ from attnexp.base.errors import UserError
 class Vectors(NamedTuple):
     """Vectors of a vocabulary's V words, D wide."""
 
-    rows: Tensor  # (V, D) float32; 0 where a word was not found
-    found: Tensor  # (V,) bool
+    rows: Tensor  # (V, D) float32; 0 for a word that the file does not have
+    in_file: Tensor  # (V,) bool
 
     @property
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with any of these numbers, whatever file they are from."""
-        content = self.rows.numpy().tobytes() + self.found.numpy().tobytes()
+        content = self.rows.numpy().tobytes() + self.in_file.numpy().tobytes()
         return hashlib.sha256(content).hexdigest()[:16]
 
     @property
     def coverage(self) -> float:
-        """Share of the vocabulary that was found."""
-        return self.found.double().mean().item()
+        """Share of the vocabulary that the file has."""
+        return self.in_file.double().mean().item()
 
 
 def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     """Vectors of `words` from a file of lines with a word and its numbers, separated by spaces.
     Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
-    row_of = {word.encode(): row for row, word in enumerate(words)}
-    rows, found = torch.zeros(len(words), d_model), torch.zeros(len(words), dtype=torch.bool)
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                word, *numbers = line.rstrip().split(b" ")
-                is_header = number == 1 and len(numbers) == 1  # how many words, how wide
-                if not is_header and (row := row_of.get(word)) is not None:
-                    rows[row] = torch.tensor([*map(float, numbers)]).reshape(d_model)
-                    found[row] = True
-        if not found.any() or not rows.isfinite().all():
+            vectors = _read_lines(lines, words, d_model)
+        if not vectors.in_file.any() or not vectors.rows.isfinite().all():
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         raise UserError(
@@ -52,4 +45,18 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
             f"fastText's .vec; also as .gz) of model.d_model={d_model} numbers each, for words of "
             f"this language in lower case."
         ) from error
-    return Vectors(rows, found)
+    return vectors
+
+
+def _read_lines(lines: Iterable[bytes], words: Sequence[str], d_model: int) -> Vectors:
+    row_of = {word.encode(): row for row, word in enumerate(words)}
+    rows = torch.zeros(len(words), d_model)
+    in_file = torch.zeros(len(words), dtype=torch.bool)
+    for line_number, line in enumerate(lines, start=1):
+        word, *numbers = line.rstrip().split(b" ")
+        is_header = line_number == 1 and len(numbers) == 1  # how many words, how wide
+        if word in row_of and not is_header:
+            row = row_of[word]
+            rows[row] = torch.tensor([float(number) for number in numbers]).reshape(d_model)
+            in_file[row] = True
+    return Vectors(rows, in_file)

@@ -28,7 +28,7 @@ from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
 NUMBER = re.compile(r"(shuffle|last|shift_positions|no_head)=[1-9]\d*|unknown=(0?\.\d*[1-9]\d*|1)")
 ATTENTION = "attention"  # which changes nothing: that of the untouched model is measured
 Context = AbstractContextManager[object]
-Given = tuple[Any, ...]  # arguments of a module's call
+Args = tuple[Any, ...]  # of a module's call
 
 
 def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
@@ -37,23 +37,27 @@ def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
     Pham et al. 2021 (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the
     windows. The accuracy of a model that is blind to order stays the same.
     """
-    place = (ids > START).cumsum(1) - 1
-    return _reordered(ids, (place / window).floor() + _random(ids))
+    place = (ids > START).cumsum(dim=1) - 1
+    number_of_window = (place / window).floor()
+    return _reorder_words(ids, number_of_window + _draw_uniform(ids))
 
 
 def reverse(ids: Tensor, model: nn.Module) -> Tensor:
     """The last word first: another order in which neighbours stay neighbours."""
-    return _reordered(ids, -(ids > START).cumsum(1).float())
+    place = (ids > START).cumsum(dim=1)
+    return _reorder_words(ids, -place.float())
 
 
 def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
     """Each word replaced by the unknown one with this probability."""
-    return ids.masked_fill((ids > START) & (_random(ids) < share), UNKNOWN)
+    is_chosen = _draw_uniform(ids) < share
+    return ids.masked_fill((ids > START) & is_chosen, UNKNOWN)
 
 
 def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
-    from_end = (ids != PAD).flip(1).cumsum(1).flip(1)
+    is_token = (ids != PAD).int()
+    from_end = is_token.flip(1).cumsum(dim=1).flip(1)  # 1 for the last token
     return ids.masked_fill(from_end > number, PAD)
 
 
@@ -64,34 +68,43 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
     2021, arXiv 2104.06644, train without them). A concatenated table becomes zeros.
     """
 
-    def removed(part: nn.Module, given: Given, output: Tensor) -> Tensor:
+    def remove(part: nn.Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, ScoreBias):
             return torch.zeros_like(output)
-        return F.pad(given[0], (output.shape[-1] - given[0].shape[-1], 0))
+        x = args[0]
+        num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
+        return F.pad(x, (num_added, 0))
 
-    return together(part.register_forward_hook(removed) for part in _position_pieces(model))
+    parts = _position_pieces(model)
+    return apply_hooks(part.register_forward_hook(remove) for part in parts)
 
 
 def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
     """Positions counted from another number; a table begins again after its last row."""
 
-    def shifted(part: nn.Module, given: Given) -> Given:
-        *x, positions = given
-        rows = x[0].shape[-2] if isinstance(part, JoinedPosition) else None
-        return *x, (positions + int(by)) % rows if rows else positions + int(by)
+    def shift(part: nn.Module, args: Args) -> Args:
+        *x, positions = args
+        positions = positions + int(by)
+        if isinstance(part, JoinedPosition):
+            num_tokens = x[0].shape[-2]
+            positions = positions % num_tokens
+        return *x, positions
 
-    return together(part.register_forward_pre_hook(shifted) for part in _position_pieces(model))
+    return _before_position_pieces(model, shift)
 
 
 def permute_positions(ids: Tensor, model: nn.Module) -> Context:
     """Words stay in place and get each other's positions, in one random order for all texts."""
 
-    def permuted(part: nn.Module, given: Given) -> Given:
-        *x, positions = given
-        order = torch.randperm(positions.shape[-1], generator=torch.Generator().manual_seed(0))
-        return *x, positions[..., order.to(positions.device)]
+    def permute(part: nn.Module, args: Args) -> Args:
+        *x, positions = args
+        generator = torch.Generator().manual_seed(0)
+        num_tokens = positions.shape[-1]
+        order = torch.randperm(num_tokens, generator=generator)
+        order = order.to(positions.device)
+        return *x, positions[..., order]
 
-    return together(part.register_forward_pre_hook(permuted) for part in _position_pieces(model))
+    return _before_position_pieces(model, permute)
 
 
 def uniform(ids: Tensor, model: nn.Module) -> Context:
@@ -105,7 +118,12 @@ def uniform(ids: Tensor, model: nn.Module) -> Context:
 
 def self_only(ids: Tensor, model: nn.Module) -> Context:
     """All weight on the token itself: attention computes its values, and mixes nothing."""
-    return _with_scores(model, lambda x: torch.eye(x.shape[-1]).log().to(x).expand_as(x))
+
+    def only_diagonal(scores: Tensor) -> Tensor:
+        logs = torch.eye(scores.shape[-1]).log()  # 0 on the diagonal, -inf elsewhere
+        return logs.to(scores).expand_as(scores)
+
+    return _with_scores(model, only_diagonal)
 
 
 def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
@@ -113,17 +131,21 @@ def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
 
     Heads count from 1 through all layers: of 8 in each, the 9th is the first of layer 2.
     """
-    heads = [(layer, i) for layer in attentions(model) for i in range(layer.num_heads)]
+    heads = []
+    for layer in attention_layers(model):
+        heads += [(layer, place) for place in range(layer.num_heads)]
     if number not in range(1, len(heads) + 1):
         raise ValueError(f"the model has {len(heads)} heads")
-    layer, head = heads[int(number) - 1]
+    layer, place = heads[int(number) - 1]
 
-    def silent(part: nn.Module, given: Given, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, K)
-        by_head[..., head, :] = 0
+    def silence(part: nn.Module, args: Args, values: Tensor) -> Tensor:
+        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1))  # (B, T, H, K)
+        by_head = by_head.clone()
+        by_head[..., place, :] = 0
         return by_head.flatten(-2)
 
-    return layer.v_proj.register_forward_hook(silent)
+    hook: Context = layer.v_proj.register_forward_hook(silence)
+    return hook
 
 
 OF_TEXTS = (shuffle, reverse, unknown, last)
@@ -136,44 +158,65 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 """What a probe does where nothing is chosen."""
 
 
-def choose(words: Iterable[str], num_heads: int) -> list[str]:
+def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     """The interventions that words ask for; `no_head` alone is one for each head.
 
     Raises `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`.
     """
-    chosen, known = list[str](), [*INTERVENTIONS, ATTENTION]
+    chosen: list[str] = []
     for word in words:
-        name = word.partition("=")[0]
-        if ":" in name:
-            pieces.load(name)  # or a `UserError`
-        elif name not in known:
-            names = ", ".join([*known, "your own my_pkg.mod:function"])
-            raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
-        elif word != name and not NUMBER.fullmatch(word):
-            raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
-        heads = range(1, num_heads + 1) if word == "no_head" else ()
-        chosen += [f"no_head={head}" for head in heads] or [word]  # other words, or no heads
+        _check_word(word)
+        if word == "no_head" and num_heads:
+            chosen += [f"no_head={head}" for head in range(1, num_heads + 1)]
+        else:
+            chosen.append(word)
     return chosen
 
 
-def load(intervention: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
+def _check_word(word: str) -> None:
+    """Raise `UserError` for a word that names no intervention, or a number that it cannot take."""
+    name = word.partition("=")[0]
+    known = [*INTERVENTIONS, ATTENTION]
+    if ":" in name:
+        pieces.load(name)  # or a `UserError`
+    elif name not in known:
+        names = ", ".join([*known, "your own my_pkg.mod:function"])
+        raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
+    elif word != name and not NUMBER.fullmatch(word):
+        raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
+
+
+def load_intervention(word: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
     """The function of an intervention, with its number."""
-    name, _, number = intervention.partition("=")
+    name, _, number = word.partition("=")
     function = INTERVENTIONS.get(name) or pieces.load(name)
-    return lambda ids, model: function(ids, model, *([float(number)] if number else []))
+
+    def intervene(ids: Tensor, model: nn.Module) -> Tensor | Context:
+        change: Tensor | Context = (
+            function(ids, model, float(number)) if number else function(ids, model)
+        )
+        return change
+
+    return intervene
 
 
-def attentions(model: nn.Module) -> list[MultiHeadSelfAttention]:
+def attention_layers(model: nn.Module) -> list[MultiHeadSelfAttention]:
     """The attention of every layer."""
     return [part for part in model.modules() if isinstance(part, MultiHeadSelfAttention)]
 
 
 def _position_pieces(model: nn.Module) -> list[nn.Module]:
-    found = [*model.modules()]
-    found = [part for part in found if isinstance(part, JoinedPosition | Rotation | ScoreBias)]
-    if not found:
+    kinds = JoinedPosition | Rotation | ScoreBias
+    parts: list[nn.Module] = [part for part in model.modules() if isinstance(part, kinds)]
+    if not parts:
         raise ValueError("the model has no position piece")
-    return found
+    return parts
+
+
+def _before_position_pieces(model: nn.Module, change: Callable[[nn.Module, Args], Args]) -> Context:
+    """Other arguments for every position piece, of which the last one is the positions."""
+    parts = _position_pieces(model)
+    return apply_hooks(part.register_forward_pre_hook(change) for part in parts)
 
 
 def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Context:
@@ -182,13 +225,15 @@ def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Contex
     if not any(isinstance(part, Score) for part in parts):
         raise ValueError("the model has no attention")
 
-    def changed(part: nn.Module, given: Given, output: Tensor) -> Tensor:
-        return change(output) if isinstance(part, Score) else torch.zeros_like(output)
+    def replace_output(part: nn.Module, args: Args, output: Tensor) -> Tensor:
+        if isinstance(part, Score):
+            return change(output)
+        return torch.zeros_like(output)
 
-    return together(part.register_forward_hook(changed) for part in parts)
+    return apply_hooks(part.register_forward_hook(replace_output) for part in parts)
 
 
-def together(hooks: Iterable[Context]) -> Context:
+def apply_hooks(hooks: Iterable[Context]) -> Context:
     """All these hooks of torch, as one context manager that removes them at its end."""
     stack = ExitStack()
     for hook in hooks:
@@ -196,14 +241,17 @@ def together(hooks: Iterable[Context]) -> Context:
     return stack
 
 
-def _reordered(ids: Tensor, keys: Tensor) -> Tensor:
+def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:
     """The words of ids in the order of their keys, (n, T); other tokens stay in place."""
-    others = ids <= START
-    slots = others.int().argsort(dim=1, stable=True)
-    order = keys.masked_fill(others, math.inf).argsort(dim=1, stable=True)
-    return ids.scatter(1, slots, ids.gather(1, order))
+    is_no_word = ids <= START
+    places = is_no_word.int().argsort(dim=1, stable=True)  # of words, then of other tokens
+    keys = keys.masked_fill(is_no_word, math.inf)
+    order = keys.argsort(dim=1, stable=True)
+    in_order = ids.gather(1, order)
+    return ids.scatter(1, places, in_order)
 
 
-def _random(ids: Tensor) -> Tensor:
+def _draw_uniform(ids: Tensor) -> Tensor:
     """Numbers of the shape of ids, uniform in 0 to 1, the same every time."""
-    return torch.rand(ids.shape, generator=torch.Generator().manual_seed(0)).to(ids.device)
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(ids.shape, generator=generator).to(ids.device)

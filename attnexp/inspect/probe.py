@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,116 +12,163 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.analysis.frames import load
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.data.text import PAD
-from attnexp.inspect import interventions, probed
+from attnexp.inspect import effects, interventions
+from attnexp.inspect.effects import Row
 from attnexp.inspect.insight import forward
-from attnexp.inspect.probed import Row
 from attnexp.runs import store
+from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
-from attnexp.training.metrics import most_probable
 
-NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
+NUM_READ = 100
+"""Texts on which attention is measured, evenly spaced over the test set."""
 
 
-def probe(
-    paths: Sequence[Path], words: Sequence[str] = (), limit: int | None = None, trust: bool = False
+def probe_studies(
+    paths: Sequence[Path],
+    words: Sequence[str] = (),
+    *,
+    limit: int | None = None,
+    trust_code: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The frame of what interventions change, and messages on what cannot be done.
 
-    paths: of runs, studies and published studies. words: as `interventions.choose` reads them; all
-    if there are none. limit: texts of the test set. trust: run code that is not attnexp's. Raises
-    `UserError` for a wrong word, a function that fails, or a run that cannot be evaluated.
+    paths: of runs, studies and published studies. words: as `choose_interventions` reads them; all
+    if there are none. limit: texts of the test set. Raises `UserError` for a wrong word, a function
+    that fails, or a run that cannot be evaluated.
     """
     words = words or interventions.DEFAULT
-    frames, folders, notes = list[pd.DataFrame](), list[Path](), dict[str, None]()
+    frames: list[pd.DataFrame] = []
+    folders: list[Path] = []
     for path in paths:
-        name = str(path).removesuffix(".parquet").removesuffix(".probe")
-        if (file := Path(f"{name}.probe.parquet")).exists():
-            rows = pd.read_parquet(file)
-            kinds = rows["intervention"].str.partition("=")[0]
-            frames.append(rows[kinds.isin(words) | rows["intervention"].isin(words)])
-            if frames[-1].empty:
-                there = ", ".join(kinds.unique())
-                raise UserError(f"{file} has none of {', '.join(words)}. It has {there}.")
+        file = _published_file(path)
+        if file.exists():
+            frames.append(effects.read_published(file, words))
         else:
             folders.append(path)
-    for group in load(folders) if folders else ():
-        for run in group.runs.itertuples():
-            if run.folder is None:
+    notes: list[str] = []
+    for group in load_groups(folders) if folders else []:
+        for row in group.runs.itertuples():
+            if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            one = Run(path=run.folder, result=store.load(run.folder))
-            found, impossible = probe_run(one, words, limit, trust)
-            about = {"data": group.data, "variant": run.variant, "seed": run.seed}
-            frames.append(probed.frame([about | row for row in found]))
-            notes |= dict.fromkeys(f"{run.variant}, {line}" for line in impossible)
-    return pd.concat(frames), [*notes]
+            run = Run(path=row.folder, result=store.load_result(row.folder))
+            rows, impossible = probe_run(run, words, limit=limit, trust_code=trust_code)
+            about = {"data": group.data, "variant": row.variant, "seed": row.seed}
+            frames.append(effects.as_frame([about | row for row in rows]))
+            notes += [f"{row.variant}, {line}" for line in impossible]
+    return pd.concat(frames), list(dict.fromkeys(notes))
+
+
+def _published_file(path: Path) -> Path:
+    """`blog.probe.parquet` of `blog`, `blog.parquet` and `blog.probe.parquet`."""
+    name = str(path).removesuffix(".parquet").removesuffix(".probe")
+    return Path(f"{name}.probe.parquet")
 
 
 def probe_run(
-    run: Run, words: Sequence[str], limit: int | None, trust: bool
+    run: Run, words: Sequence[str], *, limit: int | None, trust_code: bool
 ) -> tuple[list[Row], list[str]]:
-    """The rows of one run. What its folder holds is not measured again, but for functions of the
-    user's own, which may have changed."""
-    settings, all_texts = run.result.config["model"], run.result.data["n_test"]
-    num_texts = min(limit or all_texts, all_texts)
-    names = interventions.choose(words, settings.get("heads", 0) * settings.get("layers", 1))
-    rows = [row for row in probed.load(run.path) if ":" not in row["intervention"]]
-    there = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
-    impossible = list[str]()
-    if missing := [name for name in names if name not in there]:
-        given = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, model, test = load_trained(run, given, trust_code=trust)
-        evaluate = partial(predict, model, precision=config.train.precision)
-        untouched = most_probable(evaluate(test))
-    for name in missing:
-        try:
-            found = _measure(name, model, test, untouched, evaluate)
-        except ValueError as error:
-            impossible.append(f"{name}: {error}")
-            continue
-        except Exception as error:  # whatever anyone's function may do
-            raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
-        rows += [{"intervention": name, "num_texts": num_texts, **row} for row in found]
-        probed.save(run.path, rows)
-    asked = [row for row in rows if row["intervention"] in names and row["num_texts"] == num_texts]
-    return asked, impossible
+    """The rows of one run, and a line for each intervention that cannot be done.
+
+    What the run's folder holds is not measured again, but for functions of the user's own, which
+    may have changed.
+    """
+    model_settings = run.result.config["model"]
+    num_heads = model_settings.get("heads", 0) * model_settings.get("layers", 1)
+    names = interventions.choose_interventions(words, num_heads)
+    num_test = run.result.data["n_test"]
+    num_texts = min(limit or num_test, num_test)
+
+    rows = [row for row in effects.load_rows(run.path) if ":" not in row["intervention"]]
+    stored = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
+    missing = [name for name in names if name not in stored]
+    impossible: list[str] = []
+    if missing:
+        subject = Subject(run, num_texts, trust_code=trust_code)
+        for name in missing:
+            try:
+                measured = subject.measure(name)
+            except ValueError as error:
+                impossible.append(f"{name}: {error}")
+                continue
+            except Exception as error:  # whatever anyone's function may do
+                raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
+            rows += [{"intervention": name, "num_texts": num_texts, **row} for row in measured]
+            effects.save_rows(run.path, rows)
+    chosen = [row for row in rows if row["intervention"] in names and row["num_texts"] == num_texts]
+    return chosen, impossible
 
 
-def _measure(
-    name: str, model: nn.Module, test: Examples, answers: NDArray[Any], evaluate: Callable[..., Any]
-) -> list[Row]:
-    """The rows of one intervention. answers: the classes that the untouched model gives."""
-    if name == interventions.ATTENTION:
-        some = torch.linspace(0, len(test) - 1, min(NUM_READ, len(test))).long()
-        found = measure_heads(model, test.ids[some.to(test.ids.device)])
-        return [{"measure": key, "value": value} for key, value in found.items()]
-    change = interventions.load(name)(test.ids.clone(), model)
-    if isinstance(change, Tensor):
-        logits = evaluate(Examples(change, test.labels))
-    else:
-        with change:
-            logits = evaluate(test)
-    changed = most_probable(logits)
-    before, after = answers == test.truth, changed == test.truth
-    shares = {"accuracy": before, "changed_accuracy": after, "flips": answers != changed}
-    bits = {"won": after & ~before, "lost": before & ~after}
-    packed = {key: b64encode(np.packbits(of).tobytes()).decode() for key, of in bits.items()}
-    return [{key: float(of.mean()) for key, of in shares.items()} | packed]
+class Subject:
+    """A trained model with texts of its test set, on which interventions are measured."""
+
+    def __init__(self, run: Run, num_texts: int, *, trust_code: bool) -> None:
+        overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
+        config, model, test = load_trained(run, overrides, trust_code=trust_code)
+        self.model: nn.Module = model
+        self.test: Examples = test
+        self.predict: Callable[[Examples], NDArray[np.floating]] = partial(
+            predict, model, precision=config.train.precision
+        )
+        self.answers: NDArray[np.integer] = most_probable(self.predict(test))
+
+    def measure(self, name: str) -> list[Row]:
+        """The rows of one intervention."""
+        if name == interventions.ATTENTION:
+            return self._measure_attention()
+        change = interventions.load_intervention(name)(self.test.ids.clone(), self.model)
+        if isinstance(change, Tensor):
+            logits = self.predict(Examples(change, self.test.labels))
+        else:
+            with change:
+                logits = self.predict(self.test)
+        return [self._compare(most_probable(logits))]
+
+    def _measure_attention(self) -> list[Row]:
+        num_read = min(NUM_READ, len(self.test))
+        places = torch.linspace(0, len(self.test) - 1, num_read).long()
+        ids = self.test.ids[places.to(self.test.ids.device)]
+        entropies = measure_heads(self.model, ids)
+        return [{"measure": measure, "value": value} for measure, value in entropies.items()]
+
+    def _compare(self, changed_answers: NDArray[np.integer]) -> Row:
+        """How answers differ from those of the untouched model."""
+        right = self.answers == self.test.truth
+        changed_right = changed_answers == self.test.truth
+        return {
+            "accuracy": float(right.mean()),
+            "changed_accuracy": float(changed_right.mean()),
+            "flips": float((self.answers != changed_answers).mean()),
+            "won": _as_base64(changed_right & ~right),
+            "lost": _as_base64(right & ~changed_right),
+        }
+
+
+def _as_base64(bits: NDArray[np.bool_]) -> str:
+    return b64encode(np.packbits(bits).tobytes()).decode()
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """Entropy of attention by head (`entropy, head 1`), a mean over the tokens of texts (B, T).
+
     Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
-    logarithm of the number of keys that get any weight, so 1 is uniform attention."""
-    found = dict[str, float]()
-    for weights in forward(model, ids)[1]:
-        real = F.pad(ids != PAD, (weights.shape[-1] - ids.shape[1], 0), value=True)  # (B, T)
-        highest = (weights > 0).sum(dim=-1).clamp(min=2).log()
-        entropy = torch.special.entr(weights).sum(dim=-1) / highest  # (B, H, T)
-        for value in entropy.transpose(1, 2)[real].mean(dim=0).tolist():
-            found[f"entropy, head {len(found) + 1}"] = value
-    return found
+    logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
+    not sum to 1 (`mask.mode=mul`) are divided by their sum first.
+    """
+    entropies: list[float] = []
+    _, maps = forward(model, ids)
+    for weights in maps:  # (B, H, T queries, T keys)
+        num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
+        is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)
+        num_keys = (weights > 0).sum(dim=-1)
+        highest = num_keys.clamp(min=2).log()
+        shares = F.normalize(weights, p=1, dim=-1)
+        entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)
+        relative = (entropy / highest).clamp(0, 1)  # which rounding may leave
+        of_tokens = relative.transpose(1, 2)[is_real]  # (tokens, H)
+        entropies += of_tokens.mean(dim=0).tolist()
+    return {f"entropy, head {head}": value for head, value in enumerate(entropies, start=1)}

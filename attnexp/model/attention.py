@@ -189,8 +189,8 @@ class Block(nn.Module):
 
     def around(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
         """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
-        y: Tensor = norm(x) if self.norm == "pre" else x
-        y = self.dropout(part(y))
+        z = norm(x) if self.norm == "pre" else x
+        y: Tensor = self.dropout(part(z))
         if self.residual:
             y = x + y
         if self.norm == "post":
@@ -206,17 +206,19 @@ class Block(nn.Module):
         and V is X W_V: one row of weights a head meets X, and W_V meets one vector a head.
         """
         attention = self.attention
-        units = torch.eye(x.shape[-2], device=x.device, dtype=x.dtype)
-        # A linear pooling of the unit vectors says how much each position counts.
-        share = pool(units.expand(len(x), -1, -1), padding)  # (B, T)
-        if self.hide_padded_queries:
-            share = share.masked_fill(padding, 0.0)
+        share = self.shares(pool, padding, x.dtype)
         weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
         seen = (share[:, None, None, :] @ weights).squeeze(-2)  # (B, H, T): of each token, by all
         value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
         y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
         pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
         return pooled
+
+    def shares(self, pool: Pooling, padding: Tensor, dtype: torch.dtype) -> Tensor:
+        """How much a linear pooling counts each position: (B, T), as it pools the unit vectors."""
+        units = torch.eye(padding.shape[-1], device=padding.device, dtype=dtype)
+        share: Tensor = pool(units.expand(len(padding), -1, -1), padding)
+        return share.masked_fill(padding, 0.0) if self.hide_padded_queries else share
 
 
 class Attention(Layers):

@@ -20,6 +20,7 @@ from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
+from attnexp.network.pooled import pool_words
 
 PAD = 0
 """Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
@@ -33,6 +34,8 @@ class Classifier(nn.Module):
 
     pools_early = False
     """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
+    pools_words = False
+    """Whether `pool_words` takes the place of all between ids and dropout: see `take_fast_path`."""
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
@@ -92,6 +95,9 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
+        if self.pools_words:
+            pooled = pool_words(self, ids, ids == PAD)
+            return torch.squeeze(self.output(self.dropout(pooled)), -1)
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
             x = torch.cat([self.cls.expand(len(ids), 1, -1), x], dim=1)

@@ -4,8 +4,10 @@ from typing import Any
 
 from torch import nn
 
+from attnexp.config.schema import Precision
 from attnexp.model.attention import Attention
-from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken
+from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbedding
+from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK
 
@@ -13,30 +15,73 @@ REFERENCE = "reference"
 """Name of the path of a model that computes as its code reads: see `take_fast_path`."""
 
 
-def take_fast_path(model: nn.Module) -> str:
+def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
     """Tell a model to compute the same with less work; return the name of the path it then takes.
 
     Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
-    `window` (`window_attention`) where it saves work; else `pooled` (`Block.pooled`) where the last
-    layer is bare attention and the pooling linear, and `fused` (torch's attention, which never
-    writes the (T, T) map; Dao et al. 2022) for the other layers.
+
+    - `window`: attention within a window (`window_attention`), where that saves work.
+    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
+      sees words and an added table of positions alone.
+    - `pooled`: the last layer computes what the pooling keeps (`Block.pooled`), where it is bare.
+    - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
+      layers below a pooled one.
     """
     if type(getattr(model, "layers", None)) is not Attention:
         return REFERENCE
     classifier: Any = model
-    layers, last, pattern = classifier.layers, classifier.layers[-1], classifier.pattern
-    attention = last.attention  # the other layers differ from it in width alone
-    plain = type(attention.score) is DotProduct and attention.bias is None
-    can_fuse = plain and attention.mask_mode == "add" and attention.dropout.p == 0
-    radius = pattern.radius if type(pattern) is Window else layers.num_tokens
-    if can_fuse and max(radius, SMALLEST_BLOCK) + 2 * radius < layers.num_tokens:
+    can_fuse = is_dot_product(classifier)
+    if can_fuse and has_narrow_window(classifier):
+        for block in classifier.layers:
+            block.attention.window = classifier.pattern.radius
         classifier.pattern = None
-        for block in layers:
-            block.attention.window = radius
         return "window"
-    bare = last.feed_forward is None and not last.residual and last.norm == "none"
-    is_linear = type(classifier.pool) in (Mean, MaskedMean, Last, SummaryToken)
-    classifier.pools_early = is_linear and bare and last.dropout.p == 0
-    for block in layers:
+    for block in classifier.layers:
         block.attention.fused = can_fuse
-    return "pooled" if classifier.pools_early else "fused" if can_fuse else REFERENCE
+    classifier.pools_early = is_bare(classifier)
+    is_fp32 = precision is Precision.fp32
+    classifier.pools_words = (
+        classifier.pools_early and can_fuse and is_fp32 and sees_words(classifier)
+    )
+    if classifier.pools_words:
+        return "words"
+    if classifier.pools_early:
+        return "pooled"
+    return "fused" if can_fuse else REFERENCE
+
+
+def is_dot_product(classifier: Any) -> bool:
+    """Whether weights are softmax(Q Kᵀ), hidden keys left out."""
+    attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
+    has_scores = type(attention.score) is DotProduct and attention.bias is None
+    return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0
+
+
+def has_narrow_window(classifier: Any) -> bool:
+    """Whether blocks of keys within a window hold fewer of them than the text."""
+    if type(classifier.pattern) is not Window:
+        return False
+    radius = classifier.pattern.radius
+    return bool(max(radius, SMALLEST_BLOCK) + 2 * radius < classifier.layers.num_tokens)
+
+
+def is_bare(classifier: Any) -> bool:
+    """Whether the last layer is attention alone, and the pooling a weighted sum."""
+    last = classifier.layers[-1]
+    is_linear = type(classifier.pool) in (Mean, MaskedMean, Last, SummaryToken)
+    has_more = last.residual or last.norm != "none" or last.feed_forward is not None
+    return is_linear and not has_more and last.dropout.p == 0
+
+
+def sees_words(classifier: Any) -> bool:
+    """Whether a single layer on the CPU sees words, and nothing else but an added table."""
+    position = classifier.position
+    is_added = position is None
+    if type(position) in (SinusoidalPosition, LearnedPosition):
+        in_order = not classifier.shuffle_positions
+        is_added = in_order and position.combine == "add" and classifier.position_dropout.p == 0
+    embedding = classifier.embedding
+    is_table = type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"
+    has_more = classifier.cls is not None or len(classifier.mixers) > 0
+    is_single = len(classifier.layers) == 1 and classifier.layers[0].attention.rotary is None
+    return is_added and is_table and is_single and not has_more

@@ -12,9 +12,9 @@ from PIL import Image
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
-from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.page import readers_of
+from attnexp.report.page import load_readers
+from attnexp.report.reading import FULL, colour, describe_colours, shade
 
 HOST = "127.0.0.1"  # which only this machine reaches
 
@@ -26,7 +26,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    readers = readers_of(run_dirs, trust_code=trust_code)
+    readers = load_readers(run_dirs, trust_code=trust_code)
 
     def page() -> None:
         box = ui.input("Text", value=SENTENCE, on_change=lambda: show())
@@ -46,14 +46,21 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
         probability = max(reading.probabilities.values())
         ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
         ui.html(coloured(reading), sanitize=False)
-        for at, layer in enumerate(reading.layers, start=1):
+        if reading.layers:
+            attention = reading.attention()
+            ui.label(describe_colours(attention.received, attention))
+        for layer in range(1, 1 + len(reading.layers)):
             with ui.row():
-                for head in range(1, 1 + len(layer.weights)):
-                    with ui.column().classes("gap-0"):
-                        ui.label(f"layer {at}, head {head}")
-                        image = ui.image(picture(reading.attention(at, head)))
-                        image.style("width: 7rem; image-rendering: pixelated")
-                        image.tooltip("rows are queries, columns keys")
+                for head in range(1, 1 + len(reading.layers[layer - 1].weights)):
+                    with ui.column().classes("gap-0").style("width: 7rem"):
+                        show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
+
+    def show_head(attention: Attention, name: str) -> None:
+        ui.label(name)
+        image = ui.image(picture(attention))
+        image.style("width: 7rem; image-rendering: pixelated")
+        image.tooltip("rows are queries, columns keys")
+        ui.label(describe_colours(attention.mean, attention)).classes("text-caption")
 
     with suppress(KeyboardInterrupt):
         try:
@@ -69,15 +76,17 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
 
 def coloured(reading: Reading) -> str:
     """Tokens as HTML: the more attention they receive in the first layer, the darker."""
-    depths = reading.shades() if reading.layers else [0.0] * len(reading.tokens)
+    depths = np.zeros(len(reading.tokens))
+    if reading.layers:
+        depths = shade(reading.attention().received)
     style = "color: black; padding: 0 .3em; background: "
     return " ".join(
-        f'<bdi style="{style}{insight.colour(depth)}">{escape(token)}</bdi>'
+        f'<bdi style="{style}{colour(depth)}">{escape(token)}</bdi>'
         for token, depth in zip(reading.marked, depths, strict=True)
     )
 
 
-def picture(seen: Attention) -> Image.Image:
-    """Heat map of a head, a pixel a weight."""
-    depths = insight.shade(seen.mean, seen.num_keys)[..., None]
-    return Image.fromarray((255 + depths * (np.array(insight.FULL) - 255)).astype(np.uint8))
+def picture(attention: Attention) -> Image.Image:
+    """Heat map of a head, a pixel a weight; the largest weight has the full colour."""
+    depths = shade(attention.mean)[..., None]
+    return Image.fromarray((255 + depths * (np.array(FULL) - 255)).astype(np.uint8))

@@ -1,6 +1,7 @@
-"""Manifest of a study or sweep: `OUT/STUDY/study.json` says which runs are which variant.
+"""Manifest of a study or sweep: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs themselves are in `OUT/runs/`, where several studies may share them.
+The runs themselves are in `OUT/runs/`, where several studies may share them. A study is one plan:
+more seeds may join it, other settings, data or kinds of seeds may not.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -16,17 +18,18 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.runs import store
+from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
 
 FILE = "study.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """Planned run."""
+class PlannedRun:
+    """A run that a study planned."""
 
     variant: str
-    seed: str  # its name, as `identity.replicate` gives it
+    seed: str  # its name, as `labels.replicate` gives it
     run_id: str
 
     @property
@@ -44,6 +47,9 @@ class Declaration:
     alpha: float = 0.05
     g: float = 0.25  # parameter of the anytime-valid interval
 
+    def __str__(self) -> str:
+        return f"--until decided --margin {100 * self.margin:g}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
@@ -51,22 +57,34 @@ class Manifest:
 
     variants: dict[str, dict[str, str]]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
+    settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
+    study that was written before plans were recorded."""
+    seed_kind: str = "seed"
+    """Keys of the seeds that differ between runs: `seed`, `seeds.init`, or several joined by ` x `.
+    """
     commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
-    runs: list[Entry] = field(default_factory=list)  # planned, in the order of the variants
+    runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     declaration: Declaration | None = None
+    """Set where seeds are added because of results, for every later sweep and report as well."""
+    added_seeds: list[str] = field(default_factory=list)
+    """Seeds given to a study of fixed seeds after it had once been complete."""
 
 
-def load(folder: Path) -> Manifest | None:
+def load_manifest(folder: Path) -> Manifest | None:
     """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     try:
         tree = json.loads(file.read_bytes())
-        declared = tree["declaration"]
+        declaration = tree["declaration"]
         return Manifest(
             variants=tree["variants"],
+            settings=tree.get("settings", {}),
+            seed_kind=tree.get("seed_kind", "seed"),
             commands=tree["commands"],
-            runs=[Entry(**{k: one[k] for k in Entry.__slots__}) for one in tree["runs"]],
-            declaration=declared and Declaration(**declared),
+            runs=[_planned_run(row) for row in tree["runs"]],
+            declaration=None if declaration is None else Declaration(**declaration),
+            added_seeds=tree.get("added_seeds", []),
         )
     except FileNotFoundError:
         return None
@@ -76,36 +94,98 @@ def load(folder: Path) -> Manifest | None:
         ) from error
 
 
-def record(folder: Path, planned: Manifest) -> None:
+def _planned_run(row: dict[str, str]) -> PlannedRun:
+    return PlannedRun(variant=row["variant"], seed=row["seed"], run_id=row["run_id"])
+
+
+def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
+    """How a stored study differs from a new plan, as `train.epochs=1`; empty where more runs of the
+    new plan may join it. A plan of fixed seeds joins a study that adds seeds by its results."""
+    if planned.settings and not stored.settings:
+        return "of an earlier version, which did not record it"
+    parts: list[str] = []
+    if stored.seed_kind != planned.seed_kind:
+        parts.append(f"seeds by {stored.seed_kind}")
+    baselines = [next(iter(study.variants)) for study in (stored, planned)]
+    if baselines[0] != baselines[1]:
+        parts.append(f"baseline {baselines[0]}")
+    if stored.variants != planned.variants:
+        parts.append(f"variants {', '.join(stored.variants)}")
+    data_sets = _data_sets(stored)
+    if set(data_sets) != set(_data_sets(planned)):
+        parts.append(f"data {', '.join(data_sets)}")
+    parts += _differing_settings(stored, planned)
+    if stored.declaration and planned.declaration not in (None, stored.declaration):
+        parts.append(str(stored.declaration))
+    return ", ".join(dict.fromkeys(parts))
+
+
+def _data_sets(study: Manifest) -> list[str]:
+    """Data sets of a study, each once."""
+    names: dict[str, None] = {}
+    for by_data in study.settings.values():
+        names |= dict.fromkeys(by_data)
+    return list(names)
+
+
+def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
+    """Stored settings that are others in the plan, of variants and data sets that both have."""
+    words: list[str] = []
+    for variant, by_data in stored.settings.items():
+        for data, settings in by_data.items():
+            planned_settings = planned.settings.get(variant, {}).get(data, settings)
+            for key in {**settings, **planned_settings}:
+                if key not in settings:
+                    words.append(f"no {key}")
+                elif key not in planned_settings or settings[key] != planned_settings[key]:
+                    words.append(as_word(key, settings[key]))
+    return words
+
+
+def record_runs(folder: Path, planned: Manifest) -> None:
     """Add the runs of one command, which `planned.commands` holds, to the study of a folder.
 
-    Where both have a variant, the new plan counts. Of what other commands planned, finished runs
-    stay. Raises `UserError` if the study cannot be read or written.
+    Of what other commands planned, finished runs stay. Raises `UserError` if the study cannot be
+    read or written, and where it has another plan.
     """
     with _editing(folder):
-        old, out = load(folder) or planned, folder.absolute().parent
-        if planned.declaration and old.declaration not in (None, planned.declaration):
-            raise UserError(f"{folder} has declared {old.declaration}. Give another out=DIR.")
-        done = [one for one in old.runs if store.has_finished(store.run_dir(out, one.run_id))]
-        is_same = old.commands[-1:] == planned.commands  # one that adds seeds plans several times
-        places = {entry.place for entry in planned.runs}
-        kept = [one for one in (old.runs if is_same else done) if one.place not in places]
-        order = list(variants := {**planned.variants, **old.variants, **planned.variants})
-        study = Manifest(
-            variants=variants,
-            commands=[c for c in old.commands if c not in planned.commands] + planned.commands,
-            runs=sorted([*planned.runs, *kept], key=lambda entry: order.index(entry.variant)),
-            declaration=planned.declaration or old.declaration,
-        )
-        _write(folder, study)
+        stored = load_manifest(folder)
+        if stored is not None:
+            if difference := describe_other_plan(stored, planned):
+                raise UserError(f"{folder} holds another plan ({difference}). Give name=NAME.")
+            planned = _merge(stored, planned, folder)
+        _write(folder, planned)
 
 
-def forget(folder: Path, run_id: str) -> None:
+def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
+    """The stored study with the runs of a new command of the same plan."""
+    replaced = {run.place for run in planned.runs}
+    out = folder.absolute().parent
+    is_same_command = stored.commands[-1:] == planned.commands  # --until decided plans repeatedly
+    kept = []
+    for run in stored.runs:
+        if run.place in replaced:
+            continue
+        if is_same_command or store.has_finished(store.run_dir(out, run.run_id)):
+            kept.append(run)
+    order = list(planned.variants)
+    other_commands = [command for command in stored.commands if command not in planned.commands]
+    return replace(
+        planned,
+        commands=other_commands + planned.commands,
+        runs=sorted([*planned.runs, *kept], key=lambda run: order.index(run.variant)),
+        declaration=planned.declaration or stored.declaration,
+        added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
+    )
+
+
+def forget_run(folder: Path, run_id: str) -> None:
     """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
     with _editing(check_folder(folder)):
-        study = load(folder)
-        kept = [one for one in study.runs if one.run_id != run_id] if study else []
-        if study is None or len(kept) == len(study.runs):
+        study = load_manifest(folder)
+        runs = [] if study is None else study.runs
+        kept = [run for run in runs if run.run_id != run_id]
+        if study is None or len(kept) == len(runs):
             raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
         _write(folder, replace(study, runs=kept))
 
@@ -116,35 +196,51 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
     """
     folder = check_folder(folder)
-    found = list[Run]()
-    if study := load(folder):
-        declared = study.declaration is not None
-        paths = [(store.run_dir(folder.parent, e.run_id), e.variant, declared) for e in study.runs]
-    else:
-        paths = _named(folder)
-    for path, label, declared in paths:
-        if store.has_finished(path):
-            try:
-                result = store.load(path)
-                found.append(Run(path=path, result=result, label=label, declared=declared))
-            except UserError as error:
-                left_out(str(error))
-    if not found:
+    runs: list[Run] = []
+    for path, label, declared in _runs_of_study(folder) or _runs_below(folder):
+        if not store.has_finished(path):
+            continue
+        try:
+            result = store.load_result(path)
+        except UserError as error:
+            left_out(str(error))
+            continue
+        runs.append(Run(path=path, result=result, label=label, declared=declared))
+    if not runs:
         raise UserError(f"There is no finished run in {folder} that can be read.")
-    return found
+    return runs
 
 
-def _named(folder: Path) -> list[tuple[Path, str, bool]]:
+def _runs_of_study(folder: Path) -> list[tuple[Path, str, bool]]:
+    """Runs that the study of a folder planned: folder, variant, and whether they are declared."""
+    study = load_manifest(folder)
+    if study is None:
+        return []
+    declared = study.declaration is not None
+    return [(store.run_dir(folder.parent, run.run_id), run.variant, declared) for run in study.runs]
+
+
+def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
     """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
-    outs = [*reversed(folder.absolute().parents[:2]), folder]  # the nearest study, last, counts
-    near = (load(file.parent) for out in outs for file in sorted(out.glob(f"*/{FILE}")))
-    studies = [study for study in near if study]
-    labels = {entry.run_id: entry.variant for study in studies for entry in study.runs}
-    declared = {entry.run_id for study in studies if study.declaration for entry in study.runs}
-    places = {run_id: place for place, run_id in enumerate(labels)}
+    labels: dict[str, str] = {}
+    declared: set[str] = set()
+    for study in _studies_near(folder):
+        labels |= {run.run_id: run.variant for run in study.runs}
+        if study.declaration is not None:
+            declared |= {run.run_id for run in study.runs}
+    order = {run_id: place for place, run_id in enumerate(labels)}
     paths = sorted(file.parent for file in folder.rglob(store.RESULT))
-    paths.sort(key=lambda path: places.get(path.name, len(places)))
+    paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
+
+
+def _studies_near(folder: Path) -> Iterator[Manifest]:
+    """Studies beside a folder, beside its parent and in it; the nearest comes last, and counts."""
+    for out in [*reversed(folder.absolute().parents[:2]), folder]:
+        for file in sorted(out.glob(f"*/{FILE}")):
+            study = load_manifest(file.parent)
+            if study is not None:
+                yield study
 
 
 def check_folder(folder: Path) -> Path:
@@ -166,4 +262,4 @@ def _editing(folder: Path) -> Iterator[None]:
 
 def _write(folder: Path, study: Manifest) -> None:
     with atomic_write(folder / FILE) as file:
-        file.write(json.dumps({"schema": 1, **asdict(study)}, indent=1).encode())
+        file.write(json.dumps({"schema": 2, **asdict(study)}, indent=1).encode())

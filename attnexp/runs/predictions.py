@@ -15,13 +15,17 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.runs.result import Run
 
-FILE, WEIGHTS = "predictions.safetensors", "model.safetensors"
+FILE = "predictions.safetensors"
+WEIGHTS = "model.safetensors"
 
-BEST, FINAL, TEST = "best", "final", "test"
+BEST = "best"
+FINAL = "final"
+TEST = "test"
 """Logits, (n,) of two classes and (n, C) of more: on the validation set after its best and the last
 epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
 
-VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
+VAL_LABELS = "val_labels"
+TEST_LABELS = "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
@@ -29,16 +33,25 @@ CORRECT = "correct."
 probable class is the true one. After it stands the number of an epoch, counted from 1."""
 
 
-def save(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays by name, whole or not at all."""
     # safetensors writes the memory of an array, whatever its strides
-    in_order = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with atomic_write(file) as opened:
-        opened.write(safetensors.numpy.save(in_order))
+        opened.write(safetensors.numpy.save(contiguous))
 
 
-def load(run: Run, name: str = FILE) -> dict[str, NDArray[Any]]:
-    """Arrays in a file of a finished run, by name. Raises `UserError` if they cannot be read."""
+def load_predictions(run: Run) -> dict[str, NDArray[Any]]:
+    """Predictions of a finished run, by name. Raises `UserError` if they cannot be read."""
+    return _load_arrays(run, FILE)
+
+
+def load_weights(run: Run) -> dict[str, NDArray[Any]]:
+    """Weights of a finished run, by name. Raises `UserError` if they cannot be read."""
+    return _load_arrays(run, WEIGHTS)
+
+
+def _load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
     try:
         return safetensors.numpy.load(run.read(name))
     except SafetensorError as error:
@@ -54,8 +67,16 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`. At `best`,
     whose epoch all seeds of a variant share, no logits are stored. Raises `UserError` if the
     predictions cannot be read."""
-    stored, is_test = load(run), point == "chosen"
-    return stored[TEST if is_test else FINAL], stored[TEST_LABELS if is_test else VAL_LABELS]
+    arrays = load_predictions(run)
+    if point == "chosen":
+        return arrays[TEST], arrays[TEST_LABELS]
+    return arrays[FINAL], arrays[VAL_LABELS]
+
+
+def most_probable(logits: Any) -> Any:
+    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
+    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
+    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 
 def right_by_epoch(run: Run) -> dict[int, bytes]:
@@ -65,10 +86,11 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
         return {}
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
-        right = (logits > 0 if logits.ndim == 1 else logits.argmax(1)) == labels
+        right = most_probable(logits) == labels
         return {run.result.best.epoch: np.packbits(right).tobytes()}
-    return {
-        int(name.removeprefix(CORRECT)): zlib.decompress(packed.tobytes())
-        for name, packed in load(run).items()
-        if name.startswith(CORRECT)
-    }
+    bits: dict[int, bytes] = {}
+    for name, packed in load_predictions(run).items():
+        if name.startswith(CORRECT):
+            epoch = int(name.removeprefix(CORRECT))
+            bits[epoch] = zlib.decompress(packed.tobytes())
+    return bits

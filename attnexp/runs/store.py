@@ -6,6 +6,7 @@ from, and `result.json`, which is written last: a run has finished when this is 
 """
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -18,11 +19,18 @@ from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
+from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
-RESULT, METRICS, LOG = "result.json", "metrics.jsonl", "run.log"
-CONFIG, VOCABULARY, CHECKPOINT = "config.yaml", "vocabulary.txt", "checkpoint.pt"
+RESULT = "result.json"
+METRICS = "metrics.jsonl"
+LOG = "run.log"
+CONFIG = "config.yaml"
+VOCABULARY = "vocabulary.txt"
+CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
+SCHEMA_WITHOUT_LABEL = 4
+"""The schema before 5, from which it differs by `label` and `departures` alone."""
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
 """Exceptions that reading a half-written document raises."""
 
@@ -41,17 +49,35 @@ def has_finished(path: Path) -> bool:
 def lock(path: Path) -> Iterator[None]:
     """Lock a run against other processes; the lock ends with the process, however that ends. Raises
     `Busy` if another holds it, and `UserError` where the disk refuses what is written within."""
-    file = path.parent / ".locks" / f"{path.name}.lock"
+    file = _lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(file, blocking=False):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "flock not supported")  # then the file is a mark
+                held = FileLock(file).acquire(blocking=False)
+            with held:
                 yield
         except Timeout:
             raise Busy(
-                f"Another process is at this run ({file} is locked). Wait for it, or give another "
-                f"place with out=DIR."
+                f"Another process is at this run ({describe_lock(path)}). Wait for it, or give "
+                f"another place with out=DIR."
             ) from None
+
+
+def _lock_file(path: Path) -> Path:
+    return path.parent / ".locks" / f"{path.name}.lock"
+
+
+def describe_lock(path: Path) -> str:
+    """The file that locks a run. Where the disk has no locks, it names the process that made it,
+    and outlives it on another machine."""
+    file = _lock_file(path)
+    try:
+        pid, host = file.read_text().split()[:2]
+    except (OSError, ValueError):
+        return f"{file} is locked"
+    return f"process {pid} on {host} made {file}; if it has ended, delete the file"
 
 
 def is_locked(path: Path) -> bool:
@@ -67,8 +93,8 @@ def create(path: Path, config: RunConfig) -> None:
     """Make the folder of a run, or take up that of an earlier attempt, and write its configuration.
     Call with the run locked."""
     path.mkdir(parents=True, exist_ok=True)
-    for half in path.glob(".*"):  # what a killed process was writing
-        half.unlink()
+    for temporary in path.glob(".*"):  # what a killed process was writing
+        temporary.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(to_dict(config), sort_keys=False).encode())
 
@@ -78,23 +104,28 @@ def load_vocabulary(run: Run) -> list[str]:
     return run.read(VOCABULARY).decode().split("\n")[:-1]
 
 
-def save(path: Path, result: RunResult) -> None:
+def save_result(path: Path, result: RunResult) -> None:
     """Write `result.json`, whole or not at all, which finishes the run."""
     with atomic_write(path / RESULT) as file:
         file.write(json.dumps(asdict(result), indent=1).encode())
     (path / CHECKPOINT).unlink(missing_ok=True)
 
 
-def load(path: Path) -> RunResult:
+def load_result(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
     try:
         tree = json.loads(file.read_bytes())
+        if tree["schema"] == SCHEMA_WITHOUT_LABEL:
+            label = default_label(tree["config"])
+            tree |= {"schema": SCHEMA, "label": label, "departures": departures(tree["config"])}
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        rows = {name: EpochRow(**tree[name]) for name in ("best", "final")}
-        epochs = [EpochRow(**row) for row in tree["epochs"]]
-        return RunResult(**{**tree, **rows, "epochs": epochs, "test": Evaluation(**tree["test"])})
+        for name in ("best", "final"):
+            tree[name] = EpochRow(**tree[name])
+        tree["epochs"] = [EpochRow(**row) for row in tree["epochs"]]
+        tree["test"] = Evaluation(**tree["test"])
+        return RunResult(**tree)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
     except (OSError, *NOT_A_RESULT) as error:
@@ -102,20 +133,24 @@ def load(path: Path) -> RunResult:
         raise UserError(f"{file} cannot be read ({reason}). Delete {path}; train again.") from error
 
 
-def of_other_code(out: str | Path, identity: Identity) -> list[Path]:
+def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:
     """Folders of finished runs with the same settings, seeds and data but other code, the newest
     first."""
-    found = filter(has_finished, (Path(out) / RUNS).glob(f"{identity.settings}-*"))
-    others = [path for path in found if path.name != identity.run_id]
+    folders = (Path(out) / RUNS).glob(f"{identity.settings}-*")
+    others = [path for path in folders if has_finished(path) and path.name != identity.run_id]
     return sorted(others, key=lambda path: (path / RESULT).stat().st_mtime, reverse=True)
 
 
-def outdated(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
+def describe_outdated_runs(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
     """Changes of the code since runs with these settings finished: a line for each change."""
-    runs: dict[str, set[Path]] = {}
+    runs_by_change: dict[str, set[Path]] = {}
     for identity in wanted:
-        for path in of_other_code(out, identity)[:1]:
+        for path in find_runs_of_other_code(out, identity)[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
-                changed = {file for file, _ in load(path).code.items() ^ identity.code.items()}
-                runs.setdefault(", ".join(sorted(changed)), set()).add(path)
-    return [f"{files} changed since {len(made)} of these runs." for files, made in runs.items()]
+                digests = load_result(path).code.items() ^ identity.code.items()
+                change = ", ".join(sorted({file for file, _ in digests}))
+                runs_by_change.setdefault(change, set()).add(path)
+    return [
+        f"{files} changed since {len(paths)} of these runs."
+        for files, paths in runs_by_change.items()
+    ]

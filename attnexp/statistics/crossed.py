@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from attnexp.statistics.intervals import ALPHA
+from attnexp.statistics.defaults import ALPHA
+from attnexp.statistics.intervals import Interval
 
 
 class Crossed(NamedTuple):
@@ -24,8 +25,10 @@ class Crossed(NamedTuple):
 
     low: float
     high: float
-    se: float  # standard error of the mean
-    df: float  # Satterthwaite's degrees of freedom
+    se: float
+    """Standard error of the mean."""
+    df: float
+    """Satterthwaite's degrees of freedom."""
 
 
 def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
@@ -41,17 +44,35 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     if min(s, e) < 2:
         return None
     mean = float(d.mean())
-    of_seeds = e * float(((d.mean(1) - mean) ** 2).sum())
-    of_texts = s * float(((d.mean(0) - mean) ** 2).sum())
-    rest = max(float((d**2).sum()) - s * e * mean**2 - of_seeds - of_texts, 0.0)
-    degrees = np.array([s - 1, e - 1, (s - 1) * (e - 1)], dtype=float)
-    ms = np.array([of_seeds, of_texts, rest]) / degrees
-    terms = np.array([ms[0] > ms[2], ms[1] > ms[2], 0.0])  # components above 0
-    terms[2] = 1 - terms[:2].sum()
-    variance = float((terms * ms).sum())
-    if not variance:
+    squares_seed = e * float(np.sum((d.mean(axis=1) - mean) ** 2))
+    squares_text = s * float(np.sum((d.mean(axis=0) - mean) ** 2))
+    squares_all = float(np.sum(d**2)) - s * e * mean**2
+    squares_rest = max(squares_all - squares_seed - squares_text, 0.0)
+
+    df_seed = s - 1
+    df_text = e - 1
+    df_rest = df_seed * df_text
+    ms_seed = squares_seed / df_seed
+    ms_text = squares_text / df_text
+    ms_rest = squares_rest / df_rest
+
+    terms = []
+    rest_weight = 1
+    for ms, df in ((ms_seed, df_seed), (ms_text, df_text)):
+        if ms > ms_rest:  # else the component would be negative, and is taken to be 0
+            terms.append((ms, df))
+            rest_weight -= 1
+    terms.append((rest_weight * ms_rest, df_rest))
+    variance = sum(term for term, _ in terms)
+    if variance == 0:
         return None
-    df = variance**2 / float(((terms * ms) ** 2 / degrees).sum())
+    satterthwaite_df = variance**2 / sum(term**2 / df for term, df in terms)
+
     se = math.sqrt(variance / (s * e))
-    half = float(stdtrit(df, 1 - ALPHA / (2 * m))) * se
-    return Crossed(mean - half, mean + half, se, df)
+    half = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m))) * se
+    return Crossed(mean - half, mean + half, se, satterthwaite_df)
+
+
+def widen(texts: Crossed, seeds: Interval) -> tuple[float, float]:
+    """Bounds for other seeds and texts, never narrower than those for other seeds alone."""
+    return min(texts.low, seeds.low), max(texts.high, seeds.high)

@@ -9,7 +9,6 @@ every interval has confidence 1 - alpha / m, so that all of them hold together w
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,17 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
-ALPHA = 0.05
-"""Share of studies in which some interval misses its true difference."""
+from attnexp.statistics.defaults import ALPHA, G
 
-MARGIN = 0.0025
-"""Smallest difference of accuracy that matters, unless the caller says otherwise."""
-
-G = 0.25
-"""Parameter of the anytime-valid interval, the same for all studies."""
-
-MOST_SEEDS = 10_000
-"""Largest number of seeds that is proposed."""
+MOST_DECIMALS = 300
+"""Largest number of decimals that numbers are rounded to; 10^309 is no float."""
 
 
 class Interval(NamedTuple):
@@ -73,8 +65,22 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0, g: float = 
 def smallest_step(values: ArrayLike) -> float:
     """Smallest difference between two values of a metric, where the number of texts is unknown; of
     equal values the value itself, or 1."""
-    found = np.unique(np.round(np.asarray(values, dtype=float), 12))
-    return float(np.diff(found).min()) if len(found) > 1 else abs(float(found[0])) or 1.0
+    distinct = np.unique(round_to_scale(values, values))
+    if len(distinct) > 1:
+        return float(np.diff(distinct).min())
+    return abs(float(distinct[0])) or 1.0
+
+
+def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
+    """Numbers rounded twelve digits below the largest of `values`, from which they were computed,
+    so that equal differences stay equal despite rounding errors.
+
+    The largest absolute value decides: with accuracies up to 1, numbers have twelve decimals.
+    """
+    largest = float(np.abs(np.asarray(values, dtype=float)).max(initial=0.0))
+    exponent = math.ceil(math.log10(largest)) if largest else 0
+    decimals = min(12 - exponent, MOST_DECIMALS)
+    return np.round(np.asarray(numbers, dtype=float), decimals)
 
 
 def t_factor(n: int, m: int = 1) -> float:
@@ -89,13 +95,9 @@ def anytime_factor(n: int, m: int = 1, g: float = G) -> float:
     return math.sqrt((n - 1) * (k - 1) / (1 - k / scale)) if k < scale else math.inf
 
 
-def _around_mean(d: ArrayLike, step: float, factor: Callable[[int], float]) -> Interval:
-    values = np.sort(np.asarray(d, dtype=float))  # so that sums do not depend on the order of seeds
-    n, mean = values.size, float(values.mean())
-    sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    width = factor(n)
-    half = width * max(sd, step / 2) / math.sqrt(n) if math.isfinite(width) else math.inf
-    return Interval(n, mean, sd, mean - half, mean + half)
+def assumed_sd(sd: float, step: float) -> float:
+    """Standard deviation that intervals use: at least half a step of the metric."""
+    return max(sd, step / 2)
 
 
 def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
@@ -107,25 +109,12 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     n = values.size
     if n == 1:
         return math.nan
-    error = max(float(values.std(ddof=1)), step / 2) / math.sqrt(n)
+    mean = float(values.mean())
+    error = assumed_sd(float(values.std(ddof=1)), step) / math.sqrt(n)
     if error == 0:
-        return float(values.mean() == 0)
-    return min(1.0, 2 * m * float(stdtr(n - 1, -abs(float(values.mean())) / error)))
-
-
-def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> float:
-    """Fewest seeds, three or more, whose interval is at most ± margin wide; NaN above 10,000.
-
-    Planned from the spread alone: an observed difference that was singled out for being large is
-    probably smaller, so it is not planned with.
-    """
-    factor = anytime_factor if anytime else t_factor
-
-    def is_enough(n: int) -> bool:
-        return factor(n, m) * sd <= margin * math.sqrt(n)
-
-    found = bisect_left(range(MOST_SEEDS + 1), True, lo=3, key=is_enough)
-    return found if found <= MOST_SEEDS else math.nan
+        return float(mean == 0)
+    one_sided = float(stdtr(n - 1, -abs(mean) / error))
+    return min(1.0, 2 * m * one_sided)
 
 
 def prediction_interval(values: ArrayLike) -> tuple[float, float]:
@@ -135,11 +124,13 @@ def prediction_interval(values: ArrayLike) -> tuple[float, float]:
     than three seeds. One more draw of a normal law was inside in 94.9 to 95.1 % of 100,000
     simulated studies of 3, 5 and 10 seeds, of an exponential law in 92.0 to 93.1 %.
     """
-    ours = np.asarray(values, dtype=float)
-    if ours.size < 3:
+    seeds = np.asarray(values, dtype=float)
+    n = seeds.size
+    if n < 3:
         return math.nan, math.nan
-    half = t_factor(ours.size) * float(ours.std(ddof=1)) * math.sqrt(1 + 1 / ours.size)
-    return float(ours.mean()) - half, float(ours.mean()) + half
+    mean = float(seeds.mean())
+    half = t_factor(n) * float(seeds.std(ddof=1)) * math.sqrt(1 + 1 / n)
+    return mean - half, mean + half
 
 
 def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
@@ -149,7 +140,22 @@ def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
     more than those of independent values would.
     """
     counts = []
-    for i, own in enumerate(runs):
-        bounds = [prediction_interval(column) for column in np.delete(runs, i, axis=0).T]
-        counts.append(sum(low <= x <= high for x, (low, high) in zip(own, bounds, strict=True)))
+    for index, run in enumerate(runs):
+        others = np.delete(runs, index, axis=0)
+        bounds = np.array([prediction_interval(column) for column in others.T])
+        is_inside = (bounds[:, 0] <= run) & (run <= bounds[:, 1])
+        counts.append(int(is_inside.sum()))
     return counts
+
+
+def _around_mean(d: ArrayLike, step: float, factor: Callable[[int], float]) -> Interval:
+    """Interval of the mean of d whose half-width is factor(n) standard errors."""
+    values = np.sort(np.asarray(d, dtype=float))  # so that sums do not depend on the order of seeds
+    n = values.size
+    mean = float(values.mean())
+    sd = float(values.std(ddof=1)) if n > 1 else math.nan
+    width = factor(n)
+    half = math.inf
+    if math.isfinite(width):
+        half = width * assumed_sd(sd, step) / math.sqrt(n)
+    return Interval(n, mean, sd, mean - half, mean + half)

@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import stdtrit
 
@@ -33,22 +33,45 @@ class Meta(NamedTuple):
 
 
 def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
-    """Combine the difference of each data set with its standard error; two data sets or more."""
-    y, variances = np.asarray(differences, dtype=float), np.asarray(errors, dtype=float) ** 2
+    """Combine the difference of each data set with its standard error; two data sets or more.
+
+    Data sets without a verdict (not shown to be above chance, or fewer than three seeds) should be
+    left out: their differences say nothing of the effect.
+    """
+    y = np.asarray(differences, dtype=float)
+    variances = np.asarray(errors, dtype=float) ** 2
+    variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0
     k = len(y)
-    variances = np.maximum(variances, 1e-18)  # of equal differences, whose error is 0
 
-    def spread(tau2: float) -> float:
-        """Weighted squares about the weighted mean; its expectation at the true τ² is k - 1."""
-        w = 1 / (variances + tau2)
-        return float((w * (y - (w * y).sum() / w.sum()) ** 2).sum())
+    tau2 = _paule_mandel(y, variances)
+    weights = 1 / (variances + tau2)
+    mean = float(np.average(y, weights=weights))
+    se = 1 / math.sqrt(float(weights.sum()))
 
-    tau2 = 0.0
-    if spread(0.0) > k - 1:
-        tau2 = float(brentq(lambda t: spread(t) - (k - 1), 0.0, k * float(np.ptp(y)) ** 2))
-    w = 1 / (variances + tau2)
-    mean = float((w * y).sum() / w.sum())
-    se = 1 / math.sqrt(w.sum())
     half = float(stdtrit(k - 1, 0.975)) * se
-    ahead = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2) if k > 2 else math.nan
-    return Meta(mean, mean - half, mean + half, mean - ahead, mean + ahead, math.sqrt(tau2))
+    next_half = math.nan
+    if k > 2:
+        next_half = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2)
+    return Meta(
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        next_low=mean - next_half,
+        next_high=mean + next_half,
+        tau=math.sqrt(tau2),
+    )
+
+
+def _paule_mandel(y: NDArray[np.float64], variances: NDArray[np.float64]) -> float:
+    """The τ² at which the weighted squares about the weighted mean are k - 1, or 0."""
+    k = len(y)
+
+    def excess(tau2: float) -> float:
+        weights = 1 / (variances + tau2)
+        mean = np.average(y, weights=weights)
+        return float(np.sum(weights * (y - mean) ** 2)) - (k - 1)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    upper = k * float(np.ptp(y)) ** 2
+    return float(brentq(excess, 0.0, upper))

@@ -4,23 +4,33 @@ It is about one metric at one endpoint that was declared before any run (say, fi
 No correction here allows for looking at several metrics and quoting the best.
 """
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from attnexp.statistics.intervals import MARGIN
+from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.intervals import Interval
 
 FEWEST_SEEDS = 3
 """Fewest seeds for any verdict."""
 
-HELPS, HURTS, EQUIVALENT, UNDECIDED = "helps", "hurts", "equivalent", "undecided"
-ON_THESE_TEXTS = "equivalent on these texts"
+HELPS = "helps"
+HURTS = "hurts"
+EQUIVALENT = "equivalent"
+UNDECIDED = "undecided"
 TOO_FEW = "too few seeds"
+
+ON_THESE_TEXTS = "on these texts"
+"""Added to a verdict that need not hold for other texts of the same kind."""
+
+NOT_ABOVE_CHANCE = "not shown to be above chance"
+"""Reason why there is no verdict: no variant is better than the largest class."""
+
+Z_95 = 1.645
+"""95 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
@@ -32,25 +42,43 @@ class Metric:
 
 
 def verdict(
-    n: int, low: float, high: float, metric: Metric, texts: tuple[float, float] | None = None
+    interval: Interval,
+    metric: MetricSpec,
+    texts: tuple[float, float] | None = None,
+    *,
+    margin_text: str = "",
 ) -> str:
-    """A word for where the interval of n seeds lies.
+    """A word for where the interval for other seeds lies.
 
-        fewer than three seeds            too few seeds
-        within ± margin                   equivalent
-            but not so for other texts    equivalent on these texts
-        beyond 0                          helps, hurts
-        else                              undecided
+        fewer than three seeds    too few seeds
+        within ± margin           equivalent
+        beyond 0                  helps, hurts
+        else                      undecided
 
-    texts: the interval for other seeds and texts, where it is known.
+    texts: the interval for other seeds and texts, where it is known. Where it is not, or lies
+    elsewhere, "on these texts" is added.
+    margin_text: the margin as shown, such as `0.25 points`. With it, helps and hurts add "by at
+    least 0.25 points" if the interval for other texts lies beyond the margin, or that for other
+    seeds where the verdict is on these texts only.
     """
-    if n < FEWEST_SEEDS:
+    if interval.n < FEWEST_SEEDS:
         return TOO_FEW
-    if is_within(low, high, metric.margin):
-        return EQUIVALENT if texts is None or is_within(*texts, metric.margin) else ON_THESE_TEXTS
-    if low <= 0 <= high:
+    word = _locate(interval.low, interval.high, metric)
+    if word == UNDECIDED:
         return UNDECIDED
-    return HELPS if (low > 0) is metric.higher_is_better else HURTS
+    bounds = (interval.low, interval.high)
+    suffix = f" {ON_THESE_TEXTS}"
+    if texts is not None and _locate(*texts, metric) == word:
+        bounds = texts
+        suffix = ""
+    if margin_text and is_beyond(*bounds, metric.margin):
+        word += f" by at least {margin_text}"
+    return word + suffix
+
+
+def is_decided(words: str) -> bool:
+    """Whether a verdict, or the empty text of none, says helps, hurts or equivalent."""
+    return words.startswith((HELPS, HURTS, EQUIVALENT))
 
 
 def is_within(low: float, high: float, margin: float) -> bool:
@@ -63,10 +91,22 @@ def is_beyond(low: float, high: float, margin: float) -> bool:
     return low >= margin or high <= -margin
 
 
-def is_at_chance(values: ArrayLike, chance: float, num_texts: int) -> bool:
-    """Whether the mean accuracy of seeds (n,) is not above that of always guessing the largest
-    class by more than its sampling error at 95 %, that of the texts and of the seeds."""
-    seeds = np.asarray(values, dtype=float)
-    of_seeds = seeds.var(ddof=1) / seeds.size if seeds.size > 1 else 0.0
-    error = np.sqrt(chance * (1 - chance) / num_texts + of_seeds)
-    return bool(seeds.mean() <= chance + 1.96 * error)
+def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
+    """Whether a mean accuracy over seeds is above that of always guessing the largest class by more
+    than the sampling error of the texts, one-sided at 95 %.
+
+    mean, chance: shares. The spread between seeds has no part in it, so that one good seed is never
+    counted against a variant.
+    """
+    error = math.sqrt(chance * (1 - chance) / num_texts)
+    return mean > chance + Z_95 * error
+
+
+def _locate(low: float, high: float, metric: MetricSpec) -> str:
+    """The verdict of an interval alone."""
+    if is_within(low, high, metric.margin):
+        return EQUIVALENT
+    if low <= 0 <= high:
+        return UNDECIDED
+    is_higher = low > 0
+    return HELPS if is_higher == metric.higher_is_better else HURTS

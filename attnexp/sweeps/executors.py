@@ -1,27 +1,25 @@
-"""Where the runs of a sweep take place: here, in processes side by side, on Slurm or on Ray."""
+"""Executors on this machine: runs one after another, or in processes side by side.
+
+`slurm` and `ray` hold those of a cluster.
+"""
 
 import itertools
-import logging
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from multiprocessing import connection, get_context, resource_tracker
-from typing import Any
 
 import torch
 
 from attnexp.base import progress
-from attnexp.base.errors import Busy, RunFailed, UserError, require
+from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
 from attnexp.runs.result import Run
-from attnexp.runs.store import RUNS
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import train_run
 
@@ -29,7 +27,7 @@ Outcome = Run | str
 """A finished run, or the reason why it failed."""
 
 
-def do(job: Job) -> Outcome:
+def train_job(job: Job) -> Outcome:
     """Train, or wait for another sweep that does so; an error becomes the reason of a failure."""
     torch.set_num_threads(1)  # for runs that do not set train.threads
     while True:
@@ -44,99 +42,126 @@ def do(job: Job) -> Outcome:
             return f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, slots=True)
+def train_job_in(folder: str, job: Job) -> Outcome:
+    """Train on another machine. folder: where the sweep runs, since `out` may be relative."""
+    os.chdir(folder)
+    return train_job(job)
+
+
+class JobKilled(RuntimeError):
+    """A job was ended before it had an outcome; the message says how."""
+
+
+class TimeLimitReached(JobKilled):
+    """A cluster's time limit, which the message names, has ended a job."""
+
+
 class Executor:
-    """What every executor does with runs, and the number that it takes at a time."""
+    """Place where jobs are trained, `slots` at a time."""
 
-    slots: int
-    submit: Callable[[Sequence[Job]], Sequence[Any]]  # start as many as slots are free: futures
-    close: Callable[[], object] = lambda: None  # stop; what ran resumes when the sweep is repeated
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.status = ""  # what jobs wait for, to be shown
 
+    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+        """Start jobs, as many as slots are free at most."""
+        raise NotImplementedError
 
-def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
-    if jobs and config.kind is not ExecutorKind.local:
-        try:
-            return {ExecutorKind.slurm: _slurm, ExecutorKind.ray: _ray}[config.kind](config, jobs)
-        except (RuntimeError, ConnectionError) as error:
-            raise UserError(f"executor={config.kind} is not here: {error}") from error
-    slots = num_slots(config, jobs)
-    return Executor(1, _do_here) if slots == 1 else processes(slots)
+    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+        """Wait until a job has ended, or for half a second."""
+        if running:
+            futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
+        else:
+            time.sleep(0.5)
 
-
-def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
-    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
-    if config.workers is not None:
-        fitting = config.workers
-    elif config.kind is not ExecutorKind.local:
-        fitting = len(jobs)
-    elif _want_gpu(jobs) and (gpus := torch.cuda.device_count()):
-        fitting = gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
-    else:
-        is_linux = hasattr(os, "sched_getaffinity")
-        cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
-        fitting = cores // _num_threads(jobs)
-    return max(1, min(fitting, len(jobs)))
+    def close(self) -> None:
+        """Stop what runs; it resumes when the sweep is repeated."""
 
 
-def _num_threads(jobs: Sequence[Job]) -> int:
-    return max((job.config.train.threads or 1 for job in jobs), default=1)
+class OneByOne(Executor):
+    """Jobs in this process; without a terminal they print nothing."""
+
+    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+        """Train the one job, however long it takes."""
+        (job,) = jobs
+        future = Future[Outcome]()
+        with nullcontext() if progress.console.is_terminal else progress.console.capture():
+            future.set_result(train_job(job))
+        return [future]
 
 
-def _want_gpu(jobs: Sequence[Job]) -> bool:
-    return any(job.config.train.device is not Device.cpu for job in jobs)
+class SideBySide(Executor):
+    """Jobs in processes, one for each slot, so that one that is killed ends its own run alone. GPUs
+    are dealt to the slots in turn."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(slots)
+        self.lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
+        all_gpus = ",".join(str(gpu) for gpu in range(torch.cuda.device_count()))
+        visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus)
+        gpus = itertools.cycle(visible_gpus.split(","))
+        self.free_slots = [Slot(gpu, self.lifeline) for gpu in itertools.islice(gpus, slots)]
+        self.slot_of: dict[Future[Outcome], Slot] = {}
+
+    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+        """Start each job in a slot of its own. The future of one whose process is killed raises
+        `BrokenProcessPool`."""
+        for future in [future for future in self.slot_of if future.done()]:
+            self.free_slots.append(self.slot_of.pop(future))
+        running = []
+        with _blocked_signals():
+            for job in jobs:
+                slot = self.free_slots.pop()
+                future = slot.submit(job)
+                self.slot_of[future] = slot
+                running.append(future)
+        return running
+
+    def close(self) -> None:
+        """End the processes."""
+        self.parent_end.close()
+        # Now, since Python's exit stumbles over a pool that is about to close.
+        for slot in [*self.slot_of.values(), *self.free_slots]:
+            slot.pool.shutdown(cancel_futures=True)
 
 
-def _do_here(jobs: Sequence[Job]) -> list[Future[Outcome]]:
-    """Do the one job now, however long it takes; without a terminal it prints nothing."""
-    future = Future[Outcome]()
-    with nullcontext() if progress.console.is_terminal else progress.console.capture():
-        future.set_result(do(*jobs))
-    return [future]
+class Slot:
+    """A process with a GPU, which trains one job after another; one that was killed is replaced."""
+
+    def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
+        self.gpu = gpu
+        self.lifeline = lifeline
+        self.last: Future[Outcome] = Future()
+        self.pool = self._make_pool()
+
+    def submit(self, job: Job) -> Future[Outcome]:
+        """Start a job. The one before it has ended."""
+        if self.last.done() and isinstance(self.last.exception(), futures.BrokenExecutor):
+            self.pool.shutdown()
+            self.pool = self._make_pool()
+        self.last = self.pool.submit(train_job, job)
+        return self.last
+
+    def _make_pool(self) -> ProcessPoolExecutor:
+        # A fork of a process that used torch's threads may hang.
+        spawn = get_context("spawn")
+        return ProcessPoolExecutor(1, spawn, _prepare_process, (self.lifeline, self.gpu))
 
 
-def processes(slots: int) -> Executor:
-    """Runs side by side, to which the GPUs are dealt in turn. Each slot has a process of its own:
-    one that is killed ends its own run alone, which is tried once more in another."""
-    all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
-    gpus = itertools.cycle(os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(","))
-    spawn = get_context("spawn")  # a fork of a process that used torch's threads may hang
-    lifeline, held = spawn.Pipe(duplex=False)
-    slot, pools = threading.local(), ExitStack()
-
-    def begin() -> None:
-        # Ctrl-C reaches all processes. They inherit that it is blocked; this one ends them.
-        resource_tracker.ensure_running()  # now, since it unblocks
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        slot.gpu = next(gpus)
-        renew()
-
-    def renew() -> None:
-        slot.pool = pools.enter_context(ProcessPoolExecutor(1, spawn, _begin, (lifeline, slot.gpu)))
-
-    def work(job: Job) -> Outcome:
-        for _ in range(2):
-            try:
-                outcome: Outcome = slot.pool.submit(do, job).result()
-                return outcome
-            except BrokenProcessPool:
-                if held.closed:
-                    raise
-                progress.note(f"{job}: its process was killed.")
-                renew()
-        return "its process was killed twice (out of memory?)"
-
-    def close() -> None:
-        held.close()  # which ends the processes
-        threads.shutdown(cancel_futures=True)
-        pools.close()  # now, since Python's exit stumbles over a pool that is about to close
-
-    threads = ThreadPoolExecutor(slots, initializer=begin)
-    return Executor(slots, lambda jobs: [threads.submit(work, job) for job in jobs], close)
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Let processes that are started within inherit that Ctrl-C and the end of a terminal are
+    blocked: they reach all of a terminal's processes, and this one ends the others."""
+    resource_tracker.ensure_running()  # now, since it unblocks
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _begin(lifeline: connection.Connection, gpu: str) -> None:
-    """Prepare a process of `processes`."""
+def _prepare_process(lifeline: connection.Connection, gpu: str) -> None:
+    """Prepare a process of `SideBySide`."""
 
     def end_with_parent() -> None:
         connection.wait([lifeline])  # until the pipe is closed, or the process that has it killed
@@ -147,67 +172,32 @@ def _begin(lifeline: connection.Connection, gpu: str) -> None:
     progress.console.quiet = True  # the parent displays progress
 
 
-def _do_there(job: Job, folder: str) -> Outcome:
-    """Train on a cluster."""
-    os.chdir(folder)  # `out` may be relative
-    return do(job)
+def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
+    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
+    num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
+    if config.workers is not None:
+        fitting = config.workers
+    elif config.kind is not ExecutorKind.local:
+        fitting = len(jobs)
+    elif num_gpus:
+        fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
+    else:
+        fitting = _num_cores() // num_threads(jobs)
+    return max(1, min(fitting, len(jobs)))
 
 
-def _sbatch(config: ExecutorConfig, jobs: Sequence[Job]) -> tuple[str, dict[str, Any]]:
-    """Folder of submitit's files, and the request of each run as its `SlurmExecutor` takes it."""
-    options = {
-        "job_name": "attnexp",
-        "time": 120,  # minutes
-        "cpus_per_task": _num_threads(jobs),
-        "mem": "8GB",
-        "gpus_per_node": 1 if _want_gpu(jobs) else None,
-        "additional_parameters": config.slurm,  # these win; `_slurm` names the job
-        "array_parallelism": num_slots(config, jobs),
-    }
-    return os.path.abspath(f"{jobs[0].config.out}/{RUNS}/.jobs"), options
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
-    """The script that a sweep submits, but for the job's name. Needs submitit, but no Slurm."""
-    slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
-    logs, options = _sbatch(config, jobs)
-    command = f"python -u -m submitit.core._submit {logs}"
-    return str(slurm._make_sbatch_string(command, logs, map_count=len(jobs), **options))
+def num_threads(jobs: Sequence[Job]) -> int:
+    """CPU threads of the job that wants most."""
+    return max((job.config.train.threads or 1 for job in jobs), default=1)
 
 
-def _slurm(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """Executor with one queued job for each run; jobs that start together are one array."""
-    submitit = require("submitit", "executor=slurm", "slurm")
-    logs, options = _sbatch(config, jobs)
-    name = f"attnexp-{os.urandom(4).hex()}"  # to cancel jobs that submitit does not know yet
-    options["additional_parameters"] = config.slurm | {"job_name": name}
-    queue = submitit.SlurmExecutor(logs)
-    queue.update_parameters(**options)
-
-    def submit(jobs: Sequence[Job]) -> list[Any]:
-        try:
-            with queue.batch():
-                return [queue.submit(_do_there, job, os.getcwd()) for job in jobs]
-        except RuntimeError as error:
-            raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
-
-    def close() -> None:
-        subprocess.run(["scancel", f"--name={name}"])
-
-    return Executor(num_slots(config, jobs), submit, close)
-
-
-def _ray(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """Executor with one Ray task for each run, on the cluster at `$RAY_ADDRESS` or one started
-    here. Ray repeats a task whose process is killed, once."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
-    ray, on_sigterm = require("ray", "executor=ray", "ray"), signal.getsignal(signal.SIGTERM)
-    ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
-    gpu = config.gpu if _want_gpu(jobs) and ray.cluster_resources().get("GPU") else 0
-    task = ray.remote(num_cpus=_num_threads(jobs), num_gpus=gpu, max_retries=1)(_do_there)
-    return Executor(
-        slots=num_slots(config, jobs),
-        submit=lambda jobs: [task.remote(job, os.getcwd()).future() for job in jobs],
-        close=ray.shutdown,  # it ends running tasks, and a cluster that was started here
-    )
+def want_gpu(jobs: Sequence[Job]) -> bool:
+    """Whether a job takes a GPU where there is one."""
+    return any(job.config.train.device is not Device.cpu for job in jobs)

@@ -1,119 +1,233 @@
 """Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
+import itertools
+import json
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import fmean
 
 from attnexp.base import progress
-from attnexp.runs import manifest, store
-from attnexp.runs.identity import identify
+from attnexp.base.errors import RunFailed, UserError
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
+from attnexp.runs import store
+from attnexp.runs.identity import Identity, identify
+from attnexp.runs.manifest import PlannedRun, record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import Executor, Outcome, open_executor
+from attnexp.sweeps.executors import (
+    Executor,
+    JobKilled,
+    OneByOne,
+    Outcome,
+    SideBySide,
+    TimeLimitReached,
+    num_slots,
+)
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
+from attnexp.sweeps.ray import RayTasks
+from attnexp.sweeps.slurm import SlurmQueue
 from attnexp.training.run import read_inputs
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class SweepEntry:
     """A job and what became of it."""
 
     job: Job
     path: Path  # folder of the run, finished or not
     before: bool  # whether the run had finished before this sweep got to it
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
+    num_kills: int = 0  # how often its process was killed
+    num_epochs: int = 0  # those done when it was started last
 
 
-def scan(sweep: Sweep, *, any_code: bool = False) -> list[Entry]:
+def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     """Identify every run and find those that have finished; note changes of the code since. Changes
     nothing on disk.
 
     any_code: where none has finished with the code of today, take the newest one of other code.
     """
-    entries, wanted, fingerprints = list[Entry](), [], dict[str, str]()
+    entries: list[SweepEntry] = []
+    missing: list[Identity] = []
+    fingerprints: dict[str, str] = {}
     for job in sweep.jobs:
-        reads = repr((job.config.data, getattr(job.config.model, "vectors", None)))
-        if reads not in fingerprints:
-            fingerprints[reads] = read_inputs(job.config).fingerprint
-        identity = identify(job.config, fingerprints[reads])
+        inputs = repr((job.config.data, getattr(job.config.model, "vectors", None)))
+        if inputs not in fingerprints:
+            fingerprints[inputs] = read_inputs(job.config).fingerprint
+        identity = identify(job.config, fingerprints[inputs])
         path = store.run_dir(job.config.out, identity.run_id)
         if not store.has_finished(path):
-            wanted.append(identity)
-            others = store.of_other_code(job.config.out, identity) if any_code else []
-            path = next(iter(others), path)
-        entries.append(Entry(job, path, before=store.has_finished(path)))
-    for line in store.outdated(sweep.directory.parent, wanted):
+            missing.append(identity)
+            if any_code:
+                path = next(iter(store.find_runs_of_other_code(job.config.out, identity)), path)
+        entries.append(SweepEntry(job, path, before=store.has_finished(path)))
+    for line in store.describe_outdated_runs(sweep.directory.parent, missing):
         progress.note(f"{line} --any-code takes such runs as they are.")
     return entries
+
+
+def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
+    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
+    clusters = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
+    if jobs and config.kind in clusters:
+        try:
+            return clusters[config.kind](config, jobs)
+        except RunFailed:  # a cluster that should be there
+            raise
+        except (RuntimeError, ConnectionError) as error:
+            raise UserError(f"executor={config.kind} is not here: {error}") from error
+    slots = num_slots(config, jobs)
+    return OneByOne(slots) if slots == 1 else SideBySide(slots)
 
 
 def run_sweep(
     sweep: Sweep,
     *,
     any_code: bool = False,
-    observe: Callable[[list[Entry]], None] = lambda entries: None,
-    choose: Callable[[list[Entry]], Iterable[list[Entry]]] | None = None,
-) -> list[Entry]:
+    observe: Callable[[list[SweepEntry], str], None] = lambda entries, status: None,
+    choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
+) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
 
-    any_code: as in `scan`. observe: called after every change, with the entries so far. choose: of
-    all that are planned, one batch after another, each when the one before it has ended.
+    any_code: as in `scan`. observe: called after every change, with the entries so far and what is
+    waited for. choose: of all that are planned, one batch after another, each when the one before
+    it has ended.
     """
-    planned, entries = scan(sweep, any_code=any_code), list[Entry]()
-    executor = open_executor(sweep.executor, [one.job for one in planned if not one.before])
-    try:
-        for batch in choose(planned) if choose else [planned]:
-            entries += batch
-            _record(sweep, entries)
-            for _ in _steps(batch, executor):
-                observe(entries)
-    finally:
-        executor.close()
-        _record(sweep, entries)  # another sweep of this study may have begun since
+    planned = scan(sweep, any_code=any_code)
+    batches = choose(planned) if choose else [planned]
+    entries: list[SweepEntry] = []
+    missing = [entry.job for entry in planned if not entry.before]
+    with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
+        executor = open_executor(sweep.executor, missing)
+        try:
+            for batch in batches:
+                entries.extend(batch)
+                _record(sweep, entries)
+                _run_batch(batch, executor, partial(observe, entries))
+        finally:
+            executor.close()
+            _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
 
 
-def _record(sweep: Sweep, known: Sequence[Entry]) -> None:
+def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     """Add runs to the study of a sweep."""
-    runs = [manifest.Entry(variant=e.job.label, seed=e.job.seed, run_id=e.path.name) for e in known]
-    study = manifest.Manifest(
-        variants=sweep.variants, commands=[sweep.command], runs=runs, declaration=sweep.declaration
-    )
-    manifest.record(sweep.directory, study)
+    runs = [
+        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
+        for entry in entries
+    ]
+    record_runs(sweep.directory, manifest_of(sweep, runs))
 
 
-def _steps(batch: Sequence[Entry], executor: Executor) -> Iterator[None]:
-    """Run a batch, in its order but for what another sweep is doing. Yields after every change."""
-    left, running = [*batch], dict[Any, Entry]()
-    while True:
-        for one in [entry for entry in left if store.has_finished(entry.path)]:
-            left.remove(one)
-            one.before = True
-            one.outcome = Run(path=one.path, result=store.load(one.path), label=one.job.label)
-        yield
-        if not left and not running:
+def _run_batch(
+    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[str], None]
+) -> None:
+    """Run entries, in their order but for what another sweep is doing."""
+    batch = Batch(entries, executor)
+    batch.load_finished()
+    observe("")
+    while batch.waiting or batch.running:
+        batch.start_runs()
+        executor.wait([*batch.running])
+        batch.take_outcomes()
+        batch.load_finished()
+        observe(batch.status or executor.status)
+
+
+class Batch:
+    """Runs that wait for a slot of an executor, and runs under way."""
+
+    def __init__(self, entries: Sequence[SweepEntry], executor: Executor) -> None:
+        self.executor = executor
+        self.waiting = [*entries]
+        self.running: dict[Future[Outcome], SweepEntry] = {}
+        self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
+        self.status = ""  # which runs of another sweep are awaited
+
+    def load_finished(self) -> None:
+        """Load runs that another sweep has finished, twice a second at most."""
+        if time.monotonic() < self.next_look:
             return
-        free = (entry for entry in left if not store.is_locked(entry.path))
-        if starting := [*islice(free, executor.slots - len(running))]:
-            left = [entry for entry in left if entry not in starting]
-            futures = executor.submit([entry.job for entry in starting])
-            running |= zip(futures, starting, strict=True)
-        ended = [future for future in running if future.done()]
-        for future in ended:
-            entry = running.pop(future)
-            entry.outcome = _outcome(entry, future)
-        if not ended:
-            time.sleep(0.5)
+        for entry in [entry for entry in self.waiting if store.has_finished(entry.path)]:
+            self.waiting.remove(entry)
+            entry.before = True
+            result = store.load_result(entry.path)
+            entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
+        self.next_look = time.monotonic() + 0.5
+
+    def start_runs(self) -> None:
+        """Fill the free slots with runs that no other sweep is doing or has done."""
+        num_free = self.executor.slots - len(self.running)
+        startable = (
+            entry
+            for entry in self.waiting
+            if not store.has_finished(entry.path) and not store.is_locked(entry.path)
+        )
+        starting = [*itertools.islice(startable, num_free)]
+        remaining = set(self.waiting) - set(starting)
+        self.waiting = [entry for entry in self.waiting if entry in remaining]
+        self.status = ""
+        if self.waiting and len(starting) < num_free:
+            lock = store.describe_lock(self.waiting[0].path)
+            self.status = f"another sweep does {len(self.waiting)} of them ({lock})"
+        if starting:
+            for entry in starting:
+                entry.num_epochs = len(_seconds_of_epochs(entry.path))
+            futures = self.executor.submit([entry.job for entry in starting])
+            self.running |= zip(futures, starting, strict=True)
+
+    def take_outcomes(self) -> None:
+        """Take what ended runs have come to; those that were killed may wait once more."""
+        for future in [future for future in self.running if future.done()]:
+            entry = self.running.pop(future)
+            try:
+                entry.outcome = _check_code(entry, future.result())
+            except BrokenProcessPool:
+                self._repeat(entry, JobKilled("its process was killed (out of memory?)"))
+            except JobKilled as error:
+                self._repeat(entry, error)
+            except Exception as error:  # whatever a cluster may do to a job
+                entry.outcome = str(error).strip().partition("\n")[0]
+
+    def _repeat(self, entry: SweepEntry, reason: JobKilled) -> None:
+        """Let a run wait again: after a time limit if it did an epoch, else the first time."""
+        seconds = _seconds_of_epochs(entry.path)
+        if isinstance(reason, TimeLimitReached):
+            may_repeat = len(seconds) > entry.num_epochs
+            duration = progress.duration(fmean(seconds)) if seconds else "longer"
+            verdict = (
+                f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
+                "'executor.slurm={time: MINUTES}'."
+            )
+        else:
+            entry.num_kills += 1
+            may_repeat = entry.num_kills == 1
+            verdict = f"it was tried twice: {reason}"
+        if may_repeat:
+            progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
+            self.waiting.insert(0, entry)
+        else:
+            entry.outcome = verdict
 
 
-def _outcome(entry: Entry, future: Any) -> Outcome:
-    """Outcome of a run that has ended."""
+def _seconds_of_epochs(path: Path) -> list[float]:
+    """Durations of the epochs that a run has done."""
     try:
-        outcome: Outcome = future.result()
-    except Exception as error:  # whatever a cluster may do to a job
-        return str(error).strip().partition("\n")[0]
+        lines = (path / store.METRICS).read_text().splitlines()
+        return [json.loads(line)["seconds"] for line in lines]
+    except (OSError, *store.NOT_A_RESULT):  # none, or half a line
+        return []
+
+
+def _check_code(entry: SweepEntry, outcome: Outcome) -> Outcome:
+    """An outcome, or the failure of a run that has another id than was planned."""
     if isinstance(outcome, Run) and outcome.path.name != entry.path.name:
         return "the code or the data changed since the sweep began. Give the command again."
     return outcome

@@ -5,21 +5,20 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pandas as pd
-
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import Group, groups_of, rows_of
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
-from attnexp.runs import manifest
-from attnexp.runs.manifest import Declaration
+from attnexp.runs.manifest import Declaration, PlannedRun
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
-from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, Metric
+from attnexp.statistics.verdict import MetricSpec, is_decided
 from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entry
+from attnexp.sweeps.schedule import SweepEntry
 
 
 def fewest_seeds(m: int) -> int:
@@ -27,23 +26,29 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def groups_in(sweep: Sweep, entries: Sequence[Entry]) -> list[Group]:
-    """Results of a sweep, whose own seeds are those that it planned."""
-    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: [*sweep.variants].index(run.label))
-    jobs = [] if sweep.declaration else sweep.jobs
-    planned = [manifest.Entry(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    study = manifest.Manifest(variants=sweep.variants, runs=planned)
-    declared = {"declared": sweep.declaration is not None}
-    return groups_of([row | declared for run in runs for row in rows_of(run)], {"": study})
+def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
+    """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
+    planned those that it has begun."""
+    rows = []
+    for entry in entries:
+        if isinstance(entry.outcome, Run):
+            declared = {"declared": sweep.declaration is not None}
+            rows += [row | declared for row in make_rows(entry.outcome)]
+    order = list(sweep.variants)
+    rows.sort(key=lambda row: order.index(row["label"]))
+    begun = [entry.job for entry in entries if entry.outcome is not None]
+    jobs = begun if sweep.declaration else sweep.jobs
+    planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
+    study = manifest_of(sweep, planned)
+    return compare(make_groups(rows, {"": study}), [metric])
 
 
-def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
-    (group,) = groups_in(sweep, entries)
-    found = differences(group, [Metric(margin=sweep.declaration.margin)])
-    return found[found["point"] == sweep.declaration.metric]
+    answer = answer_of_sweep(sweep, entries, MetricSpec(margin=sweep.declaration.margin))
+    endpoint = sweep.declaration.metric
+    return [row for row in answer.differences if row.endpoint.name == endpoint]
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
@@ -52,42 +57,56 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
     Raises `UserError` where nothing can be decided.
     """
-    budget = [] if any(word.startswith("seed=") for word in words) else ["seed=range(64)"]
-    sweep = plan([*words, *budget])
-    kinds = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
+    has_seeds = any(word.startswith("seed=") for word in words)
+    sweep = plan(words if has_seeds else [*words, "seed=range(64)"])
+    protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
-    if len(kinds) > 1 or has_other_seeds or len(sweep.variants) < 2:
+    if len(protocols) > 1 or has_other_seeds or len(sweep.variants) < 2:
         raise UserError(
             "--until decided compares variants on one data set with one protocol, by seed= alone."
         )
-    fewest, given = fewest_seeds(len(sweep.variants) - 1), {job.seed for job in sweep.jobs}
-    if len(given) < fewest:
-        raise UserError(f"With {len(given)} seeds nothing can be decided; {fewest} are the fewest.")
-    blog = sweep.jobs[0].config.train.protocol is Protocol.blog
-    declaration = Declaration(metric="final" if blog else "chosen", margin=margin)
-    command = f"{sweep.command} --until decided --margin {100 * margin:g}"
-    return replace(sweep, command=command, declaration=declaration)
+    num_seeds = len({job.seed for job in sweep.jobs})
+    fewest = fewest_seeds(len(sweep.variants) - 1)
+    if num_seeds < fewest:
+        raise UserError(f"With {num_seeds} seeds nothing can be decided; {fewest} are the fewest.")
+    is_blog = sweep.jobs[0].config.train.protocol is Protocol.blog
+    declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
+    return replace(sweep, command=f"{sweep.command} {declaration}", declaration=declaration)
 
 
-def rounds(sweep: Sweep, planned: list[Entry]) -> Iterator[list[Entry]]:
+def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:
     """Batches for `run_sweep`, until all variants are decided or no seed is left.
 
     The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
     added as many at a time as fill the executor. Verdicts are printed each time.
     """
-    baseline, *going = sweep.variants
+    baseline, *undecided = sweep.variants
     slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
-    more = fewest = fewest_seeds(len(going))
-    while going and (chosen := {*itertools.islice(seeds, more)}):
-        due = (entry for entry in planned if entry.job.label in (baseline, *going))
-        yield [entry for entry in due if entry.job.config.seed in chosen]
+    fewest = fewest_seeds(len(undecided))
+    batch_size = fewest
+    while undecided:
+        batch_seeds = set(itertools.islice(seeds, batch_size))
+        if not batch_seeds:
+            return  # the budget is used up
+        yield [
+            entry
+            for entry in planned
+            if entry.job.label in (baseline, *undecided) and entry.job.config.seed in batch_seeds
+        ]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-        if baseline in failed or failed.issuperset(going):
+        if baseline in failed or failed.issuperset(undecided):
             return
-        found = judge(sweep, planned)
-        for r in found.itertuples():
-            progress.note(f"{r.variant} − {r.baseline}, {r.n} seeds: {r.verdict or r.reason}")
-        is_open = found["verdict"].isin([UNDECIDED, TOO_FEW, ""])
-        going = [name for name in going if name in {*found.loc[is_open, "variant"]} - failed]
-        more = min(fewest, max(1, slots // len(sweep.variants)))
+        still_open = _note_verdicts(judge(sweep, planned)) - failed
+        undecided = [name for name in undecided if name in still_open]
+        batch_size = min(fewest, max(1, slots // len(sweep.variants)))
+
+
+def _note_verdicts(differences: Sequence[Difference]) -> set[str]:
+    """Print a line for each verdict; return the variants that have none yet."""
+    undecided: set[str] = set()
+    for row in differences:
+        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+        if not is_decided(row.verdict):
+            undecided |= set(row.contrast.weights)
+    return undecided

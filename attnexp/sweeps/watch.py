@@ -11,69 +11,104 @@ from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import num_slots, sbatch_script
+from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan
+from attnexp.sweeps.slurm import sbatch_script
 
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything."""
-    fewest = min(Counter(job.title for job in sweep.jobs).values())
-    line = f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
-    return [line] if len(sweep.variants) > 1 and fewest < 3 else []
+    num_seeds = Counter(job.title for job in sweep.jobs)
+    fewest = min(num_seeds.values())
+    if len(sweep.variants) == 1 or fewest >= 3:
+        return []
+    return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
 
 
 def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
     """A line for each variant, the total with its expected time, and what Slurm would be sent."""
     entries = scan(sweep, any_code=any_code)
-    todo = [entry.job for entry in entries if not entry.before]
-    num_runs, num_left = (Counter(job.title for job in jobs) for jobs in (sweep.jobs, todo))
-    lines = [f"{name}: {n} runs, {n - num_left[name]} finished" for name, n in num_runs.items()]
-    slots = num_slots(sweep.executor, todo)
-    expected = "time unknown until the first run ends"
-    if took := [store.load(entry.path).wall_seconds for entry in entries if entry.before]:
-        expected = f"about {progress.duration(fmean(took) * len(todo) / slots)}"
-    where = f"executor={sweep.executor.kind}, {slots} at a time"
-    lines.append(f"{len(todo)} runs to do, {where}: {expected}.")
-    if todo and sweep.executor.kind is ExecutorKind.slurm:
-        lines.append(sbatch_script(sweep.executor, todo))
+    missing = [entry.job for entry in entries if not entry.before]
+    num_missing = Counter(job.title for job in missing)
+    num_planned = Counter(job.title for job in sweep.jobs)
+    lines = [
+        f"{title}: {number} runs, {number - num_missing[title]} finished"
+        for title, number in num_planned.items()
+    ]
+    slots = num_slots(sweep.executor, missing)
+    seconds = [store.load_result(entry.path).wall_seconds for entry in entries if entry.before]
+    if seconds:
+        expected = f"about {progress.duration(fmean(seconds) * len(missing) / slots)}"
+    else:
+        expected = "time unknown until the first run ends"
+    place = f"executor={sweep.executor.kind}, {slots} at a time"
+    lines.append(f"{len(missing)} runs to do, {place}: {expected}.")
+    if missing and sweep.executor.kind is ExecutorKind.slurm:
+        lines.append(sbatch_script(sweep.executor, missing))
     return lines
 
 
 class Watch(Progress):
-    """Observer for `schedule.run_sweep`: a line for each run and, on a terminal, one bar. Before
-    that, where some have finished before, the lines of `foresee`."""
+    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for: in one
+    bar on a terminal, else in a line a minute.
 
-    def __init__(self, foresee: Callable[[list[Entry]], Iterable[str]] | None = None) -> None:
+    foresee: lines that are shown first where some runs have finished before and others are missing.
+    """
+
+    def __init__(
+        self, foresee: Callable[[list[SweepEntry]], Iterable[str]] = lambda entries: []
+    ) -> None:
         console = progress.console
         columns = (TextColumn("{task.description}"), BarColumn(20))
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task, self.noted = self.add_task("", total=None), set[int]()  # ids of ended entries
-        self.began, self.foresee = time.monotonic(), foresee
+        self.task = self.add_task("", total=None)
+        self.shown: set[SweepEntry] = set()  # those whose line has been shown
+        self.began = time.monotonic()
+        self.next_status = self.began
+        self.foresee = foresee
 
-    def __call__(self, entries: list[Entry]) -> None:
-        """Display the current state of these entries."""
-        num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
+    def __call__(self, entries: list[SweepEntry], status: str = "") -> None:
+        """Show the current state of these entries. status: what is waited for, or nothing."""
         num_left = sum(entry.outcome is None for entry in entries)
-        num_mine = sum(not entry.before for entry in entries)
-        if self.foresee and not self.noted and num_left and num_mine < len(entries):
+        num_trained_here = sum(not entry.before for entry in entries)
+        if not self.shown and num_left and num_trained_here < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
-        line = f"{len(entries) - num_failed - num_left} done, {num_failed} failed, {num_left} left"
-        if num_left < num_mine:
-            each = (time.monotonic() - self.began) / (num_mine - num_left)
-            line += f", about {progress.duration(each * num_left)}"
-        self.update(self.task, description=line, total=num_mine, completed=num_mine - num_left)
+        num_ended_here = num_trained_here - num_left
+        line = self._count(entries, num_left, num_ended_here)
         for entry in entries:
-            if entry.outcome is not None and id(entry) not in self.noted:
-                self.noted.add(id(entry))
-                progress.note(f"{entry.job}: {_outcome_line(entry)} ({line})")
+            if entry.outcome is not None and entry not in self.shown:
+                self.shown.add(entry)
+                progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
+        if status and num_left:
+            line += f"; {status}"
+            self._note_status(line)
+        self.update(self.task, description=line, total=num_trained_here, completed=num_ended_here)
+
+    def _note_status(self, line: str) -> None:
+        """Print what is waited for, once a minute, where there is no bar."""
+        if self.disable and time.monotonic() >= self.next_status:
+            progress.note(line)
+            self.next_status = time.monotonic() + 60
+
+    def _count(self, entries: list[SweepEntry], num_left: int, num_ended_here: int) -> str:
+        """`2 done, 1 failed, 3 left, about 8 s`."""
+        num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
+        num_done = len(entries) - num_failed - num_left
+        line = f"{num_done} done, {num_failed} failed, {num_left} left"
+        if num_ended_here:
+            seconds_each = (time.monotonic() - self.began) / num_ended_here
+            line += f", about {progress.duration(seconds_each * num_left)}"
+        return line
 
 
-def _outcome_line(entry: Entry) -> str:
+def _describe_outcome(entry: SweepEntry) -> str:
     if not isinstance(entry.outcome, Run):
         return f"failed: {entry.outcome}"
-    result, final = entry.outcome.result, entry.outcome.result.final
-    speed = f"{progress.duration(result.wall_seconds)}, {final.examples_per_second:,.0f} texts/s"
-    how = "finished before" if entry.before else speed
-    return f"final accuracy {100 * final.val_accuracy:.2f} %, {how}"
+    result = entry.outcome.result
+    accuracy = f"final accuracy {100 * result.final.val_accuracy:.2f} %"
+    if entry.before:
+        return f"{accuracy}, finished before"
+    speed = f"{result.final.examples_per_second:,.0f} texts/s"
+    return f"{accuracy}, {progress.duration(result.wall_seconds)}, {speed}"

@@ -38,16 +38,16 @@ def prepare(config: TrainConfig) -> torch.device:
 
 
 @contextmanager
-def keeping_threads() -> Iterator[None]:
+def restore_threads() -> Iterator[None]:
     """Set the number of CPU threads back at the end of the block, whatever is set within."""
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(num_threads)
 
 
-def provenance(device: torch.device) -> dict[str, Any]:
+def describe_provenance(device: torch.device) -> dict[str, Any]:
     """Versions, machine and command that produce a result."""
     return {
         "version": __version__,
@@ -71,11 +71,11 @@ def _commit() -> str | None:
     if not (root / ".git").exists() or shutil.which("git") is None:
         return None
     describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
-    said = subprocess.run(describe.split(), cwd=root, capture_output=True, encoding="utf-8")
-    return said.stdout.strip() or None
+    answer = subprocess.run(describe.split(), cwd=root, capture_output=True, encoding="utf-8")
+    return answer.stdout.strip() or None
 
 
-def _use_onednn(wanted: bool) -> None:
+def _use_onednn(fast: bool) -> None:
     """Let oneDNN multiply fp32 matrices where it is faster than MKL and keeps fp32.
 
     It does so when asked for bf16 on a processor that has bf16 instructions and no AMX, which would
@@ -83,11 +83,13 @@ def _use_onednn(wanted: bool) -> None:
     step of training takes two thirds of the time, on Intel's a tenth more (benchmarks/LOG.md).
     """
     _matmul.fp32_precision = "none"
-    can = torch.cpu.get_capabilities()
-    is_amd = "AMD" in str(can.get("cpu_name"))
-    if wanted and is_amd and can.get("avx512_bf16") and not can.get("amx_tile"):
-        x = torch.randn(256, 128, generator=torch.Generator().manual_seed(0))
-        expected = x @ x.T
-        _matmul.fp32_precision = "bf16"
-        if not torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4):  # bf16 is off by 0.1
-            _matmul.fp32_precision = "none"
+    cpu = torch.cpu.get_capabilities()
+    is_amd = "AMD" in str(cpu.get("cpu_name"))
+    keeps_fp32 = cpu.get("avx512_bf16") and not cpu.get("amx_tile")
+    if not (fast and is_amd and keeps_fp32):
+        return
+    x = torch.randn(256, 128, generator=torch.Generator().manual_seed(0))
+    expected = x @ x.T
+    _matmul.fp32_precision = "bf16"
+    if not torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4):  # bf16 is off by 0.1
+        _matmul.fp32_precision = "none"

@@ -37,12 +37,12 @@ def evaluate_run(
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
-    run = Run(path=run_dir, result=store.load(run_dir))
+    run = Run(path=run_dir, result=store.load_result(run_dir))
     threads = f"train.threads={run.result.provenance['threads']}"
-    with device.keeping_threads():
+    with device.restore_threads():
         config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
         if config.train.fast:
-            take_fast_path(model)
+            take_fast_path(model, config.train.precision)
         return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
 
 
@@ -54,30 +54,36 @@ def load_trained(
     The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
     """
     settings = run.result.config
-    elsewhere = any(word.startswith("data.path=") for word in words)
-    if elsewhere:
-        kept = {key: settings["data"][key] for key in AS_IDS}
-        settings = settings | {"data": {"name": "files", **kept}}
+    has_other_texts = any(word.startswith("data.path=") for word in words)
+    if has_other_texts:
+        as_ids = {key: settings["data"][key] for key in AS_IDS}
+        settings = settings | {"data": {"name": "files", **as_ids}}
     config = overlay(settings, words, trust_code=trust_code)
     where = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read
-    if elsewhere:
+    if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
     else:
-        dataset = load_data(config.data, config.seeds.resample)
-        if dataset.fingerprint != run.result.data["fingerprint"]:
-            raise UserError(
-                f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
-                f"then {run.result.data['fingerprint']}). Give the reviews of then as data.path=."
-            )
-        test = dataset.test
+        test = _load_same_test(run, config)
     return config, model, on_device(test, where)
+
+
+def _load_same_test(run: Run, config: RunConfig) -> encode.Encoded:
+    """The test set of a run. Raises `UserError` where its data are no longer the same."""
+    dataset = load_data(config.data, config.seeds.resample)
+    fingerprint = run.result.data["fingerprint"]
+    if dataset.fingerprint != fingerprint:
+        raise UserError(
+            f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
+            f"then {fingerprint}). Give the reviews of then as data.path=."
+        )
+    return dataset.test
 
 
 def load_weights(run: Run, model: nn.Module) -> None:
     """Fill the model from a finished run. Raises `UserError` if it is another model's."""
-    weights = predictions.load(run, predictions.WEIGHTS)
+    weights = predictions.load_weights(run)
     try:
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
     except RuntimeError as error:

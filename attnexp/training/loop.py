@@ -1,6 +1,6 @@
 """The training loop: K's training in PyTorch, whole and in sight.
 
-Cross-entropy, dense Adam with Keras's epsilon, shuffled batches with the short last one kept.
+Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
 
 Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,), of more (n, C).
 """
@@ -20,8 +20,10 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
+from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
-from attnexp.training.metrics import measure, most_probable
+from attnexp.training.adam import clip_gradients, epoch_of
+from attnexp.training.metrics import measure
 from attnexp.training.optimizer import learning_rate
 from attnexp.training.state import State
 
@@ -46,11 +48,19 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means in `state.running`.
+    """Train for one epoch, and leave its means in `state.running`. Raises as `take_steps`."""
+    started = time.perf_counter()
+    with epoch_of(state.optimizer):
+        loss, accuracy = take_steps(state, train, config)
+    state.running = loss, accuracy, time.perf_counter() - started
+    state.epoch += 1
+
+
+def take_steps(state: State, train: Examples, config: TrainConfig) -> tuple[float, float]:
+    """Mean loss and accuracy of the steps of an epoch, each before its step.
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
-    started = time.perf_counter()
     device = train.ids.device
     compute_loss = own_loss(config.loss) if config.loss else cross_entropy
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
@@ -78,13 +88,11 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                 f"{config.lr:g}) usually helps."
             )
         if config.clip is not None:
-            nn.utils.clip_grad_norm_(state.model.parameters(), config.clip)
+            clip_gradients(state.optimizer, config.clip)
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
         state.optimizer.step()
-    seconds = time.perf_counter() - started
-    state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
-    state.epoch = epoch
+    return float(loss_sum) / len(train), int(num_right) / len(train)
 
 
 def measure_epoch(
@@ -156,11 +164,14 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache), or as
-    many as keep a map of attention, heads × T² floats a text, within 1 GB, on a GPU an eighth of
-    its memory. A forward pass holds two or three such maps at a time."""
+    """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache; 64
+    where `pool_words` makes the maps of one head at a time), or as many as keep a map of attention,
+    heads × T² floats a text, within 1 GB, on a GPU an eighth of its memory. A forward pass holds
+    two or three such maps at a time."""
     device = examples.ids.device
-    most = 32 if device.type == "cpu" else 1024
+    most = 1024
+    if device.type == "cpu":
+        most = 64 if getattr(model, "pools_words", False) else 32
     allowed = 2**30
     if device.type == "cuda":
         allowed = torch.cuda.get_device_properties(device).total_memory // 8

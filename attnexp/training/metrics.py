@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Evaluation
 
 BINS = 15  # of the calibration error (Guo et al. 2017, section 2)
-
-
-def most_probable(logits: Any) -> Any:
-    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
-    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
-    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 
 def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
@@ -28,7 +23,8 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
     width (Guo et al. 2017).
     """
-    x, y = np.asarray(logits, np.float64), np.asarray(labels)
+    x = np.asarray(logits, np.float64)
+    y = np.asarray(labels)
     right = most_probable(x) == y
     if x.ndim == 1:
         loss = np.logaddexp(0, np.where(y > 0, -x, x))  # -log p(label), without overflow
@@ -57,7 +53,8 @@ def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], 
     0, one without texts recall 0; F1 is 0 where both are. Macro-F1 is the mean of F1.
     """
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
-    predicted, truth = most_probable(logits).astype(np.intp), labels.astype(np.intp)
+    predicted = most_probable(logits).astype(np.intp)
+    truth = labels.astype(np.intp)
     num_right = np.bincount(truth[predicted == truth], minlength=num_classes)
     num_predicted = np.bincount(predicted, minlength=num_classes)
     n = np.bincount(truth, minlength=num_classes)

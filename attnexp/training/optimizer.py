@@ -7,31 +7,23 @@ import torch
 from torch import nn
 
 from attnexp.config.schema import Optimizer, Schedule, TrainConfig
-
-
-class KerasAdam(torch.optim.Adam):
-    """Adam with epsilon where Keras puts it: beside the second moment before its correction.
-
-    torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
-    c = 1 - beta2^t. Early in training the gradients of queries and of rare words are so small
-    (1e-8) that epsilon decides the length of their steps. Dividing epsilon by sqrt(c) makes the
-    two equal.
-    """
-
-    def step(self, closure: Any = None) -> Any:
-        """Update the parameters, as `torch.optim.Adam.step`."""
-        for group in self.param_groups:
-            group["num_steps"] = group.get("num_steps", 0) + 1
-            correction = 1 - group["betas"][1] ** group["num_steps"]
-            group["eps"] = self.defaults["eps"] / math.sqrt(correction)
-        return super().step(closure)
+from attnexp.model.mixers import WordEmbedding
+from attnexp.training.adam import KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW with Keras's decay rates; every step updates every row of the embedding."""
+    """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding.
+
+    `SparseAdam` does so with less work for an embedding of words that is trained on the CPU, with
+    `train.fast`.
+    """
     common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
+    embedding: Any = getattr(model, "embedding", None)
+    is_trained = type(embedding) is WordEmbedding and embedding.weight.requires_grad
+    if config.fast and is_trained and embedding.weight.device.type == "cpu":
+        return SparseAdam(model, embedding, **common)
     return KerasAdam(model.parameters(), **common)
 
 

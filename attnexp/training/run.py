@@ -8,18 +8,22 @@ import copy
 import functools
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
 from attnexp.data import encode
+from attnexp.data.files import describe_files
+from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -29,7 +33,8 @@ from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import Identity, default_label, departures, identify
+from attnexp.runs.identity import Identity, identify
+from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.loop import Examples
@@ -46,28 +51,47 @@ class Inputs(NamedTuple):
     fingerprint: str  # of the content of all of it
 
 
+class Splits(NamedTuple):
+    """The texts of a run on its device, by what it does with them."""
+
+    train: Examples
+    val: Examples
+    test: Examples
+
+
 def read_inputs(config: RunConfig) -> Inputs:
     """Read the inputs of a run. Raises `UserError` if they are missing."""
     dataset = load_data(config.data, config.seeds.resample)
-    if (path := getattr(config.model, "vectors", None)) is None:  # a baseline takes none
+    path = getattr(config.model, "vectors", None)  # a baseline takes none
+    if path is None:
         return Inputs(dataset, None, dataset.fingerprint)
     vectors = load_vectors(path, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """Data set of a config; problems found in it are noted once."""
-    dataset = encode.load(config, resample)
-    if found := [f"{count:,} {what}" for what, count in dataset.quality.items()]:
-        progress.note(f"Warning: {'; '.join(found)}.")
+    """Data set of a config, read once, and again when a file of it has changed; its problems are
+    noted when it is read."""
+    return _load_data(config, resample, stamp_files(config))
+
+
+@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
+def _load_data(
+    config: DataConfig, resample: int | None, stamps: tuple[tuple[str, int, int], ...]
+) -> encode.Dataset:
+    """The data set while its files have these stamps."""
+    dataset = encode.load_dataset(config, resample)
+    problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
+    if problems:
+        progress.note(f"Warning: {'; '.join(problems)}.")
     return dataset
 
 
 @functools.lru_cache(maxsize=2)  # likewise the two splits that were used last
 def on_device(encoded: encode.Encoded, where: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
-    ids, labels = torch.from_numpy(encoded.ids), torch.from_numpy(encoded.labels)
+    ids = torch.from_numpy(encoded.ids)
+    labels = torch.from_numpy(encoded.labels)
     return Examples(ids.to(where), labels.to(where, torch.float32))
 
 
@@ -80,7 +104,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
     """
     try_to_build(config)
-    with device.keeping_threads():
+    with device.restore_threads():
         where = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
@@ -88,17 +112,19 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         with store.lock(path):
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
-                return path, store.load(path)
+                return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
-            record = Record(folder=path, num_epochs=num_epochs, provenance=device.provenance(where))
+            record = Record(
+                folder=path, num_epochs=num_epochs, provenance=device.describe_provenance(where)
+            )
             try:
                 result = _train(config, inputs, identity, where, record)
             except BaseException:
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
                 raise
-            store.save(path, result)
+            store.save_result(path, result)
             return path, result
 
 
@@ -106,41 +132,15 @@ def _train(
     config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    dataset, vectors, _ = inputs
-    test = on_device(dataset.test, where)
-    own_val = None if dataset.val is None else on_device(dataset.val, where)
-    train, val = split(config, on_device(dataset.train, where), test, own_val)
+    splits = make_splits(config, inputs.dataset, where)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
-    model = build_model(config, len(dataset.classes))
-    untrained = copy.deepcopy(model)  # on the reference path, for `cost_of`
-    model = model.to(where)
-    if vectors is not None:
-        assert isinstance(model, Classifier)  # a baseline takes no vectors
-        record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.found):,} words found")
-        model.set_word_vectors(vectors.rows, vectors.found)
-    try:
-        if isinstance(model, Baseline):
-            _fit_baseline(model, config.train, train, val, record)
-        else:
-            _train_network(model, config, train, val, record)
-    except Exception as error:
-        if isinstance(error, UserError | RunFailed) or not (named := explain(error, model)):
-            raise
-        raise named from error
-    predicted = record.predicted
-    label = np.min_scalar_type(len(dataset.classes) - 1)
-    predicted[predictions.VAL_LABELS] = val.truth.astype(label)
-    logits = predicted[predictions.FINAL]
-    if config.train.protocol is Protocol.holdout:  # else the test set validates
-        model.load_state_dict(record.best_weights)
-        logits = predicted[predictions.TEST] = loop.predict(model, test, config.train.precision)
-        predicted[predictions.TEST_LABELS] = test.truth.astype(label)
-    check_rebuilt(model, config, len(dataset.classes), test.ids[:3])
-    weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
-    predictions.save(record.folder / predictions.WEIGHTS, weights)
-    predictions.save(record.folder / predictions.FILE, predicted)
-    words = "".join(f"{word}\n" for word in dataset.words)
-    (record.folder / store.VOCABULARY).write_text(words, encoding="utf-8", newline="\n")
+    model = _make_model(config, inputs, where, record)
+    untrained = copy.deepcopy(model).cpu()  # on the reference path, for `cost_of`
+    _fit(model, config, splits, record)
+    test_logits = _predict_test(model, config, splits.test, record)
+    _add_labels(inputs.dataset.classes, config, splits, record)
+    check_rebuilt(model, config, len(inputs.dataset.classes), splits.test.ids[:3])
+    _write_files(model, inputs.dataset, record)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -149,50 +149,92 @@ def _train(
         label=default_label(to_dict(config)),
         departures=departures(to_dict(config)),
         config=to_dict(config),
-        data={
-            "name": config.data.title,
-            "source": dataset.source,
-            "fingerprint": dataset.fingerprint,
-            "n_train": len(train),
-            "n_val": len(val),
-            "n_test": len(test),
-            "classes": list(dataset.classes),
-            "largest_class": float(np.unique(test.truth, return_counts=True)[1].max() / len(test)),
-            "quality": dataset.quality,
-            "vectors_coverage": vectors and vectors.coverage,
-        },
+        data=describe_data(config, inputs, splits),
         **cost_of(untrained, config.data.max_len),
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
-        test=measure(logits, test.truth),
+        test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - record.started,
         provenance=record.provenance,
     )
 
 
-def split(
-    config: RunConfig, train: Examples, test: Examples, own: Examples | None = None
-) -> tuple[Examples, Examples]:
-    """Train and validation. Under `protocol: blog` the test set validates; under `holdout` the
-    validation split that the data set has of its own, where it is asked for, else a part of train.
+def make_splits(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:
+    """The splits of a run on its device.
+
+    Under `protocol: blog` the test set validates; under `holdout` the validation split that the
+    data set has of its own, where it is asked for, else a part of train.
     """
+    train = on_device(dataset.train, where)
+    test = on_device(dataset.test, where)
     if config.train.protocol is Protocol.blog:
-        return train, test
-    if own is not None:
-        return train, own
+        return Splits(train, test, test)
+    if dataset.val is not None:
+        return Splits(train, on_device(dataset.val, where), test)
     generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
-    rows = torch.randperm(len(train), generator=generator).to(train.ids.device)
-    num_val = min(max(1, round(len(train) * config.train.holdout)), len(train) - 1)
-    return train[rows[num_val:]], train[rows[:num_val]]
+    rows = torch.randperm(len(train), generator=generator).to(where)
+    share = round(len(train) * config.train.holdout)
+    num_val = min(max(1, share), len(train) - 1)  # each has a text at least
+    return Splits(train[rows[num_val:]], train[rows[:num_val]], test)
 
 
-def _train_network(
-    model: nn.Module, config: RunConfig, train: Examples, val: Examples, record: Record
-) -> None:
+def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str, Any]:
+    """The facts of the data that a result keeps."""
+    dataset = inputs.dataset
+    _, class_sizes = np.unique(splits.test.truth, return_counts=True)
+    return {
+        "name": config.data.title,
+        "source": dataset.source,
+        "read": describe_files(dataset.files),
+        "fingerprint": dataset.fingerprint,
+        "n_train": len(splits.train),
+        "n_val": len(splits.val),
+        "n_test": len(splits.test),
+        "classes": list(dataset.classes),
+        "largest_class": float(class_sizes.max() / len(splits.test)),
+        "quality": dataset.quality,
+        "vectors": inputs.vectors.fingerprint if inputs.vectors else None,
+        "vectors_coverage": inputs.vectors.coverage if inputs.vectors else None,
+    }
+
+
+def _make_model(
+    config: RunConfig, inputs: Inputs, where: torch.device, record: Record
+) -> nn.Module:
+    """The untrained model, with its pretrained vectors where it has some."""
+    model = build_model(config, len(inputs.dataset.classes)).to(where)
+    vectors = inputs.vectors
+    if vectors is not None:
+        assert isinstance(model, Classifier)  # a baseline takes no vectors
+        num_words = len(vectors.in_file)
+        record.note(f"vectors: {vectors.coverage:.1%} of {num_words:,} words found")
+        model.set_word_vectors(vectors.rows, vectors.in_file)
+    return model
+
+
+def _fit(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
+    """Train a network, or fit a baseline. An error within a piece is raised with its name."""
+    try:
+        if isinstance(model, Baseline):
+            _fit_baseline(model, config.train, splits, record)
+        else:
+            _train_network(model, config, splits, record)
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        explanation = explain(error, model)
+        if explanation is None:
+            raise
+        raise explanation from error
+
+
+def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
     """Train all epochs, from the checkpoint on where there is one."""
     options = config.train
-    record.provenance["path"] = take_fast_path(model) if options.fast else REFERENCE
+    train, val, _ = splits
+    path = take_fast_path(model, options.precision) if options.fast else REFERENCE
+    record.provenance["path"] = path
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
@@ -209,13 +251,45 @@ def _train_network(
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 
-def _fit_baseline(
-    model: Baseline, config: TrainConfig, train: Examples, val: Examples, record: Record
-) -> None:
+def _fit_baseline(model: Baseline, config: TrainConfig, splits: Splits, record: Record) -> None:
     """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
+    train, val, _ = splits
     started = time.perf_counter()
     model.fit(train.ids, train.labels)
     fitted = measure(loop.predict(model, train, config.precision), train.truth)
-    running = fitted.loss, fitted.accuracy, time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    running = (fitted.loss, fitted.accuracy, seconds)
     row, logits = loop.measure_epoch(model, train, val, config, 1, running)
     record.add(row, logits, val.truth, model)
+
+
+def _predict_test(
+    model: nn.Module, config: RunConfig, test: Examples, record: Record
+) -> NDArray[np.float32]:
+    """Logits of the test set, (n,) or (n, C): of the last epoch, which `protocol: blog` measured on
+    it; under `holdout` of the chosen epoch, whose weights the model has from then on."""
+    if config.train.protocol is Protocol.blog:
+        return record.predicted[predictions.FINAL]
+    model.load_state_dict(record.best_weights)
+    logits = loop.predict(model, test, config.train.precision)
+    record.predicted[predictions.TEST] = logits
+    return logits
+
+
+def _add_labels(classes: Sequence[str], config: RunConfig, splits: Splits, record: Record) -> None:
+    """Add the true labels of the logits that are stored."""
+    smallest_type = np.min_scalar_type(len(classes) - 1)
+    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(smallest_type)
+    if config.train.protocol is Protocol.holdout:  # else the test set validates
+        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(smallest_type)
+
+
+def _write_files(model: nn.Module, dataset: encode.Dataset, record: Record) -> None:
+    """Write weights, predictions and the vocabulary."""
+    weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
+    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights)
+    predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
+    vocabulary = record.folder / store.VOCABULARY
+    with vocabulary.open("w", encoding="utf-8", newline="\n") as file:
+        for word in dataset.words:
+            file.write(f"{word}\n")

@@ -16,7 +16,6 @@ from attnexp.base import progress
 from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
-from attnexp.training.metrics import most_probable
 
 
 @dataclass(kw_only=True, slots=True)
@@ -61,12 +60,14 @@ class Record:
         """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
         set."""
         self.epochs.append(row)
-        right = predictions.pack(most_probable(logits) == truth)
-        self.predicted |= {predictions.FINAL: logits, f"{predictions.CORRECT}{row.epoch}": right}
-        if self.epochs[best_epoch(self.epochs)] is row:
+        is_right = predictions.most_probable(logits) == truth
+        self.predicted[predictions.FINAL] = logits
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
+        best = self.epochs[best_epoch(self.epochs)]
+        if best is row:
             self.predicted[predictions.BEST] = logits
             self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
-        lines = "".join(f"{json.dumps(asdict(one))}\n" for one in self.epochs)
+        lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)
         (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
         self.note(
             f"epoch {row.epoch}/{self.num_epochs} loss {row.train_loss:.4f} acc "
@@ -77,7 +78,8 @@ class Record:
     def save(self, state: State) -> None:
         """Write a checkpoint, whole or not at all."""
         streams = [torch.get_rng_state(), state.shuffle.get_state()]
-        if (device := self.provenance["device"]) != "cpu":
+        device = self.provenance["device"]
+        if device != "cpu":
             streams.append(torch.get_device_module(device).get_rng_state())
         saved = {
             "model": state.model.state_dict(),
@@ -86,7 +88,7 @@ class Record:
             "epoch": state.epoch,
             "running": state.running,
             "epochs": [asdict(row) for row in self.epochs],
-            "predicted": {name: torch.from_numpy(a) for name, a in self.predicted.items()},
+            "predicted": {k: torch.from_numpy(array) for k, array in self.predicted.items()},
             "best_weights": self.best_weights,
             "seconds": time.perf_counter() - self.started,
             "resumed": [*self.provenance["resumed"], str(state)],
@@ -95,7 +97,8 @@ class Record:
             try:
                 torch.save(saved, file)
             except RuntimeError as error:  # torch's own, in place of Ctrl-C or of a full disk
-                raise error.__context__ or error from None
+                cause = error.__context__ or error
+                raise cause from None
 
     def resume(self, state: State) -> None:
         """Continue from the checkpoint of an earlier attempt, if there is one that can be read.
@@ -109,21 +112,28 @@ class Record:
         except FileNotFoundError:
             return
         except (RuntimeError, EOFError, OSError, pickle.UnpicklingError):
-            return self.note(f"{file} cannot be read. Starts over.")
+            self.note(f"{file} cannot be read. Starts over.")
+            return
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
-        stream, shuffle, *on_device = saved["streams"]
-        torch.set_rng_state(stream)
-        state.shuffle.set_state(shuffle)
-        for one in on_device if self.provenance["device"] != "cpu" else []:
-            torch.get_device_module(self.provenance["device"]).set_rng_state(one)
-        state.epoch, state.running = saved["epoch"], saved["running"]
+        self._set_streams(state, saved["streams"])
+        state.epoch = saved["epoch"]
+        state.running = saved["running"]
         self.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
         self.best_weights = saved["best_weights"]
         self.provenance["resumed"] = saved["resumed"]
         self.started -= saved["seconds"]
         self.epochs += [EpochRow(**row) for row in saved["epochs"]]
         self.note(f"goes on from {state}")
+
+    def _set_streams(self, state: State, streams: Sequence[Tensor]) -> None:
+        """Set the random streams of CPU, order and device to where a checkpoint left them."""
+        cpu, shuffle, *on_device = streams
+        torch.set_rng_state(cpu)
+        state.shuffle.set_state(shuffle)
+        device = self.provenance["device"]
+        if device != "cpu" and on_device:
+            torch.get_device_module(device).set_rng_state(on_device[0])
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:

@@ -35,21 +35,29 @@ class TfidfModel(Baseline):
         """
         super().__init__()
         self.register_buffer("idf", torch.zeros(vocab_size, dtype=torch.float64))
-        more = [num_classes] if num_classes > 2 else []
-        self.coef = nn.Parameter(torch.zeros(vocab_size, *more, dtype=torch.float64))
-        self.intercept = nn.Parameter(torch.zeros(*more or [1], dtype=torch.float64))
+        coef_shape = [vocab_size]
+        intercept_shape = [1]
+        if num_classes > 2:
+            coef_shape = [vocab_size, num_classes]
+            intercept_shape = [num_classes]
+        self.coef = nn.Parameter(torch.zeros(coef_shape, dtype=torch.float64))
+        self.intercept = nn.Parameter(torch.zeros(intercept_shape, dtype=torch.float64))
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
         ids = ids.long().sort().values  # sums come out the same in every order of the words
-        apart = ids + len(self.idf) * torch.arange(len(ids), device=ids.device)[:, None]
-        _, run, sizes = torch.unique_consecutive(apart, return_inverse=True, return_counts=True)
+        row = torch.arange(len(ids), device=ids.device)[:, None]
+        word_in_row = ids + len(self.idf) * row  # a number that no other text has
+        _, word, counts = torch.unique_consecutive(
+            word_in_row, return_inverse=True, return_counts=True
+        )
         x = self.idf[ids]
         # A word's entry is count * idf. Its square, shared among its tokens, is count * idf^2 each.
-        length = (sizes[run] * x**2).sum(-1, keepdim=True).sqrt()
+        length = (counts[word] * x**2).sum(-1, keepdim=True).sqrt()
         coef = self.coef.reshape(len(self.idf), -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        return torch.squeeze(product / length.clamp(min=1) + self.intercept, -1)  # no idf in (0, 1)
+        logits = product / length.clamp(min=1) + self.intercept  # no idf is between 0 and 1
+        return torch.squeeze(logits, -1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.

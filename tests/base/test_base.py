@@ -12,10 +12,10 @@ from attnexp.base.progress import duration, note, track
 
 def test_a_write_is_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    with atomic_write(file) as opened:
-        opened.write(b"before")
-    with suppress(KeyboardInterrupt), atomic_write(file) as opened:
-        opened.write(b"half")
+    with atomic_write(file) as stream:
+        stream.write(b"before")
+    with suppress(KeyboardInterrupt), atomic_write(file) as stream:
+        stream.write(b"half")
         raise KeyboardInterrupt
     assert file.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]

@@ -9,7 +9,7 @@ from conftest import ROOT
 from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs import identity
+from attnexp.runs import identity, labels
 
 
 def test_an_id_holds_every_file_that_computes() -> None:
@@ -47,8 +47,8 @@ def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
 def test_other_texts_are_another_run_of_the_same_variant() -> None:
     """`seeds.resample` does not follow `seed`: 0 with seed 0 is not the same as none."""
     configs = [compose(words.split()) for words in ("", "seeds.resample=0", "seeds.resample=3")]
-    assert len({json.dumps(identity.settings(to_dict(config))) for config in configs}) == 1
-    names = [identity.replicate(to_dict(config)) for config in configs]
+    assert len({json.dumps(labels.settings(to_dict(config))) for config in configs}) == 1
+    names = [labels.replicate(to_dict(config)) for config in configs]
     assert names == ["0", "0-resample0", "0-resample3"]
 
 
@@ -66,12 +66,12 @@ LABELS = {
 
 @pytest.mark.parametrize("words", LABELS)
 def test_a_label_says_what_is_not_usual(words: str) -> None:
-    assert identity.default_label(to_dict(compose(words.split()))) == LABELS[words]
+    assert labels.default_label(to_dict(compose(words.split()))) == LABELS[words]
 
 
 def test_a_label_of_a_piece_from_elsewhere_imports_nothing() -> None:
     config = to_dict(compose("position=sinusoidal", "train.lr=0.1"))
     config["position"] = {"kind": "theirs:Decay", "shuffled": False, "dropout": 0.0, "rate": 0.5}
-    label = identity.default_label(config)
+    label = labels.default_label(config)
     own = "position.shuffled=false position.dropout=0.0 position.rate=0.5"
     assert label == f"imdb attention Decay {own} train.lr=0.1"

@@ -14,7 +14,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.corpus import SPLITS, draw_test
-from attnexp.data.encode import load, load_test, redraw
+from attnexp.data.encode import load_dataset, load_test, redraw
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
@@ -42,11 +42,11 @@ def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [(f"text {i}", "abbbcccccc"[i % 10]) for i in range(200)])
-    dataset = load(on_disk(tmp_path, limit_train=50, limit_test=20))
+    dataset = load_dataset(on_disk(tmp_path, limit_train=50, limit_test=20))
     assert Counter(dataset.train.labels.tolist()) == {0: 5, 1: 15, 2: 30}
     assert Counter(dataset.test.labels.tolist()) == {0: 2, 1: 6, 2: 12}
     with pytest.raises(UserError, match=r"data\.limit_test=41.* there are 40 .*Use 40 or less"):
-        load(on_disk(tmp_path, limit_test=41))
+        load_dataset(on_disk(tmp_path, limit_test=41))
 
 
 LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
@@ -69,7 +69,8 @@ def test_texts_drawn_anew_keep_their_union_and_classes(
 
 def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
     config = write(tmp_path, train=TEXTS, test=[f"another {i} text {i}" for i in range(10)])
-    whole, drawn = load(config), load(config, resample=0)
+    whole = load_dataset(config)
+    drawn = load_dataset(config, resample=0)
     assert drawn.fingerprint == whole.fingerprint
     assert not np.array_equal(drawn.train.ids, whole.train.ids)
     assert not {"another", "text"} & {*drawn.words}  # which the old train split did not have
@@ -77,8 +78,9 @@ def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_pat
 
 def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) -> None:
     config = write(tmp_path, train=TRAIN, test=TEST, validation=[TEXTS[0], "unheard words"])
-    without, config.val_split = load(config), "validation"
-    dataset = load(config)
+    without = load_dataset(config)
+    config.val_split = "validation"
+    dataset = load_dataset(config)
     assert dataset.val is not None
     assert dataset.val.ids.tolist()[1] == [0, 0, 0, 1, 2, 2]
     assert np.array_equal(dataset.val.ids[0], without.train.ids[0])
@@ -87,34 +89,77 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
 
 
 def test_problems_are_counted(tmp_path: Path) -> None:
-    assert load(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
+    assert load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
     doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
-    assert [*load(doubled).quality.values()] == [3, 1, 2]  # in train, without words, both labels
+    assert [*load_dataset(doubled).quality.values()] == [3, 1, 2]  # in train, both labels, no word
     silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
-    assert [*load(silent).quality.values()] == [2, 6]  # in train, without words
+    assert [*load_dataset(silent).quality.values()] == [2, 6]  # in train, without words
     chinese = write(
         tmp_path,
         train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
         test=["演员的表演"] * 2,
     )
-    assert [*load(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
+    assert [*load_dataset(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
     with pytest.raises(UserError, match="finds no word in test"):
-        load(write(tmp_path, train=TRAIN, test=["!", "?"]))
+        load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
+
+
+def test_texts_are_the_same_if_their_tokens_are(tmp_path: Path) -> None:
+    """Also where no text of train has their words, so that all of them are unknown."""
+    train = [*TRAIN, "A unique text!"]
+    test = ["new words", "other words", *TEST, "a  unique TEXT"]
+    config = write(tmp_path, train=train, test=test, validation=["New words.", "old", TRAIN[0]])
+    assert load_dataset(config).quality == {"test texts also occur in train": 1}
+    config.val_split = "validation"
+    assert load_dataset(config).quality == {
+        "test texts also occur in train": 1,
+        "val texts also occur in train": 1,
+        "val texts also occur in test": 1,
+    }
+    config.tokenizer = "whitespace"
+    assert load_dataset(config).quality == {"val texts also occur in train": 1}
+
+
+def test_texts_drawn_anew_are_checked_anew(tmp_path: Path) -> None:
+    same = [f"number {i} {mark}" for i in range(20) for mark in ".!"]
+    config = write(tmp_path, train=same, test=TEST)
+    assert load_dataset(config).quality == {"texts have both labels": 20}
+    assert load_dataset(config, resample=0).quality["test texts also occur in train"] > 0
+
+
+@pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])
+def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_their_lines(
+    tmp_path: Path, label: str
+) -> None:
+    rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]
+    write_csv(tmp_path / "train-0-of-2.csv", rows)
+    write_csv(tmp_path / "train-1-of-2.csv", rows)
+    write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
+    problems = load_dataset(on_disk(tmp_path)).quality
+    empty = ["row 2 of train (line 5 of train-0-of-2.csv)"]
+    empty += ["row 7 of train (line 5 of train-1-of-2.csv)", "row 1 of test (line 3 of test.csv)"]
+    missing = ["row 0 of train (line 2 of train-0-of-2.csv)"]
+    missing += ["row 3 of train (line 6 of train-0-of-2.csv)"]
+    missing += ["row 5 of train (line 2 of train-1-of-2.csv)", "..."]
+    assert problems == {
+        f"texts hold no word: {', '.join(empty)}": 3,
+        f"labels are {label}, as where one is missing: {', '.join(missing)}": 4,
+    }
 
 
 def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
     config = write(tmp_path, mine=[f"good {i}" for i in range(10)])
     for classes, labels in (("2 1 0", {2: 5, 1: 5}), ("negative positive", {0: 5, 1: 5})):
-        found = load_test(config, ["good"], classes.split())
-        assert Counter(found.labels.tolist()) == labels
-        assert found.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
+        test = load_test(config, ["good"], classes.split())
+        assert Counter(test.labels.tolist()) == labels
+        assert test.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
     with pytest.raises(UserError, match="labels among negative, neutral, positive, and has 0, 1"):
         load_test(config, ["good"], ["negative", "neutral", "positive"])
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float) -> None:
-    rows = contrast.generate(fraction).rows
+    rows = contrast.generate_corpus(fraction).rows
     assert not rows.text.duplicated().any()
     bags = rows.text.map(lambda text: " ".join(sorted(text.split())))
     for split, size in (("train", contrast.NUM_TRAIN), ("test", contrast.NUM_TEST)):
@@ -128,9 +173,21 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
     assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
+def only_the(text: str) -> list[str]:
+    """A tokenizer that finds words in texts that begin with `the` alone."""
+    return text.split() if text.startswith("the ") else []
+
+
+def test_places_of_generated_texts_are_rows() -> None:
+    config = DataConfig(name=DataName.contrast, tokenizer="test_encode:only_the")
+    (problem, *_) = [name for name in load_dataset(config).quality if "hold no word" in name]
+    assert problem.startswith("texts hold no word: row ")
+    assert "line" not in problem
+
+
 def test_fingerprints_stay() -> None:
-    dataset = load(DataConfig(name=DataName.contrast, order_fraction=0.5))
+    dataset = load_dataset(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
     if IMDB.is_dir():
-        dataset = load(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
+        dataset = load_dataset(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
         assert dataset.fingerprint == "63f4f417d797f53e"

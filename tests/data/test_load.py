@@ -6,26 +6,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forms import REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
+from forms import REVIEW_FILES, REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, load
+from attnexp.data import encode, splits
+from attnexp.data.files import describe_files
+from attnexp.data.load import load_corpus
+from attnexp.data.sources import Source, locate_source
 
 
 def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
     write_imdb(tmp_path)
     prints = set()
-    for place, names in (("folder", "neg pos"), ("folder/aclImdb", "neg pos"),
-                         ("archive", "neg pos"), ("hub", "0 1")):  # fmt: skip
+    names_of = {
+        "folder": "neg pos",
+        "folder/aclImdb": "neg pos",
+        "archive": "neg pos",
+        "hub": "0 1",
+    }
+    for place, names in names_of.items():
         config = on_disk(tmp_path / place, "imdb")
-        named = {
-            split: [(text, names.split()[label]) for text, label in rows]
-            for split, rows in REVIEWS.items()
-        }
-        assert rows_of(config) == named
-        prints.add(encode.load(config).fingerprint)
+        rows = rows_of(config)
+        for split, reviews in REVIEWS.items():
+            assert rows[split] == [(text, names.split()[label]) for text, label in reviews]
+        prints.add(encode.load_dataset(config).fingerprint)
     assert len(prints) == 1
     (tmp_path / "cut").write_bytes((tmp_path / "archive").read_bytes()[:200])
     assert f"{tmp_path}/cut cannot be read" in refusal(on_disk(tmp_path / "cut", "imdb"))
@@ -34,13 +40,15 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
 def test_keras_ranks_are_read_from_keras_own_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, path = np.array([[1, 2], [2]], object), tmp_path / "imdb.npz"
+    rows = np.array([[1, 2], [2]], object)
+    path = tmp_path / "imdb.npz"
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
-    config, digest = on_disk(path, max_len=3), hashlib.sha256(path.read_bytes()).hexdigest()
+    config = on_disk(path, max_len=3)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert digest in refusal(config)  # any other may be a pickle that does what it wants
-    monkeypatch.setattr(load, "KERAS_NPZ", {digest})
-    assert encode.load(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
-    assert encode.load(config).words == []
+    monkeypatch.setattr(splits, "KERAS_NPZ", {digest})
+    assert encode.load_dataset(config).train.ids.tolist() == [[1, 4, 5], [0, 1, 5]]
+    assert encode.load_dataset(config).words == []
 
 
 def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,15 +56,15 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.Mon
     write_imdb(tmp_path / "cr")
     cr = compose(["data=cr"]).data
     monkeypatch.chdir(tmp_path)  # an unset variable names no folder, not even this one
-    assert load.locate(cr) == (None, "SetFit/SentEval-CR")
+    assert locate_source(cr) == Source("SetFit/SentEval-CR")
     monkeypatch.setenv("ATTNEXP_DATA", str(tmp_path))
-    assert load.locate(cr) == (str(tmp_path / "cr"), "$ATTNEXP_DATA/cr")
-    assert load.locate(DataConfig()) == (str(tmp_path / "imdb"), "$ATTNEXP_DATA/imdb")
+    assert locate_source(cr) == Source("$ATTNEXP_DATA/cr", str(tmp_path / "cr"))
+    assert locate_source(DataConfig()) == Source("$ATTNEXP_DATA/imdb", str(tmp_path / "imdb"))
     (tmp_path / "hub").mkdir()  # no name of a data set
-    assert load.locate(compose(["data=hub", "data.path=a/b"]).data) == (None, "a/b")
+    assert locate_source(compose(["data=hub", "data.path=a/b"]).data) == Source("a/b")
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
-    assert load.locate(DataConfig()) == (str(tmp_path / "cr/hub"), "$ATTNEXP_IMDB")
-    assert load.load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine
+    assert locate_source(DataConfig()) == Source("$ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
+    assert load_corpus(DataConfig()).source == "$ATTNEXP_IMDB"  # no folder of this machine
     monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")  # what is missing is never replaced
     assert "$ATTNEXP_IMDB=/from/environment does not exist" in refusal(DataConfig())
     message = refusal(on_disk(tmp_path / "no", "imdb"))
@@ -85,13 +93,14 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_hubs_cache_serves_a_configuration_and_its_splits(hub: Path) -> None:
     (hub / "README.md").write_text(CARD)
-    old, new = [("x", "up"), ("y", "down")], [("z", "up"), ("w", "down")]
+    old = [("x", "up"), ("y", "down")]
+    new = [("z", "up"), ("w", "down")]
     for name, rows in (("one", old), ("old", old), ("new", new)):
         write_csv(hub / f"{name}.csv", rows)
     config = on_disk(Path("some/reviews"), "hub", config="two", train_split="seen")
     config.test_split = "unseen"
     assert rows_of(config) == {"train": old, "test": new}
-    assert load.load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
+    assert load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
     config.config = None
     assert "data.config=NAME" in refusal(config)
 
@@ -118,10 +127,19 @@ def test_files_are_splits_by_their_names(
 @pytest.mark.parametrize(
     ("names", "settings", "parts"),
     [
-        (["train.csv", "train.tsv"], {}, ["no whole split of one data set", "*.csv", "*.tsv"]),
+        (["train.csv", "train.tsv"], {}, ["train.csv, train.tsv", "data.train_split=train.csv"]),
+        (["train.csv", "train.csv.gz"], {}, ["train.csv, train.csv.gz: 2 files are no whole"]),
+        (["train.csv", "train_5k.csv"], {}, ["train.csv, train_5k.csv"]),
+        (["train.csv", "train-2024-01-01.csv"], {}, ["train-2024-01-01.csv, train.csv"]),
+        (["train.csv", "test.csv", "test.old.csv"], {}, ["test.csv, test.old.csv"]),
+        (["train/a.csv", "train/b.csv"], {}, ["train/a.csv, train/b.csv"]),
+        (["train.csv", "old/train.csv"], {}, ["old/train.csv, train.csv"]),
         (["a.csv", "b.csv"], {}, ["no split train, but a, b", "data.train_split="]),
-        (["train.csv"], {"name": "imdb"}, ["no split test"]),
+        (["train.csv"], {"name": "imdb"}, ["no split test", "With data=files"]),
         (["train-0-of-2.csv"], {}, ["1 files are no whole split"]),
+        (["train-0-of-2.csv", "train-0-of-2.csv.gz"], {}, ["train-0-of-2.csv.gz: 2 files"]),
+        (["train-0-of-2.csv", "train_old-1-of-2.csv"], {"train_split": "train"}, ["1 files"]),
+        (["train-0-of-1.csv", "train.csv"], {}, ["train-0-of-1.csv, train.csv: 2 files"]),
         (["README.md"], {}, ["no split train, but nothing", "a csv, tsv"]),
     ],
 )
@@ -129,9 +147,82 @@ def test_files_that_are_no_splits_are_reported(
     tmp_path: Path, names: list[str], settings: dict[str, str], parts: list[str]
 ) -> None:
     for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         write_csv(tmp_path / name, [("a", 0), ("b", 1)])
     message = refusal(on_disk(tmp_path, **settings))
     assert all(part in message for part in [str(tmp_path), *parts]), message
+
+
+def test_of_two_versions_of_a_split_one_is_read_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train.csv", "train_5k.csv", "test.csv"):
+        write_csv(tmp_path / name, [(f"{name} {i}", i % 2) for i in range(4)])
+    for name, file in (("train_5k", "train_5k.csv"), ("train.csv", "train.csv")):
+        (first, *_) = rows_of(on_disk(tmp_path, train_split=name))["train"]
+        assert first == (f"{file} 0", "0")
+        left_out = {"train_5k.csv", "train.csv"} - {file}
+        assert f"Not read: {left_out.pop()}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"val_split": "test"}, "data.val_split=test is the test split"),
+        ({"val_split": "train"}, "data.val_split=train is the train split"),
+        ({"val_split": "test.csv"}, "data.val_split=test.csv is the test split"),
+        ({"test_split": "train"}, "data.test_split=train is the train split"),
+        ({"test_split": "other", "val_split": "other"}, "data.val_split=other is the test split"),
+    ],
+)
+def test_a_split_serves_one_purpose(tmp_path: Path, settings: dict[str, str], message: str) -> None:
+    for name in ("train", "test", "other"):
+        write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(4)])
+    assert message in refusal(on_disk(tmp_path, **settings))
+
+
+def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, num_rows in (("train-00000-of-00002", 4), ("train-00001-of-00002", 3), ("test", 2)):
+        write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(num_rows)])
+    dataset = encode.load_dataset(on_disk(tmp_path))
+    assert describe_files(dataset.files) == {
+        "train": {
+            "files": ["train-00000-of-00002.csv", "train-00001-of-00002.csv"],
+            "texts": 7,
+            "files_not_read": 0,
+        },
+        "test": {"files": ["test.csv"], "texts": 2, "files_not_read": 0},
+    }
+    line = (
+        "Read train: train-00000-of-00002.csv, train-00001-of-00002.csv, 7 texts; "
+        "test: test.csv, 2 texts."
+    )
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["folder", "archive"])
+def test_reviews_of_other_names_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    others = ["train/pos/mine.txt", "train/pos/9_9.md", "test/neg/b_1.txt"]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in others:
+            patch.setitem(REVIEW_FILES, f"aclImdb/{name}", b"mine")
+        write_imdb(tmp_path)
+    dataset = encode.load_dataset(on_disk(tmp_path / place))
+    read = describe_files(dataset.files)
+    assert [(part["texts"], part["files_not_read"]) for part in read.values()] == [(6, 2), (4, 1)]
+    message = capsys.readouterr().err
+    assert "Not read: 3 files of other names" in message
+    assert all(name in message for name in others)
+
+
+def test_a_path_is_named_by_its_file(tmp_path: Path) -> None:
+    for words in (["data=files"], []):
+        data = compose([*words, f"data.path={tmp_path}/mine.csv"]).data
+        assert data.title == "mine.csv"
+    assert compose(["data=files", f"data.path={tmp_path}/mine/"]).data.title == "mine"
+    assert DataConfig().title == "imdb"
 
 
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,5 +235,9 @@ def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFi
     assert "31m text" in shown
     assert "\x1b[31m" not in shown
     app([*words, "--json"], standalone_mode=False)
-    (found,) = json.loads(capsys.readouterr().out)["sets"]
-    assert found["problems"] == ["2 names of classes differ in space or case alone ('no', 'no ')"]
+    (shown_set,) = json.loads(capsys.readouterr().out)["sets"]
+    read = {"files": ["mine.csv"], "texts": 30, "files_not_read": 0}
+    assert shown_set["read"] == {"train": read}
+    assert shown_set["problems"] == [
+        "2 names of classes differ in space or case alone ('no', 'no ')"
+    ]

@@ -65,8 +65,8 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
 @pytest.mark.parametrize("form", [*FORMATS, "save_to_disk"])
 def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
     if form == "save_to_disk":
-        found = {split: datasets.Dataset.from_pandas(frame) for split, frame in FRAMES.items()}
-        datasets.DatasetDict(found).save_to_disk(str(tmp_path))
+        sets = {split: datasets.Dataset.from_pandas(frame) for split, frame in FRAMES.items()}
+        datasets.DatasetDict(sets).save_to_disk(str(tmp_path))
     else:
         name, write, how = FORMATS[form]
         for split, held in FRAMES.items():
@@ -74,7 +74,7 @@ def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
             write(held, tmp_path / name.format(split), **how)
     config = on_disk(tmp_path, max_len=4)
     assert rows_of(config) == ROWS
-    assert encode.load(config).fingerprint == "b2d744893f769cc5"  # as ever
+    assert encode.load_dataset(config).fingerprint == "b2d744893f769cc5"  # as ever
 
 
 TSV = st.lists(st.text('ab" \t\n', min_size=1), min_size=4, max_size=6)
@@ -110,8 +110,8 @@ def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
     ):
         frame = pd.DataFrame(rows, columns=names)
         frame.to_csv(tmp_path / "train.csv", index=False, quoting=csv.QUOTE_ALL)
-        found = rows_of(on_disk(tmp_path, **settings))
-        assert sorted(found["train"] + found["test"]) == [row[:2] for row in rows]
+        read = rows_of(on_disk(tmp_path, **settings))
+        assert sorted(read["train"] + read["test"]) == [row[:2] for row in rows]
 
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
@@ -122,10 +122,23 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["more than one column text"]),
     "Excel's line": ("a.csv", f"sep=,\n{GOOD}", ["remove its first line, 'sep=,'"]),
     "too many cells": ("a.csv", GOOD + "a,b,1\n", ["Expected 2 fields in line 12, saw 3"]),
-    "too few cells": ("a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 10 of train"]),
+    "too few cells": (
+        "a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 10 of train (line 12 of a.csv)"]
+    ),
     "an open quote": ("a.csv", GOOD + '"a,1\n', ["EOF inside string", "its quotes doubled"]),
     "latin-1": ("a.csv", GOOD.encode() + b"na\xefve,1\n", ["'utf-8' codec", "Texts are UTF-8"]),
     "a blank label": ("a.csv", GOOD + "a, \n", ["1 rows do not: ' '"]),
+    "a label after line breaks": (
+        "a.csv", "text,label\r\n\r\n \r\n\"a\r\nb\nc\",1\r\nd,\r\n",
+        ["row 1 of train (line 7 of a.csv)"],
+    ),
+    "a label in jsonl": (
+        "a.jsonl", '\n{"text": "a", "label": 1}\n\n{"text": "b", "label": ""}\n',
+        ["row 1 of train (line 4 of a.jsonl)"],
+    ),
+    "a label in tsv": (
+        "a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0\n', ["row 1 of train (line 3 of a.tsv)"]
+    ),
     "a column of json": ("a.json", '{"text": {"0": "' + 999 * "a" + '"}, "label": {"0": 1}}',
                          [f"do not: {{'0': '{92 * 'a'}, in row 0"]),
     "fractions": ("a.csv", "text,label\na,0.5\nb,0.25\n", ["whole numbers", "'0.5', '0.25'"]),
@@ -163,7 +176,9 @@ def test_a_split_that_hides_its_labels_is_named_with_what_to_do(tmp_path: Path) 
 def test_a_split_with_other_columns_is_named(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
     (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
-    assert "2 rows do not: None, None, in row 0, 1 of test" in refusal(on_disk(tmp_path))
+    assert "2 rows do not: None, None, in row 0 of test (line 2 of test.csv), row 1 of" in refusal(
+        on_disk(tmp_path)
+    )
 
 
 def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:
@@ -176,6 +191,6 @@ def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:
         rows.to_csv(tmp_path / "a.csv", index=False)
         rows.to_json(tmp_path / "a.jsonl", **JSON)
         for name in ("a.csv", "a.jsonl"):
-            dataset = encode.load(on_disk(tmp_path / name))
+            dataset = encode.load_dataset(on_disk(tmp_path / name))
             assert [*dataset.classes] == classes
             assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"

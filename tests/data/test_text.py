@@ -83,8 +83,7 @@ def keras_ids(ranks: list[int], config: DataConfig) -> list[int]:
     """`load_data(num_words)` and `pad_sequences`, review by review."""
     ids = [1] + [rank + 3 if 0 < rank < config.vocab_size - 3 else 2 for rank in ranks]
     if len(ids) > config.max_len:
-        pre = config.truncate is Side.pre
-        ids = ids[-config.max_len :] if pre else ids[: config.max_len]
+        ids = ids[-config.max_len :] if config.truncate is Side.pre else ids[: config.max_len]
     padding = [0] * (config.max_len - len(ids))
     return padding + ids if config.pad is Side.pre else ids + padding
 

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 
 from attnexp.base import SENTENCE
 from attnexp.cli import app
+from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
-from attnexp.inspect.insight import Attention, Reading, shade
+from attnexp.inspect.insight import Attention, Reading
+from attnexp.report.reading import as_line, describe_padding, shade
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
@@ -31,21 +33,21 @@ def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
 
 
 def run_of(path: Path) -> Run:
-    return Run(path=path, result=store.load(path))
+    return Run(path=path, result=store.load_result(path))
 
 
 def a_reading(**other: Any) -> Reading:
     """Three tokens, the last unknown, under uniform attention over them and five of padding."""
     weights = np.full((2, 3, 3), 1 / 8, np.float32)
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tokens": [insight.START, "plot", "frabjous"],
         "known": [True, True, False],
         "num_cut": 0,
         "probabilities": {"negative": 0.25, "positive": 0.75},
-        "layers": [Attention(weights=weights, num_keys=8)],
+        "layers": [Attention(weights=weights, to_padding=np.full((2, 3), 5 / 8, np.float32))],
         "table": None,
     }
-    return Reading(**(given | other))
+    return Reading(**(fields | other))
 
 
 @pytest.fixture(scope="module")
@@ -58,39 +60,48 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
     mirror = "the cast was dreadful but the plot was superb"
-    labels = [reading.label for reading in map(insight.reader(run), [SENTENCE, mirror])]
+    labels = [reading.label for reading in map(insight.make_reader(run), [SENTENCE, mirror])]
     assert labels == ["negative", "positive"]
 
 
 def test_probabilities_are_those_of_the_run(run: Run) -> None:
-    read = insight.reader(run)
-    corpus = contrast.generate(run.result.config["data"]["order_fraction"])
-    reviews = [*corpus.rows.text[corpus.parts["test"]]]
-    expected = 1 / (1 + np.exp(-predictions.load(run)[predictions.FINAL][:50]))
-    assert [read(review).probabilities["positive"] for review in reviews[:50]] == pytest.approx(
-        expected, abs=1e-5
-    )
+    read = insight.make_reader(run)
+    corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
+    reviews = corpus.rows.text[corpus.parts["test"]][:50]
+    probabilities = [read(review).probabilities["positive"] for review in reviews]
+    logits = predictions.load_predictions(run)[predictions.FINAL][:50]
+    expected = 1 / (1 + np.exp(-logits))
+    assert probabilities == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("num_tokens", [2, 9, 80])
-def test_uniform_attention_has_one_light_shade_in_every_text(num_tokens: int) -> None:
-    uniform = np.full((3, num_tokens), 1 / num_tokens)
-    assert shade(uniform) == pytest.approx(0.25)
-    assert shade(uniform / 2, 2 * num_tokens) == pytest.approx(0.25)  # half of it goes to padding
-    assert shade(np.eye(num_tokens))[0].tolist() == [
-        min(1, num_tokens / 4),
-        *[0] * (num_tokens - 1),
-    ]
-    assert a_reading().shades() == pytest.approx(0.25)
+def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
+    weights = np.array([[0.1, 0.2], [0.05, 0.0]])
+    assert shade(weights) == pytest.approx(np.array([[0.5, 1], [0.25, 0]]))
+    assert shade(np.zeros((2, 2))).tolist() == [[0, 0], [0, 0]]
+    assert "(darkest: 0.125, padding: 62 %)" in as_line(a_reading(), None).plain
 
 
-def test_padding_counts_where_it_is_attended_to(tmp_path: Path) -> None:
-    words = [*SMALL, "model.score=uniform", f"out={tmp_path}"]
-    for more, num_keys in (([], 80), (["mask=padding"], 5)):
-        path, _ = train_run(compose([*words, "data.max_len=80", *more]))
-        reading = insight.reader(run_of(path))("the plot was superb")
-        assert reading.attention().num_keys == num_keys
-        assert reading.shades() == pytest.approx(0.25)
+@pytest.mark.parametrize(
+    ("to_padding", "line"),
+    [(0, ""), (0.001, "padding: below 1 %"), (1, "padding: 50 %"), (999, "padding: above 99 %")],
+)
+def test_the_share_of_padding_is_never_said_to_be_all_or_nothing(
+    to_padding: float, line: str
+) -> None:
+    one = np.ones((1, 1, 1), np.float32)
+    attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
+    assert describe_padding(attention) == line
+
+
+def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None:
+    words = [*SMALL, "model.score=uniform", "data.max_len=80", f"out={tmp_path}"]
+    for mask, share in (([], 75 / 80), (["mask=padding"], 0)):
+        path, _ = train_run(compose([*words, *mask]))
+        reading = insight.make_reader(run_of(path))("the plot was superb")
+        assert reading.attention().padding_share == pytest.approx(share)
+        assert reading.attention(head=3).padding_share == pytest.approx(share)
+        _, out, _ = command("predict", path, "the plot was superb")
+        assert ("padding: 94 %" in out) == (not mask)
         with pytest.raises(ValueError, match="1 layers of 8 heads"):
             reading.attention(layer=2)
 
@@ -98,7 +109,7 @@ def test_padding_counts_where_it_is_attended_to(tmp_path: Path) -> None:
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
     words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
     path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
-    reading = insight.reader(run_of(path))("the cast was superb but the plot was dreadful")
+    reading = insight.make_reader(run_of(path))("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
     assert reading.table is not None
@@ -110,23 +121,25 @@ def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Pat
 
 def test_tokens_are_said_with_what_they_receive(run: Run) -> None:
     code, out, err = command("predict", run.path, TEXT, "--json")
-    (found,) = json.loads(out)["texts"]
+    (record,) = json.loads(out)["texts"]
+    probabilities = record["probabilities"]
     assert (code, err) == (0, "")
-    assert found["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
-    assert found["known"][-1] is False
-    assert found["label"] == max(found["probabilities"], key=found["probabilities"].get)
-    assert sum(found["probabilities"].values()) == pytest.approx(1)
-    by_head = [
-        json.loads(command("predict", run.path, TEXT, "--head", head, "--json")[1])["texts"][0]
-        for head in "12345678"
-    ]
-    received = [one["attention"] for one in by_head]
-    np.testing.assert_allclose(np.mean(received, axis=0), found["attention"], atol=1e-6)
+    assert record["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
+    assert record["known"][-1] is False
+    assert record["label"] == max(probabilities, key=probabilities.get)
+    assert sum(probabilities.values()) == pytest.approx(1)
+    received = []
+    for head in range(1, 9):
+        _, out, _ = command("predict", run.path, TEXT, "--head", str(head), "--json")
+        (record_of_head,) = json.loads(out)["texts"]
+        received.append(record_of_head["attention"])
+    np.testing.assert_allclose(np.mean(received, axis=0), record["attention"], atol=1e-6)
 
 
 def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
     code, out, _ = command("predict", run.path, "frabjous callooh")
-    assert (code, out) == (0, "none of these words is known  ⟨start⟩ frabjous? callooh?\n")
+    assert code == 0
+    assert out.startswith("none of these words is known  ⟨start⟩ frabjous? callooh? (darkest: ")
     (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
     assert (found["label"], found["probabilities"]) == (None, None)
     assert a_reading(tokens=["good", "good?"], known=[False, False]).label is None
@@ -136,23 +149,27 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
-    assert (code, out.count(insight.START), err) == (0, 2, "")
-    assert "frabjous?" in out
+    assert (code, err) == (0, "")
+    first, _ = out.splitlines()  # a line a text, without the empty one
+    assert first.count(insight.START) == 1
+    assert "frabjous?" in first
     assert "\x1b" not in out
-    assert command("predict", run.path, TEXT)[1] == out.splitlines(keepends=True)[0]
-    assert command("predict", run.path, stdin=f"\ufeff{TEXT}\n")[1] == out.splitlines(True)[0]
-    assert command("predict", run.path, TEXT + 20 * " plot")[1].count("\n") == 1  # a line a text
-    assert command("predict", run.path, f"{TEXT} \udcff")[0] == 0  # a byte that is no UTF-8
+    with_mark_of_windows = command("predict", run.path, stdin=f"\ufeff{TEXT}\n")
+    assert with_mark_of_windows == command("predict", run.path, TEXT) == (0, f"{first}\n", "")
+    _, long_text, _ = command("predict", run.path, TEXT + 20 * " plot")
+    assert len(long_text.splitlines()) == 1
+    code, _, _ = command("predict", run.path, f"{TEXT} \udcff")  # a byte that is no UTF-8
+    assert code == 0
     terminal = type("Terminal", (io.BytesIO,), {"isatty": lambda self: True})
-    assert [*insight.lines(None, terminal(b"good\n"))] == ["good"]
+    assert [*read_lines(None, terminal(b"good\n"))] == ["good"]
     assert "Ctrl-D" in capsys.readouterr().err
 
 
 def test_a_terminal_gets_colours() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system="truecolor", width=200)
-    console.print(insight.to_text(a_reading(num_cut=2), None))
-    assert "\x1b[30;48;2;251;224;196m" in file.getvalue()
+    console.print(as_line(a_reading(num_cut=2), None))
+    assert "\x1b[30;48;2;240;130;20m" in file.getvalue()
     assert "without 2 words beyond what training saw" in file.getvalue()
 
 

@@ -1,7 +1,6 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,13 @@ from typer.testing import CliRunner
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.inspect import probed
-from attnexp.inspect.interventions import INTERVENTIONS, choose, load
-from attnexp.inspect.probe import measure_heads, probe
+from attnexp.inspect.effects import COLUMNS, EFFECTS, estimate_effects, load_rows
+from attnexp.inspect.interventions import (
+    INTERVENTIONS,
+    choose_interventions,
+    load_intervention,
+)
+from attnexp.inspect.probe import measure_heads, probe_studies
 from attnexp.model.seams import Pooling
 from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
@@ -37,8 +40,8 @@ model.d_head=4""".split()
 
 def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
     """A model of random weights, or of those that it shares with another."""
-    built = build_model(compose([*TINY, *words.split()]))
-    model = built.double().eval().requires_grad_(requires_grad=False)
+    config = compose([*TINY, *words.split()])
+    model = build_model(config).double().eval().requires_grad_(requires_grad=False)
     torch.manual_seed(0)
     for weight in model.parameters():
         weight.normal_()
@@ -49,17 +52,18 @@ def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
 
 @torch.no_grad()
 def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tensor:
-    changed = load(intervention)(ids, model) if intervention else ids
-    if isinstance(changed, Tensor):
-        ids, changed = changed, nullcontext()
-    with changed:
-        found: Tensor = model(ids)
-    return found
+    change = load_intervention(intervention)(ids, model) if intervention else ids
+    if isinstance(change, Tensor):
+        output: Tensor = model(change)
+    else:
+        with change:
+            output = model(ids)
+    return output
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_words_change_places_within_their_text(order: str) -> None:
-    moved = load(order)(IDS, model_of("position=none"))
+    moved = load_intervention(order)(IDS, model_of("position=none"))
     assert isinstance(moved, Tensor)
     assert torch.equal(moved.sort(dim=1).values, IDS.sort(dim=1).values)
     assert torch.equal(moved == 0, IDS == 0)
@@ -70,10 +74,10 @@ def test_words_change_places_within_their_text(order: str) -> None:
 def test_windows_keep_words_near() -> None:
     ids = torch.arange(2, 32)[None]
     for window in (2, 3, 5):
-        moved = load(f"shuffle={window}")(ids, nn.Module())
+        moved = load_intervention(f"shuffle={window}")(ids, nn.Module())
         assert isinstance(moved, Tensor)
         assert torch.equal((moved - 2) // window, (ids - 2) // window)
-    assert torch.equal(load("reverse")(ids, nn.Module()), ids.flip(1))  # type: ignore[arg-type]
+    assert torch.equal(load_intervention("reverse")(ids, nn.Module()), ids.flip(1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -110,8 +114,9 @@ def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
 
 def test_a_head_is_removed_alone() -> None:
     model = model_of("model.layers=2 model.residual=true model.output_projection=true")
-    each = [logits(model, f"no_head={i}") for i in range(1, 5)]
-    assert len({tuple(one.tolist()) for one in [logits(model), *each]}) == 5
+    outputs = [logits(model)]
+    outputs += [logits(model, f"no_head={head}") for head in (1, 2, 3, 4)]
+    assert len({tuple(output.tolist()) for output in outputs}) == 5
     one_head = model_of("model.heads=1")
     assert len(set(logits(one_head, "no_head=1").tolist())) == 1  # the bias of the output
     for number in ("0", "2"):
@@ -121,7 +126,7 @@ def test_a_head_is_removed_alone() -> None:
 
 def test_words_become_unknown_and_texts_are_cut() -> None:
     def ids(name: str) -> Tensor:
-        changed = load(name)(IDS, nn.Module())
+        changed = load_intervention(name)(IDS, nn.Module())
         assert isinstance(changed, Tensor)
         return changed
 
@@ -136,7 +141,7 @@ def test_words_become_unknown_and_texts_are_cut() -> None:
 def test_a_model_is_as_it_was_afterwards(name: str) -> None:
     model = model_of("position=learned")
     before = logits(model)
-    for chosen in choose([name], num_heads=2):
+    for chosen in choose_interventions([name], num_heads=2):
         logits(model, chosen)
     assert torch.equal(logits(model), before)
 
@@ -146,6 +151,12 @@ def test_heads_of_uniform_attention_have_the_highest_entropy() -> None:
     assert found == pytest.approx({"entropy, head 1": 1, "entropy, head 2": 1})
     near = measure_heads(model_of("mask=window mask.radius=0"), IDS)
     assert near == {"entropy, head 1": 0, "entropy, head 2": 0}
+
+
+@pytest.mark.parametrize("words", ["", "model.score=uniform", "mask=causal mask.mode=mul"])
+def test_entropy_is_between_0_and_1(words: str) -> None:
+    for value in measure_heads(model_of(words).float(), IDS).values():
+        assert 0 <= value <= 1
 
 
 SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
@@ -174,18 +185,28 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
 
+def shuffled(seed: int, num_won: int, num_lost: int) -> dict[str, object]:
+    """A seed's row: of 100 texts the first become right and the last wrong."""
+    place = np.arange(100)
+    return {
+        "data": "imdb",
+        "variant": "pe",
+        "seed": str(seed),
+        "intervention": "shuffle",
+        "num_texts": 100,
+        "accuracy": 0.6,
+        "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
+        "won": np.packbits(place < num_won).tobytes(),
+        "lost": np.packbits(place >= 100 - num_lost).tobytes(),
+        "flips": (num_won + num_lost) / 100,
+    }
+
+
 def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
-    rows = []
-    for seed, (num_won, num_lost) in enumerate([(0, 3), (1, 6), (0, 5), (2, 4)]):
-        won, lost = np.arange(100) < num_won, np.arange(100) >= 100 - num_lost
-        rows.append({
-            "data": "imdb", "variant": "pe", "seed": str(seed), "intervention": "shuffle",
-            "num_texts": 100, "accuracy": 0.6, "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
-            "won": np.packbits(won).tobytes(), "lost": np.packbits(lost).tobytes(),
-            "flips": (num_won + num_lost) / 100,
-        })  # fmt: skip
-    frame = pd.DataFrame(rows, columns=probed.COLUMNS)
-    (effect,) = probed.effects(frame).to_dict("records")
+    counts = [(0, 3), (1, 6), (0, 5), (2, 4)]
+    rows = [shuffled(seed, won, lost) for seed, (won, lost) in enumerate(counts)]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    (effect,) = estimate_effects(frame).to_dict("records")
     d = frame["changed_accuracy"] - frame["accuracy"]
     low, high = stats.ttest_1samp(d, 0).confidence_interval()
     assert (effect["n"], effect["metric"]) == (4, "accuracy")
@@ -193,20 +214,24 @@ def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
     assert (effect["low"], effect["high"]) == pytest.approx((low, high))
     assert effect["texts_low"] <= low <= high <= effect["texts_high"]
     assert effect["flips"] == pytest.approx(0.0525)
-    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=[4, 5, 6, 5])
-    (level,) = probed.effects(levels).to_dict("records")
-    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, 5)
+    values = [0.9, 1.0, 1.0, 0.9]
+    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=values)
+    (level,) = estimate_effects(levels).to_dict("records")
+    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, pytest.approx(0.95))
+    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
+    assert high > 1
+    assert (level["low"], level["high"]) == (pytest.approx(low), 1)
 
 
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
     do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
     with pytest.raises(ValueError, match="broken failed"):
-        probe([runs[0]], ["shuffle", "test_probe:broken"])
-    (row,) = probed.load(runs[0])
+        probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
+    (row,) = load_rows(runs[0])
     assert (row["intervention"], row["num_texts"]) == ("shuffle", 48)
     assert row["accuracy"] == evaluate_run(runs[0])[1].accuracy
-    frame, notes = probe([Path("outputs")], do)
-    found = probed.effects(frame)
+    frame, notes = probe_studies([Path("outputs")], do)
+    found = estimate_effects(frame)
     seeing, blind = (own.set_index("metric") for _, own in found.groupby("variant"))
     assert blind.loc["accuracy", ["intervention", "n", "mean"]].to_numpy().tolist() == [
         ["shuffle", 2, 0], ["test_probe:nothing", 2, 0],
@@ -218,14 +243,14 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
     ]
     for run in runs:
         (run / "model.safetensors").rename(run / "hidden")
-    again, _ = probe([Path("outputs")], ["shuffle", "attention"])
+    again, _ = probe_studies([Path("outputs")], ["shuffle", "attention"])
     kept = found[found["intervention"].isin(["shuffle", "attention"])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(probed.effects(again), kept)
+    pd.testing.assert_frame_equal(estimate_effects(again), kept)
     assert "model.safetensors" in command("outputs", "--do", "reverse")[2]
     (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
-    limited, _ = probe(runs[:1], ["shuffle"], 10)
+    limited, _ = probe_studies(runs[:1], ["shuffle"], limit=10)
     assert {*limited["num_texts"]} == {10}
-    assert {row["num_texts"] for row in probed.load(runs[0])} == {48, 10}
+    assert {row["num_texts"] for row in load_rows(runs[0])} == {48, 10}
 
 
 def test_effects_are_a_table_or_a_document(runs: list[Path]) -> None:
@@ -234,9 +259,17 @@ def test_effects_are_a_table_or_a_document(runs: list[Path]) -> None:
     assert "intervention" in out
     assert max(map(len, out.splitlines())) <= 80
     document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
-    assert document["schema"] == 5
-    assert [*document["effects"][0]] == probed.EFFECTS
+    assert document["schema"] == 6
+    assert [*document["effects"][0]] == EFFECTS
     assert "no position piece" in document["notes"][0]
+
+
+def test_intervals_of_heads_say_that_they_are_averaged_over_seeds(runs: list[Path]) -> None:
+    averaged = "Heads are averaged over seeds"
+    for do in ("no_head", "attention"):
+        assert averaged in command("outputs", "--do", do)[1]
+        assert averaged not in command(runs[0], "--do", do)[1]
+    assert averaged not in command("outputs", "--do", "uniform")[1]
 
 
 def test_a_published_study_is_read_with_and_without_its_endings() -> None:
@@ -272,7 +305,7 @@ def test_what_cannot_be_done_is_told(runs: list[Path]) -> None:
 
 def test_every_head_of_every_layer_is_left_out_in_turn(tmp_path: Path) -> None:
     path, _ = train_run(compose([*SMALL, "model.layers=2", f"out={tmp_path}"]))
-    frame, _ = probe([path], ["no_head"])
+    frame, _ = probe_studies([path], ["no_head"])
     assert [*frame["intervention"]] == [f"no_head={head}" for head in (1, 2, 3, 4)]
 
 

@@ -52,11 +52,11 @@ def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) ->
     """Training, prediction and a probe."""
     monkeypatch.setattr(loop, "autocast", lambda *_: nullcontext())  # torch has none for meta
     config: Any = composed(words)
-    model = build_model(config)
+    model = build_model(config).to("meta")
     take_fast_path(model)
     ids = texts().repeat(32, 1).to("meta")
     train = loop.Examples(ids, torch.zeros(96, device="meta"))
-    optimizer = make_optimizer(model.to("meta"), config.train)
+    optimizer = make_optimizer(model, config.train)
     state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
     state.optimizer.param_groups[0] |= {"fused": False}  # likewise
     with Watch() as watch:  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) ->
         forward(model, ids)
         for name in ("shuffle=3", "unknown=0.5", "last=3", "permute_positions", "uniform"):
             with suppress(ValueError):  # where the model lacks what it acts on
-                changed = interventions.load(name)(ids.clone(), model)
+                changed = interventions.load_intervention(name)(ids.clone(), model)
                 with nullcontext(changed) if isinstance(changed, Tensor) else changed as other:
                     model(other if isinstance(other, Tensor) else ids)
         assert watch.num_syncs == 4

@@ -21,7 +21,7 @@ from attnexp.model import window
 from attnexp.model.mixers import Maximum, NgramEmbedding, SummaryToken
 from attnexp.model.positions import AlibiBias, RelativeBias
 from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, Window
-from attnexp.model.seams import JoinedPosition, Layers, Rotation, ScoreBias
+from attnexp.model.seams import JoinedPosition, Layers, Mixer, Rotation, ScoreBias
 from attnexp.network import fast as building
 from attnexp.network.build import build_model, try_to_build
 from attnexp.network.fast import take_fast_path
@@ -253,8 +253,9 @@ def pooled(name: str, x: list[Tensor], text: list[int]) -> Any:
 
 
 def expected_path(config: RunConfig) -> str:
-    """Which of the three identities holds."""
-    model, mask, bias = config.model, config.mask, config.position.fills(ScoreBias)
+    """Which of the four identities holds."""
+    model, mask, position = config.model, config.mask, config.position
+    bias = position.fills(ScoreBias)
     if not model.fills(Layers):
         return "reference"
     can_fuse = model.score.fills(DotProduct) and mask.mode == "add" and not bias
@@ -262,8 +263,17 @@ def expected_path(config: RunConfig) -> str:
         return "window"
     is_bare = not model.residual and model.norm == "none" and not model.feed_forward
     if is_bare and not model.pooling.fills(Maximum):
-        return "pooled"
+        return "words" if can_fuse and reads_words(config) else "pooled"
     return "fused" if can_fuse else "reference"
+
+
+def reads_words(config: RunConfig) -> bool:
+    """Whether the first layer, which is the only bare one, sees words and added positions alone."""
+    model, position = config.model, config.position
+    others = model.before.kind or model.pooling.fills(SummaryToken) or position.fills(Rotation)
+    if others or model.fills(Mixer) or not position.fills(JoinedPosition):
+        return not others and not position.kind
+    return position.combine == "add" and not position.shuffled
 
 
 def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:

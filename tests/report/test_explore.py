@@ -56,11 +56,12 @@ def address(folders: list[str]) -> Iterator[str]:
         assert process.wait(timeout=20) == 0
 
 
-def test_a_picture_is_light_where_attention_is_uniform() -> None:
-    uniform = Attention(weights=np.full((1, 5, 5), 1 / 20, np.float32), num_keys=20)
-    pixels = np.asarray(explore.picture(uniform))
-    assert pixels.shape == (5, 5, 3)
-    assert {tuple(pixel) for row in pixels.tolist() for pixel in row} == {(251, 223, 196)}
+def test_a_picture_has_the_full_colour_at_its_largest_weight() -> None:
+    weights = np.array([[[0.2, 0.1], [0, 0.2]]], np.float32)
+    attention = Attention(weights=weights, to_padding=np.zeros((1, 2), np.float32))
+    pixels = np.asarray(explore.picture(attention))
+    orange = [240, 130, 20]
+    assert pixels.tolist() == [[orange, [247, 192, 137]], [[255, 255, 255], orange]]
 
 
 @pytest.mark.slow

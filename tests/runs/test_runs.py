@@ -1,17 +1,20 @@
 """Runs on disk, and the studies that they belong to."""
 
+import errno
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import but, result
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import Busy, UserError
 from attnexp.runs import manifest, store
 from attnexp.runs.identity import Identity
-from attnexp.runs.manifest import Declaration, Entry, Manifest
+from attnexp.runs.manifest import Declaration, Manifest, PlannedRun
 from attnexp.runs.result import SCHEMA
 
 
@@ -19,7 +22,7 @@ def write(path: Path, *, code: str = "x") -> None:
     """A finished run of one epoch in this folder."""
     made = but(result("a", 0, [0.9]), run_id=path.name, code={"model/a.py": code}).result
     path.mkdir(parents=True)
-    store.save(path, made)
+    store.save_result(path, made)
 
 
 def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
@@ -27,12 +30,14 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     return Manifest(
         variants={variant: {} for variant, _, _ in runs},
         commands=[command],
-        runs=[Entry(variant=name, seed=str(seed), run_id=run_id) for name, seed, run_id in runs],
+        runs=[
+            PlannedRun(variant=name, seed=str(seed), run_id=run_id) for name, seed, run_id in runs
+        ],
     )
 
 
-def found(folder: Path) -> Manifest:
-    study = manifest.load(folder)
+def stored_study(folder: Path) -> Manifest:
+    study = manifest.load_manifest(folder)
     assert study is not None
     return study
 
@@ -51,34 +56,89 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
     if content is not None:
         (tmp_path / store.RESULT).write_text(content)
     with pytest.raises(UserError, match=message):
-        store.load(tmp_path)
+        store.load_result(tmp_path)
     with pytest.raises(UserError, match="holds no finished run"):
-        store.load(tmp_path / store.RESULT)  # nobody is told to delete the file
+        store.load_result(tmp_path / store.RESULT)  # nobody is told to delete the file
+
+
+def test_a_run_of_the_schema_before_gets_its_label(tmp_path: Path) -> None:
+    write(tmp_path / "1-x")
+    stored = store.load_result(tmp_path / "1-x")
+    file = tmp_path / "1-x" / store.RESULT
+    tree = json.loads(file.read_text()) | {"schema": 4}
+    del tree["label"]
+    del tree["departures"]
+    file.write_text(json.dumps(tree))
+    assert store.load_result(tmp_path / "1-x") == stored
 
 
 def test_runs_of_other_code_are_found_and_said(tmp_path: Path) -> None:
     for name, code in (("1-old", "x"), ("1-new", "y"), ("2-old", "x")):
         write(store.run_dir(tmp_path, name), code=code)
     wanted = Identity(settings="1", code={"model/a.py": "z"})
-    paths = store.of_other_code(tmp_path, wanted)
+    paths = store.find_runs_of_other_code(tmp_path, wanted)
     assert [path.name for path in paths] == ["1-new", "1-old"]
-    assert store.outdated(tmp_path, [wanted]) == ["model/a.py changed since 1 of these runs."]
+    assert store.describe_outdated_runs(tmp_path, [wanted]) == [
+        "model/a.py changed since 1 of these runs."
+    ]
 
 
 # Studies
 
 
-def test_a_sweep_adds_to_what_its_study_had(tmp_path: Path) -> None:
-    """More seeds and variants join; the same run of new code takes the place of the old one."""
+def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
+    """The same run of new code takes the place of the old one."""
     study = tmp_path / "study"
     write(store.run_dir(tmp_path, "1-x"))
-    manifest.record(study, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
-    later = planned(("b", 0, "2-y"), ("b", 1, "3-y"), ("c", 0, "4-y"), command="second")
-    manifest.record(study, later)
-    assert found(study).commands == ["first", "second"]
-    assert [*found(study).variants] == ["b", "c", "a"]
-    runs = [(run.variant, run.run_id) for run in found(study).runs]
-    assert runs == [("b", "2-y"), ("b", "3-y"), ("c", "4-y"), ("a", "1-x")]
+    manifest.record_runs(study, planned(("a", 0, "1-x"), ("b", 0, "2-x"), command="first"))
+    later = planned(("a", 1, "4-y"), ("b", 0, "2-y"), ("b", 1, "3-y"), command="second")
+    manifest.record_runs(study, later)
+    assert stored_study(study).commands == ["first", "second"]
+    assert [*stored_study(study).variants] == ["a", "b"]
+    runs = [(run.variant, run.run_id) for run in stored_study(study).runs]
+    assert runs == [("a", "4-y"), ("a", "1-x"), ("b", "2-y"), ("b", "3-y")]
+
+
+PLAN = replace(
+    planned(("a", 0, "1-x"), ("b", 0, "2-x")),
+    settings={name: {"imdb": {"train.epochs": 1, "position.kind": None}} for name in ("a", "b")},
+)
+OTHER_PLANS: dict[str, dict[str, Any]] = {
+    "train.epochs=1": {
+        "settings": {name: {"imdb": {"train.epochs": 2, "position.kind": None}} for name in "ab"}
+    },
+    "position=none": {"settings": {name: {"imdb": {"train.epochs": 1}} for name in "ab"}},
+    "no train.lr": {
+        "settings": {
+            "a": PLAN.settings["a"], "b": {"imdb": PLAN.settings["b"]["imdb"] | {"train.lr": 1}}
+        }
+    },
+    "data imdb": {"settings": {name: {"trec": {"train.epochs": 1}} for name in "ab"}},
+    "seeds by seed": {"seed_kind": "seeds.init"},
+    "baseline a": {"variants": {"b": {}, "a": {}}},
+    "variants a, b": {"variants": {"a": {}, "b": {}, "c": {}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("difference", OTHER_PLANS)
+def test_another_plan_is_refused_with_what_differs(tmp_path: Path, difference: str) -> None:
+    manifest.record_runs(tmp_path / "s", PLAN)
+    other = replace(PLAN, **OTHER_PLANS[difference])
+    with pytest.raises(UserError, match=rf"s holds another plan \({difference}\)"):
+        manifest.record_runs(tmp_path / "s", other)
+    assert stored_study(tmp_path / "s") == PLAN
+
+
+def test_a_study_of_before_plans_were_recorded_is_read_and_not_added_to(tmp_path: Path) -> None:
+    manifest.record_runs(tmp_path / "s", PLAN)
+    file = tmp_path / "s" / manifest.FILE
+    tree = json.loads(file.read_text())
+    for field in ("settings", "seed_kind", "added_seeds"):
+        del tree[field]
+    file.write_text(json.dumps(tree))
+    assert stored_study(tmp_path / "s") == replace(PLAN, settings={})
+    with pytest.raises(UserError, match=r"holds another plan \(of an earlier version"):
+        manifest.record_runs(tmp_path / "s", PLAN)
 
 
 def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> None:
@@ -87,28 +147,32 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
     for _, _, run_id in runs[:4]:
         write(store.run_dir(tmp_path, run_id))
     study = tmp_path / "study"
-    manifest.record(study, planned(*runs, command="six"))
-    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 6)
-    manifest.record(study, planned(*runs[:3], command="three"))
-    assert len(manifest.load_runs(study)) == len(found(study).runs) == 4
-    manifest.record(study, planned(runs[5], command="three"))  # it adds a seed
-    assert (len(manifest.load_runs(study)), len(found(study).runs)) == (4, 5)
-    manifest.forget(study, "0-x")
-    manifest.forget(study, "5-x")
-    assert [run.run_id for run in found(study).runs] == ["1-x", "2-x", "3-x"]
+    manifest.record_runs(study, planned(*runs, command="six"))
+    assert (len(manifest.load_runs(study)), len(stored_study(study).runs)) == (4, 6)
+    manifest.record_runs(study, planned(*runs[:3], command="three"))
+    assert len(manifest.load_runs(study)) == len(stored_study(study).runs) == 4
+    manifest.record_runs(study, planned(runs[5], command="three"))  # it adds a seed
+    assert (len(manifest.load_runs(study)), len(stored_study(study).runs)) == (4, 5)
+    manifest.forget_run(study, "0-x")
+    manifest.forget_run(study, "5-x")
+    assert [run.run_id for run in stored_study(study).runs] == ["1-x", "2-x", "3-x"]
     with pytest.raises(UserError, match="no study with a run 0-x"):
-        manifest.forget(study, "0-x")
+        manifest.forget_run(study, "0-x")
     declared = replace(planned(runs[1]), declaration=Declaration(metric="final"))
-    manifest.record(study, declared)
-    with pytest.raises(UserError, match="has declared Declaration"):
-        manifest.record(study, replace(declared, declaration=Declaration(metric="chosen")))
+    manifest.record_runs(study, declared)
+    manifest.record_runs(study, planned(runs[2]))
+    assert (
+        stored_study(study).declaration == declared.declaration
+    )  # from then on, whoever adds to it
+    with pytest.raises(UserError, match=r"another plan \(--until decided --margin 0.25"):
+        manifest.record_runs(study, replace(declared, declaration=Declaration(metric="chosen")))
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
-        list(pool.map(manifest.record, [tmp_path] * 20, studies))
-    assert len(found(tmp_path).runs) == 20
+        list(pool.map(manifest.record_runs, [tmp_path] * 20, studies))
+    assert len(stored_study(tmp_path).runs) == 20
 
 
 def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_out(
@@ -117,9 +181,9 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     tmp_path = tmp_path / "project" / "outputs"
     for run_id in ("1-x", "2-x"):
         write(store.run_dir(tmp_path, run_id))
-    manifest.record(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
-    manifest.record(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
-    manifest.record(tmp_path.parent / "far", planned(("c", 0, "1-x")))
+    manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
+    manifest.record_runs(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
+    manifest.record_runs(tmp_path.parent / "far", planned(("c", 0, "1-x")))
     (store.run_dir(tmp_path, "2-x") / store.RESULT).write_text("{")
     left_out = list[str]()
     both = [manifest.load_runs(tmp_path / name, left_out.append) for name in ("one", "two")]
@@ -131,3 +195,19 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
+
+
+def test_a_lock_on_a_disk_without_locks_names_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Lustre answers that is mounted without flock. The lock outlives a process elsewhere."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with store.lock(tmp_path / "1-a"), pytest.raises(Busy, match=rf"process {os.getpid()} on "):
+        store.lock(tmp_path / "1-a").__enter__()
+    (tmp_path / ".locks" / "1-b.lock").write_text("12\nnode7\n")
+    with pytest.raises(Busy, match=r"process 12 on node7 made .*1-b.lock; if it has ended, delete"):
+        store.lock(tmp_path / "1-b").__enter__()

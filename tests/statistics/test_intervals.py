@@ -1,4 +1,4 @@
-"""Intervals, p-values and numbers of seeds, against scipy, brute force and simulation."""
+"""Intervals and p-values, against scipy, brute force and simulation."""
 
 import math
 
@@ -8,15 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from attnexp.statistics.defaults import ALPHA, G
 from attnexp.statistics.intervals import (
-    ALPHA,
-    G,
     anytime_factor,
     anytime_interval,
     inside_by_the_others,
     p_value,
     prediction_interval,
-    seeds_wanted,
+    round_to_scale,
     smallest_step,
     t_interval,
 )
@@ -28,18 +27,21 @@ differences = st.lists(
 
 @given(differences, st.integers(1, 9))
 def test_the_t_interval_is_scipys_at_the_level_of_m_comparisons(d: list[float], m: int) -> None:
-    found = t_interval(d, m=m)
+    interval = t_interval(d, m=m)
     expected = stats.ttest_1samp(d, 0).confidence_interval(1 - ALPHA / m)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    assert (found.n, found.mean, found.sd) == pytest.approx((len(d), np.mean(d), np.std(d, ddof=1)))
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    assert interval.n == len(d)
+    assert interval.mean == pytest.approx(np.mean(d))
+    assert interval.sd == pytest.approx(np.std(d, ddof=1))
 
 
 @given(differences, st.integers(1, 9))
 def test_p_is_below_alpha_where_the_interval_leaves_out_zero(d: list[float], m: int) -> None:
-    found, p = t_interval(d, m=m), p_value(d, m=m)
+    interval = t_interval(d, m=m)
+    p = p_value(d, m=m)
     assert p == pytest.approx(min(1, m * stats.ttest_1samp(d, 0).pvalue))
     assume(abs(p - ALPHA) > 1e-9)
-    assert (p < ALPHA) is not (found.low <= 0 <= found.high)
+    assert (p < ALPHA) is not (interval.low <= 0 <= interval.high)
 
 
 @given(differences, st.permutations(range(12)))
@@ -51,32 +53,35 @@ def test_the_order_of_the_seeds_changes_nothing(d: list[float], order: list[int]
 
 def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
     """On 100 texts three seeds that all gain one point may differ by less than a step."""
-    found = t_interval([0.01] * 3, step=0.01)
+    interval = t_interval([0.01] * 3, step=0.01)
     half = stats.t.ppf(0.975, 2) * 0.005 / math.sqrt(3)
-    assert (found.low, found.high) == pytest.approx((0.01 - half, 0.01 + half))
+    assert (interval.low, interval.high) == pytest.approx((0.01 - half, 0.01 + half))
     assert p_value([0.01] * 3, step=0.01) == pytest.approx(2 * stats.t.sf(0.01 / 0.005 * 3**0.5, 2))
     wide = t_interval([0.0, 0.1, 0.2], step=0.01)
     assert wide == t_interval([0.0, 0.1, 0.2])
 
 
 def test_one_seed_has_no_interval_and_no_p() -> None:
-    found = t_interval([0.3])
-    assert (found.n, found.mean, found.low, found.high) == (1, 0.3, -math.inf, math.inf)
-    assert math.isnan(found.sd)
+    interval = t_interval([0.3])
+    assert (interval.n, interval.mean) == (1, 0.3)
+    assert (interval.low, interval.high) == (-math.inf, math.inf)
+    assert math.isnan(interval.sd)
     assert math.isnan(p_value([0.3]))
 
 
 @given(differences, st.integers(1, 5))
 def test_the_anytime_interval_is_that_of_its_formula(d: list[float], m: int) -> None:
-    n, big_g = len(d), 1 + len(d) * G
+    n = len(d)
+    big_g = 1 + n * G
     k = (big_g / (ALPHA / m) ** 2) ** (1 / n)
-    found = anytime_interval(d, m=m)
+    interval = anytime_interval(d, m=m)
     if k >= big_g:
-        assert (found.low, found.high) == (-math.inf, math.inf)
+        assert (interval.low, interval.high) == (-math.inf, math.inf)
     else:
+        mean = np.mean(d)
         half = np.std(d, ddof=1) / n**0.5 * math.sqrt((n - 1) * (k - 1) / (1 - k / big_g))
-        assert (found.low, found.high) == pytest.approx((np.mean(d) - half, np.mean(d) + half))
-        assert found.high > t_interval(d, m=m).high
+        assert (interval.low, interval.high) == pytest.approx((mean - half, mean + half))
+        assert interval.high > t_interval(d, m=m).high
 
 
 def test_the_anytime_interval_needs_seven_seeds() -> None:
@@ -90,9 +95,9 @@ def test_the_anytime_interval_holds_at_all_looks_together() -> None:
     rng = np.random.default_rng(0)
     missed = {anytime_interval: 0, t_interval: 0}
     for d in rng.normal(size=(300, 40)):
-        for make in missed:
-            bounds = (make(d[:n]) for n in range(7, 41))
-            missed[make] += any(not low <= 0 <= high for _, _, _, low, high in bounds)
+        for make_interval in missed:
+            intervals = [make_interval(d[:n]) for n in range(7, 41)]
+            missed[make_interval] += any(i.low > 0 or i.high < 0 for i in intervals)
     assert missed[anytime_interval] <= 0.05 * 300
     assert missed[t_interval] > 0.15 * 300
 
@@ -103,46 +108,26 @@ def test_intervals_of_several_variants_hold_together() -> None:
     for _ in range(1_000):
         baseline = rng.normal(size=6)
         d = rng.normal(size=(5, 6)) - baseline
-        found = [t_interval(row, m=5) for row in d]
-        missed += any(not one.low <= 0 <= one.high for one in found)
+        intervals = [t_interval(row, m=5) for row in d]
+        missed += any(i.low > 0 or i.high < 0 for i in intervals)
     assert 20 <= missed <= 65
-
-
-@given(
-    st.floats(1e-4, 0.1), st.floats(1e-3, 0.1), st.integers(1, 9), st.booleans()
-)  # fmt: skip
-def test_seeds_wanted_is_the_first_number_that_is_enough(
-    sd: float, margin: float, m: int, anytime: bool
-) -> None:
-    found = seeds_wanted(sd, margin, m, anytime=anytime)
-    make = anytime_interval if anytime else t_interval
-
-    def half(n: int) -> float:
-        d = np.resize([1.0, -1.0], n)
-        found = make(d / d.std(ddof=1) * sd, m=m)
-        return (found.high - found.low) / 2
-
-    assume(found <= 2_000)
-    assert half(int(found)) <= margin * (1 + 1e-9)
-    assert found == 3 or half(int(found) - 1) > margin * (1 - 1e-9)
-
-
-def test_seeds_wanted_gives_up_above_ten_thousand() -> None:
-    assert math.isnan(seeds_wanted(1.0, 0.001))
 
 
 @given(st.lists(st.floats(-1, 1), min_size=3, max_size=9))
 def test_the_prediction_interval_is_wider_than_that_of_the_mean(values: list[float]) -> None:
-    low, high = prediction_interval(values)
-    n, mean, sd = len(values), np.mean(values), np.std(values, ddof=1)
+    n = len(values)
+    mean = np.mean(values)
+    sd = np.std(values, ddof=1)
     half = stats.t.ppf(0.975, n - 1) * sd * math.sqrt(1 + 1 / n)
-    assert (low, high) == pytest.approx((mean - half, mean + half))
+    assert prediction_interval(values) == pytest.approx((mean - half, mean + half))
 
 
 def test_one_more_seed_lies_in_the_prediction_interval() -> None:
     rng = np.random.default_rng(0)
-    found = [(prediction_interval(x[:5]), x[5]) for x in rng.normal(size=(4_000, 6))]
-    inside = sum(low <= new <= high for (low, high), new in found)
+    inside = 0
+    for *seeds, new in rng.normal(size=(4_000, 6)):
+        low, high = prediction_interval(seeds)
+        inside += low <= new <= high
     assert inside / 4_000 == pytest.approx(0.95, abs=0.01)
     assert all(map(math.isnan, prediction_interval([1.0, 2.0])))
 
@@ -156,3 +141,22 @@ def test_the_smallest_step() -> None:
     assert smallest_step([0.8, 0.85, 0.81]) == pytest.approx(0.01)
     assert smallest_step([0.7, 0.7]) == 0.7
     assert smallest_step([0.0]) == 1.0
+    assert smallest_step([1e-12, 3e-12, 2e-12]) == pytest.approx(1e-12)
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.sampled_from([-300, -12, 0, 2, 300])
+)
+def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponent: int) -> None:
+    """0.3 - 0.1 and 0.2 - 0 differ by a rounding error."""
+    ours = np.array([*values, 0.3, 0.2]) * 10.0**exponent
+    baseline = np.array([*values, 0.1, 0.0]) * 10.0**exponent
+    d = round_to_scale(ours - baseline, [ours, baseline])
+    assert d[-1] == d[-2]
+    assert d == pytest.approx(ours - baseline, rel=1e-9)
+
+
+def test_rounding_of_shares_is_to_twelve_decimals() -> None:
+    assert round_to_scale([0.12345678901251], [0.9, 1.0]) == 0.123456789013
+    assert round_to_scale([], []).size == 0
+    assert round_to_scale([0.0], [0.0]) == 0

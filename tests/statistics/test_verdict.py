@@ -4,13 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnexp.statistics.verdict import Metric, is_at_chance, is_beyond, verdict
+from attnexp.statistics.intervals import Interval
+from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_beyond, is_decided, verdict
 
-LOSS = Metric(name="loss", is_share=False, higher_is_better=False, margin=0.01)
+LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
+
+
+def interval(low: float, high: float, n: int = 5) -> Interval:
+    return Interval(n, (low + high) / 2, 0.01, low, high)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("low", "high", "word"),
     [
         (0.001, 0.010, "helps"),
         (0.003, 0.010, "helps"),
@@ -23,39 +28,85 @@ LOSS = Metric(name="loss", is_share=False, higher_is_better=False, margin=0.01)
         (float("-inf"), float("inf"), "undecided"),
     ],
 )
-def test_it_is_where_the_interval_lies(low: float, high: float, said: str) -> None:
-    assert verdict(3, low, high, Metric()) == said
-    assert verdict(2, low, high, Metric()) == "too few seeds"
+def test_it_is_where_the_interval_lies(low: float, high: float, word: str) -> None:
+    assert verdict(interval(low, high, 3), MetricSpec(), (low, high)) == word
+    assert verdict(interval(low, high, 2), MetricSpec(), (low, high)) == "too few seeds"
+    assert is_decided(word) is (word != "undecided")
 
 
 def test_less_of_a_loss_helps() -> None:
-    assert verdict(5, -0.3, -0.2, LOSS) == "helps"
-    assert verdict(5, 0.2, 0.3, LOSS) == "hurts"
+    assert verdict(interval(-0.3, -0.2), LOSS, (-0.3, -0.2)) == "helps"
+    assert verdict(interval(0.2, 0.3), LOSS, (0.2, 0.3)) == "hurts"
 
 
-def test_equivalence_that_other_texts_may_break_says_so() -> None:
-    for texts, said in (
-        ((-0.002, 0.002), "equivalent"),
-        ((-0.003, 0.002), "equivalent on these texts"),
-    ):
-        assert verdict(5, -0.001, 0.001, Metric(), texts) == said
-    assert verdict(5, 0.003, 0.004, Metric(), (-0.001, 0.01)) == "helps"
+@pytest.mark.parametrize(
+    ("low", "high", "texts", "words"),
+    [
+        (-0.001, 0.001, (-0.002, 0.002), "equivalent"),
+        (-0.001, 0.001, (-0.003, 0.002), "equivalent on these texts"),
+        (-0.001, 0.001, None, "equivalent on these texts"),
+        (0.001, 0.004, (0.0005, 0.005), "helps"),
+        (0.001, 0.004, (-0.001, 0.005), "helps on these texts"),
+        (0.001, 0.004, None, "helps on these texts"),
+        (-0.004, -0.001, (-0.005, 0.001), "hurts on these texts"),
+        (-0.01, 0.01, (-0.02, 0.02), "undecided"),
+        (-0.01, 0.01, None, "undecided"),
+    ],
+)
+def test_a_verdict_that_other_texts_may_break_says_so(
+    low: float, high: float, texts: tuple[float, float] | None, words: str
+) -> None:
+    assert verdict(interval(low, high), MetricSpec(), texts) == words
 
 
-@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0.001, 0.5))
-def test_no_verdict_contradicts_its_interval(low: float, width: float, margin: float) -> None:
+@pytest.mark.parametrize(
+    ("low", "high", "texts", "words"),
+    [
+        (0.003, 0.004, (0.0026, 0.005), "helps by at least 0.25 points"),
+        (0.003, 0.004, (0.001, 0.005), "helps"),
+        (0.003, 0.004, (-0.001, 0.005), "helps by at least 0.25 points on these texts"),
+        (0.003, 0.004, None, "helps by at least 0.25 points on these texts"),
+        (0.001, 0.004, None, "helps on these texts"),
+        (-0.01, -0.003, (-0.02, -0.0025), "hurts by at least 0.25 points"),
+        (-0.001, 0.001, (-0.002, 0.002), "equivalent"),
+    ],
+)
+def test_the_size_is_that_on_the_texts_that_the_verdict_is_about(
+    low: float, high: float, texts: tuple[float, float] | None, words: str
+) -> None:
+    assert verdict(interval(low, high), MetricSpec(), texts, margin_text="0.25 points") == words
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
+def test_no_verdict_is_stronger_than_its_interval(
+    low: float, width: float, wider: float, margin: float
+) -> None:
     high = low + width
-    said = verdict(9, low, high, Metric(margin=margin))
-    if low <= 0 <= high:
-        assert said in ("equivalent", "undecided")
+    texts = (low - wider, high + wider)
+    words = verdict(interval(low, high), MetricSpec(margin=margin), texts, margin_text="so much")
+    low, high = (low, high) if "on these texts" in words else texts
+    if words.startswith("helps"):
+        assert low > 0
+    if words.startswith("hurts"):
+        assert high < 0
+    if words.startswith("equivalent"):
+        assert max(-low, high) < margin
     assert is_beyond(low, high, margin) is (low >= margin or high <= -margin)
-    if is_beyond(low, high, margin):
-        assert said == ("helps" if low > 0 else "hurts")
+    if "at least" in words:
+        assert is_beyond(low, high, margin)
 
 
-def test_chance_is_judged_by_texts_and_seeds() -> None:
-    assert is_at_chance([0.52, 0.521, 0.522], 0.5, 100)
-    assert not is_at_chance([0.52, 0.521, 0.522], 0.5, 1_000_000)
-    assert not is_at_chance([0.7, 0.72, 0.71], 0.5, 100)
-    assert is_at_chance([0.9, 0.2], 0.5, 10_000)
-    assert is_at_chance([0.52], 0.5, 100)
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("hurts on these texts", True), ("too few seeds", False), ("", False)],
+)
+def test_other_words_are_no_decision(words: str, expected: bool) -> None:
+    assert is_decided(words) is expected
+
+
+def test_chance_is_judged_by_the_texts() -> None:
+    """With 100 texts of two classes the bound is 50 % and 8.225 points."""
+    assert not is_above_chance(0.582, 0.5, 100)
+    assert is_above_chance(0.583, 0.5, 100)
+    assert is_above_chance(0.521, 0.5, 1_000_000)
+    assert not is_above_chance(0.5, 0.5, 1_000_000)

@@ -57,20 +57,21 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
             stack.callback(daemon.wait, 60)
             stack.callback(daemon.terminate)
         deadline = time.monotonic() + 30
-        while _ask(environment, "sinfo", "--noheader", "--format=%T") != "idle":
+        while ask(environment, "sinfo", "--noheader", "--format=%T") != "idle":
             if time.monotonic() > deadline:
                 pytest.skip(f"no Slurm here: {(folder / 'log').read_text()[-500:]}")
             time.sleep(0.2)
         yield environment
-        _ask(environment, "scancel", "--me")
+        ask(environment, "scancel", "--me")
 
 
 def queue(environment: dict[str, str]) -> str:
     """What waits or runs."""
-    return _ask(environment, "squeue", "--noheader")
+    return ask(environment, "squeue", "--noheader")
 
 
-def _ask(environment: dict[str, str], *words: str) -> str:
+def ask(environment: dict[str, str], *words: str) -> str:
+    """What a command of Slurm answers."""
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     return done.stdout.strip()
 

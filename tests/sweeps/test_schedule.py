@@ -1,6 +1,8 @@
 """A sweep, carried out: every run once, whoever else is at work and whatever fails."""
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,15 @@ from attnexp.base import progress
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
-from attnexp.sweeps.executors import Executor, Outcome, do
+from attnexp.sweeps.executors import (
+    Executor,
+    JobKilled,
+    Outcome,
+    TimeLimitReached,
+    train_job,
+)
 from attnexp.sweeps.plan import Job, Sweep, plan
-from attnexp.sweeps.schedule import run_sweep, scan
+from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 
 
 def small(tmp_path: Path, *words: str) -> Sweep:
@@ -30,7 +38,7 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
-    assert (study := manifest.load(tmp_path / "blog"))
+    assert (study := manifest.load_manifest(tmp_path / "blog"))
     assert {(one.variant, one.seed, one.run_id) for one in study.runs} == {
         (entry.job.label, entry.job.seed, entry.path.name) for entry in second
     }
@@ -43,17 +51,86 @@ def test_one_failed_run_does_not_lose_the_others(tmp_path: Path, pretend: Preten
     assert entries[1].outcome == "the loss is nan"
 
 
+class Cluster(Executor):
+    """Takes runs one by one; each ends as `endings` says."""
+
+    def __init__(self, *endings: Outcome | Exception) -> None:
+        super().__init__(slots=1)
+        self.endings = [*endings]
+        self.num_epochs = 0  # that a run has done when it ends
+        self.folder = Path()
+
+    def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
+        print("words of a library")
+        future = Future[Outcome]()
+        ending = self.endings.pop(0)
+        if isinstance(ending, Exception):
+            future.set_exception(ending)
+        else:
+            future.set_result(ending)
+        if self.num_epochs:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / store.METRICS).write_text('{"seconds": 45}\n' * self.num_epochs)
+            self.num_epochs += 1
+        return [future]
+
+
+Ends = Callable[..., Cluster]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """Let runs end as is said, on a cluster."""
+
+    def begin(*endings: Outcome | Exception) -> Cluster:
+        cluster = Cluster(*endings)
+        monkeypatch.setattr(schedule, "open_executor", lambda *_: cluster)
+        return cluster
+
+    return begin
+
+
 def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Run
+    tmp_path: Path, ends: Ends, template: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cancelled, changed = Future[Outcome](), Future[Outcome]()
-    cancelled.set_exception(RuntimeError("job 7 was cancelled\nmore"))
-    changed.set_result(template)
-    executor = Executor(2, lambda jobs: [cancelled, changed])
-    monkeypatch.setattr(schedule, "open_executor", lambda *_: executor)
+    ends(RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_that_is_killed_is_tried_once_more(
+    tmp_path: Path, ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends(BrokenProcessPool("abruptly"), JobKilled("job 7: FAILED"))
+    (entry,) = run_sweep(small(tmp_path))
+    assert entry.outcome == "it was tried twice: job 7: FAILED"
+    assert (
+        "its process was killed (out of memory?). It goes on from epoch 0"
+        in capsys.readouterr().err
+    )
+    ends(JobKilled("job 7: FAILED"), "the loss is nan")
+    (entry,) = run_sweep(small(tmp_path))
+    assert entry.outcome == "the loss is nan"
+
+
+def test_a_time_limit_lets_a_run_go_on_while_epochs_get_done(
+    tmp_path: Path, ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = small(tmp_path)
+    limits = [TimeLimitReached("The limit of 1:00 ended it") for _ in range(4)]
+    cluster = ends(*limits[:3], "the loss is nan")
+    cluster.folder = scan(sweep)[0].path
+    cluster.num_epochs = 1
+    (entry,) = run_sweep(sweep)
+    assert entry.outcome == "the loss is nan"
+    assert "The limit of 1:00 ended it. It goes on from epoch 3." in capsys.readouterr().err
+    ends(limits[3])
+    (entry,) = run_sweep(sweep)
+    assert "limit of 1:00 ended it before an epoch was done; an epoch takes 45 s. Ask" in str(
+        entry.outcome
+    )
 
 
 def test_whatever_a_run_raises_is_its_reason_and_without_a_terminal_it_says_nothing(
@@ -75,7 +152,8 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
 ) -> None:
     """The other sweep holds seed 0 until this one has done seed 1."""
     sweep = small(tmp_path, "seed=0,1")
-    held, pretended = scan(sweep)[0], executors.do
+    held = scan(sweep)[0]
+    pretended = executors.train_job
     lock = store.lock(held.path)
     lock.__enter__()
 
@@ -85,14 +163,33 @@ def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
         lock.__exit__(None, None, None)
         return outcome
 
-    monkeypatch.setattr(executors, "do", release)
+    monkeypatch.setattr(executors, "train_job", release)
     entries = run_sweep(sweep)
     assert done == ["none 1", "none 0"]
     assert [entry.before for entry in entries] == [True, False]
     lock = store.lock(held.path)  # as if both had begun it at one moment
     lock.__enter__()
     monkeypatch.setattr("time.sleep", lambda _: lock.__exit__(None, None, None))
-    assert isinstance(do(held.job), Run)
+    assert isinstance(train_job(held.job), Run)
+
+
+@pytest.mark.usefixtures("done")
+def test_waiting_for_another_sweep_is_told(tmp_path: Path) -> None:
+    sweep = small(tmp_path)
+    (held,) = scan(sweep)
+    lock = store.lock(held.path)
+    lock.__enter__()
+    statuses: list[str] = []
+
+    def observe(entries: list[SweepEntry], status: str) -> None:
+        if status and not statuses:
+            executors.train_job(held.job)  # as the other sweep does
+            lock.__exit__(None, None, None)
+            statuses.append(status)
+
+    (entry,) = run_sweep(sweep, observe=observe)
+    assert entry.before
+    assert statuses[0].startswith("another sweep does 1 of them (")
 
 
 def test_runs_of_other_code_are_named_and_taken_if_asked(
@@ -102,16 +199,16 @@ def test_runs_of_other_code_are_named_and_taken_if_asked(
     for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then
         old = entry.path.with_name(f"{entry.path.name.partition('-')[0]}-0000aaaa")
         entry.path.rename(old)
-        result = store.load(old)
+        result = store.load_result(old)
         result.code[min(result.code)] = "aaaa"
-        store.save(old, result)
+        store.save_result(old, result)
     assert [entry.before for entry in scan(sweep)] == [False, False, False, True]
     assert "changed since 3 of these runs. --any-code takes such runs" in capsys.readouterr().err
     done.clear()
     taken = run_sweep(sweep, any_code=True)
     assert not done
     assert [run.path.name[-8:] for run in finished(taken)[:3]] == ["0000aaaa"] * 3
-    assert (study := manifest.load(sweep.directory))
+    assert (study := manifest.load_manifest(sweep.directory))
     assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
     assert len(finished(run_sweep(sweep))) == 4
     assert len(done) == 3  # made again

@@ -4,18 +4,19 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from sweeping import Pretend, finished
 
+from attnexp.analysis.families import difference
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import Entry, run_sweep
+from attnexp.sweeps.schedule import SweepEntry, run_sweep
 from attnexp.sweeps.sequential import plan_until_decided, rounds
 
 STUDY = """
@@ -48,7 +49,8 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
     """With the statistics of today."""
     assert seeds(sweep(tmp_path)) == {"slow": 12, "noisy": 12, "fast": 8}
     assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 5
-    assert (study := manifest.load(tmp_path / "mine"))
+    study = manifest.load_manifest(tmp_path / "mine")
+    assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
     assert Counter(run.variant for run in study.runs) == {"slow": 12, "noisy": 12, "fast": 8}
     assert study.commands[-1].endswith("'seed=range(12)' --until decided --margin 0.25")
@@ -57,7 +59,7 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
 
 
 @pytest.mark.parametrize(
-    ("slots", "fails", "found"),
+    ("slots", "failing_rate", "num_seeds"),
     [
         (7, None, {"slow": 10, "noisy": 10, "fast": 10}),  # two at a time: 8, then 10
         (1, 3e-2, {"slow": 9, "noisy": 9, "fast": 7}),  # a failed run stops its variant
@@ -69,20 +71,25 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     pretend: Pretend,
     monkeypatch: pytest.MonkeyPatch,
     slots: int,
-    fails: float | None,
-    found: dict[str, int],
+    failing_rate: float | None,
+    num_seeds: dict[str, int],
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[Entry]) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[SimpleNamespace]:
         """Every variant is decided at nine seeds."""
-        counts = Counter(one.job.label for one in entries if isinstance(one.outcome, Run))
-        verdicts = ["undecided" if n < 9 else "helps" for n in counts.values()]
-        about = {"baseline": "slow", "n": [*counts.values()]}
-        return pd.DataFrame({"variant": [*counts], "verdict": verdicts, **about})
+        counts = Counter(entry.job.label for entry in entries if isinstance(entry.outcome, Run))
+        rows = []
+        for variant, n in counts.items():
+            word = "undecided" if n < 9 else "helps"
+            interval = SimpleNamespace(n=n)
+            contrast = difference(variant, "slow")
+            row = {"contrast": contrast, "interval": interval, "verdict": word, "words": word}
+            rows.append(SimpleNamespace(**row))
+        return rows
 
     monkeypatch.setattr(sequential, "judge", judge)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
-    pretend(fails=lambda config: (config.train.lr, config.seed) == (fails, 2))
-    assert seeds(sweep(tmp_path)) == found
+    pretend(fails=lambda config: (config.train.lr, config.seed) == (failing_rate, 2))
+    assert seeds(sweep(tmp_path)) == num_seeds
 
 
 def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) -> None:

@@ -34,12 +34,13 @@ def test_without_a_terminal_every_run_has_its_line_once(
     with Watch() as view:
         view.began -= 5.2
         for _ in range(2):
-            view(entries)
-    state = "(2 done, 1 failed, 3 left, about 8 s)"
+            view(entries, "Slurm: 3 wait (Resources)")
+    count = "2 done, 1 failed, 3 left, about 8 s"
     assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before {state}",
-        f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s {state}",
-        f"no_pe on contrast, seed 1: failed: the loss is nan {state}",
+        f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before ({count})",
+        f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s ({count})",
+        f"no_pe on contrast, seed 1: failed: the loss is nan ({count})",
+        f"{count}; Slurm: 3 wait (Resources)",  # once a minute
     ]
 
 
@@ -53,7 +54,7 @@ def test_times_come_from_finished_runs(tmp_path: Path, template: Run) -> None:
     ]
     for entry, seconds in zip(scan(planned)[:3:2], (20.0, 30.0), strict=True):
         entry.path.mkdir(parents=True)
-        store.save(entry.path, replace(template.result, wall_seconds=seconds))
+        store.save_result(entry.path, replace(template.result, wall_seconds=seconds))
     assert preview_sweep(planned) == [
         "no_pe on contrast: 3 runs, 2 finished",
         "pe on contrast: 3 runs, 0 finished",
@@ -100,7 +101,7 @@ def test_seeds_that_cannot_decide_are_told_before_more_are_trained(tmp_path: Pat
     words = [f"out={tmp_path}", "position=none,rotary", "--margin", "0.001"]
     assert "by the spread" not in sweep(*words, "seed=0,2,4,9")[2]
     told = sweep(*words, "seed=range(5)")[2]
-    assert "256 texts): by the spread between seeds, ±0.001 points take 10,000 seeds" in told
+    assert "256 texts): by the spread between seeds, ±0.001 points take up to 10,000 seeds" in told
     assert told.index("by the spread") < told.index("seed 1:")
     assert "by the spread" not in sweep(*words, "seed=range(5)")[2]  # nothing is left to train
     assert "by the spread" not in sweep(*words[:2], "seed=range(6)", "--margin", "2")[2]

@@ -86,15 +86,18 @@ def test_running_accuracy_is_a_mean_over_the_epoch_and_after_is_measured_after()
         assert row.train_loss_after == pytest.approx(good)
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize(
-    ("num_heads", "num_tokens", "size"), [(8, 80, 32), (8, 1024, 32), (8, 4096, 2), (64, 9999, 1)]
+    ("num_heads", "num_tokens", "size"), [(8, 80, 32), (8, 724, 32), (8, 4096, 2), (64, 9999, 1)]
 )
 def test_a_batch_of_evaluation_is_as_large_as_its_maps_of_attention_allow(
-    num_heads: int, num_tokens: int, size: int
+    num_heads: int, num_tokens: int, size: int, by_hand: bool
 ) -> None:
-    """32 texts on the CPU, while heads × T² floats a text stay within 1 GB."""
+    """32 texts on the CPU, 64 by hand, while heads × T² floats a text stay within 1 GB."""
     model = nn.Linear(1, 1)
     model.num_heads = num_heads  # type: ignore[assignment]
+    model.pools_words = by_hand  # type: ignore[assignment]
+    size *= 2 if by_hand and size == 32 else 1
     data = Examples(torch.zeros(1, num_tokens, dtype=torch.int32), torch.zeros(1))
     assert batch_size_of(model, data) == size
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small import config_in, examples, without_clock
+from small import config_in, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import Busy, UserError
+from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
@@ -20,7 +21,7 @@ from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
-from attnexp.training.run import split, train_run
+from attnexp.training.run import make_splits, train_run
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_the_folder_holds_what_the_contract_says(
     finished: tuple[RunConfig, Path, RunResult],
 ) -> None:
     config, path, made = finished
-    result = store.load(path)
+    result = store.load_result(path)
     assert result == made
     assert {file.name for file in path.iterdir()} == {
         *(store.CONFIG, store.METRICS, store.RESULT, store.LOG, store.VOCABULARY),
@@ -49,7 +50,7 @@ def test_the_folder_holds_what_the_contract_says(
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
-    stored = predictions.load(Run(path=path, result=result))
+    stored = predictions.load_predictions(Run(path=path, result=result))
     for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
         found = measure(stored[name], stored[predictions.VAL_LABELS])
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
@@ -79,15 +80,31 @@ def test_holdout_chooses_on_train_and_touches_the_test_set_once(
     assert evaluate_run(path) == (result.test, result.test)
 
 
+def test_data_are_read_again_when_a_file_has_changed(tmp_path: Path) -> None:
+    """And only then, whether the file is given or its folder."""
+    file = tmp_path / "train" / "rows.csv"
+    file.parent.mkdir()
+    for path in (file, tmp_path):
+        config = compose(["data=files", f"data.path={path}"]).data
+        rows = [f"text {i},{i % 2}\n" for i in range(20)]
+        file.write_text("".join(["text,label\n", *rows]))
+        before = run.load_data(config)
+        assert run.load_data(config) is before
+        file.write_text("".join(["text,label\n", *rows, "one more,0\n"]))
+        assert run.load_data(config).fingerprint != before.fingerprint
+
+
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
-    everything = examples(64)
+    cpu = torch.device("cpu")
+    dataset = run.load_data(config_in(tmp_path).data)
 
     def chance(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
-        train, val = split(config, everything, everything)
+        train, val, test = make_splits(config, dataset, cpu)
         together = torch.cat([train.ids, val.ids])
-        assert sorted(together.tolist()) == sorted(everything.ids.tolist())  # a partition
+        assert sorted(together.tolist()) == sorted(dataset.train.ids.tolist())  # a partition
+        assert test.ids.tolist() == dataset.test.ids.tolist()
         assert min(len(train), len(val)) > 0
         weights = build_model(config).state_dict()["embedding.weight"][1]
         loss = train_run(config)[1].epochs[0].train_loss
@@ -111,7 +128,7 @@ def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_
         patch.delattr(run, "check_rebuilt")
         with pytest.raises(NameError):
             train_run(config, again=True)
-    assert store.load(path) == first
+    assert store.load_result(path) == first
     assert "NameError" in (path / store.LOG).read_text()
     again_path, again = train_run(config, again=True)
     assert again_path == path
@@ -146,7 +163,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
     path, result = train_run(config_in(tmp_path, *given, f"data.vocab_size={4 + len(words)}"))
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    weights = predictions.load(Run(path=path, result=result), predictions.WEIGHTS)
+    weights = predictions.load_weights(Run(path=path, result=result))
     table = weights["embedding.weight"][4 : 4 + len(words)]  # every id is taken
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05

@@ -1,0 +1,108 @@
+"""Sources: where a data set lies, on disk, in the Hugging Face cache, or on the hub."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnexp.base.errors import UserError
+from attnexp.config.schema import DataConfig, DataName
+
+DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
+FORMATS = (
+    "a csv, tsv, jsonl or parquet file, a folder of such files (train.csv, test.csv, or "
+    "train-*.parquet as on the hub), what save_to_disk of `datasets` wrote, the aclImdb folder, "
+    "aclImdb_v1.tar.gz, or Keras's imdb.npz"
+)
+
+REVIEWS = "t*/[np][eo][gs]"
+"""The four folders of reviews in aclImdb: train/neg, train/pos, test/neg, test/pos."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Place of a data set."""
+
+    title: str  # data.path, $ATTNEXP_IMDB, $ATTNEXP_DATA/cr, or the name of a data set of the hub
+    path: str | None = None  # the file or folder to read; None on the hub
+
+    def __str__(self) -> str:
+        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
+
+
+def locate_source(data: DataConfig) -> Source:
+    """The source that a config means: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the folder of this
+    name in `$ATTNEXP_DATA`; or else a data set of the hub."""
+    if data.name is DataName.contrast:
+        return Source("attnexp", "generated")
+    if data.path is not None and data.name is not DataName.hub:
+        return Source("data.path", data.path)
+    imdb = os.environ.get("ATTNEXP_IMDB")
+    if imdb and data.name is DataName.imdb:
+        return Source("$ATTNEXP_IMDB", imdb)
+    home = os.environ.get("ATTNEXP_DATA")
+    if home and data.name is not DataName.hub:
+        folder = Path(home, data.name).expanduser()
+        if folder.exists():
+            return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
+    if data.name is DataName.imdb:
+        return Source("stanfordnlp/imdb")
+    return Source(data.hub or data.path or "")
+
+
+def resolve_path(source: Source) -> Path:
+    """The file or folder of a source; what is on no disk is downloaded. Raises `UserError`, which
+    says what to do, where there is none."""
+    if source.path is None:
+        return download_snapshot(source.title)
+    path = Path(source.path).expanduser().absolute()
+    if not path.exists():
+        raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
+    return path
+
+
+def describe_source(source: Source, path: Path) -> str:
+    """A source for people and result.json: by its variable, its path, or its name and commit."""
+    if source.path is None:
+        return f"hub: {source.title}@{path.name[:12]}"
+    return source.title if source.title.startswith("$") else str(path)
+
+
+def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of every file that may be read for a config; of a data set of
+    the hub, which its commit names, and of a generated one none."""
+    source = locate_source(data)
+    if source.path is None:
+        return ()
+    path = Path(source.path).expanduser().absolute()
+    if not path.is_dir():
+        return (_stamp(path),) if path.exists() else ()
+    folders = [path, *path.glob("*"), *path.glob(REVIEWS), *path.glob(f"aclImdb/{REVIEWS}")]
+    stamps = []
+    for folder in folders:
+        if folder.is_dir():
+            stamps += [_stamp(entry) for entry in os.scandir(folder) if entry.is_file()]
+    return tuple(stamps)
+
+
+def _stamp(file: Path | os.DirEntry[str]) -> tuple[str, int, int]:
+    status = file.stat()
+    return os.fspath(file), status.st_size, status.st_mtime_ns
+
+
+def download_snapshot(name: str) -> Path:
+    """Folder, named by its commit, of a data set of the hub: from its cache, else downloaded."""
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    with suppress(Exception):  # not in the cache, or no name that the hub could have
+        return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
+    try:
+        HfApi().dataset_info(name, timeout=DEADLINE)
+        return Path(snapshot_download(name, repo_type="dataset"))
+    except Exception as error:  # two libraries and what they stand on: no common base
+        raise UserError(
+            f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
+            f"{constants.ENDPOINT} ({' '.join(str(error).split())[:300]}). Check its name, and try "
+            f"again when online (HF_ENDPOINT names a mirror). Or give data.path=PATH, "
+            f"$ATTNEXP_IMDB or $ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast."
+        ) from error

@@ -1,0 +1,128 @@
+"""What `attnexp probe` measured, as one frame: of runs by their `probe.json`, or of a published
+file; and what it says over the seeds of a variant.
+
+Rows of interventions have the columns data, variant, seed, intervention, num_texts, accuracy (of
+the untouched model), changed_accuracy, flips (share of answers that change), won and lost (which
+texts became right and wrong, as bits: `numpy.packbits`). Rows of `attention`, which is measured on
+the untouched model, have measure and value instead.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attnexp.base.errors import UserError
+from attnexp.base.files import atomic_write
+from attnexp.statistics.crossed import crossed, widen
+from attnexp.statistics.intervals import Interval, t_interval
+
+FILE = "probe.json"
+SCHEMA = 3
+
+COLUMNS = """data variant seed intervention num_texts accuracy changed_accuracy flips won lost
+    measure value""".split()
+EFFECTS = """data variant intervention num_texts metric n mean sd low high texts_low texts_high
+    flips""".split()
+
+Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits are in base64
+
+
+def load_rows(folder: Path) -> list[Row]:
+    """The rows that are stored in the folder of a run."""
+    file = folder / FILE
+    if not file.exists():
+        return []
+    tree = json.loads(file.read_bytes())
+    return tree["rows"] if tree.get("schema") == SCHEMA else []
+
+
+def save_rows(folder: Path, rows: Sequence[Row]) -> None:
+    """Store the rows of a run in its folder."""
+    with atomic_write(folder / FILE) as file:
+        file.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
+
+
+def as_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """Rows of several runs, with data, variant and seed."""
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    for name in ("won", "lost"):
+        frame[name] = frame[name].map(base64.b64decode, na_action="ignore")
+    return frame
+
+
+def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
+    """The rows of a published file on the interventions that words name, with or without a number.
+    Raises `UserError` where there are none."""
+    rows = pd.read_parquet(file)
+    interventions = rows["intervention"]
+    names = interventions.str.partition("=")[0]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
+    if chosen.empty:
+        published = ", ".join(names.unique())
+        raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
+    return chosen
+
+
+def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
+    """Over the seeds of each variant, a row for each intervention (metric accuracy: the change from
+    the untouched model, paired by seed, as a share) and for each measure of attention.
+
+    Columns: `EFFECTS`. low and high are the 95 % interval for other seeds, texts_low and texts_high
+    that for other texts too; flips is the share of answers that change.
+    """
+    keys = EFFECTS[:4]
+    effects: list[dict[str, Any]] = []
+    for (*key, measure), rows in frame.groupby([*keys, "measure"], sort=False, dropna=False):
+        about = dict(zip(keys, key, strict=True))
+        if isinstance(measure, str):
+            level = t_interval(rows["value"])
+            effects.append({**about, "metric": measure, **_within_0_and_1(level)._asdict()})
+        else:
+            change = _change_of_accuracy(rows, int(about["num_texts"]))
+            effects.append({**about, "metric": "accuracy", **change})
+    return pd.DataFrame(effects, columns=EFFECTS)
+
+
+def _within_0_and_1(interval: Interval) -> Interval:
+    """The part of an interval that an entropy or a share can have; without bounds as it is."""
+    if not math.isfinite(interval.high - interval.low):
+        return interval
+    return interval._replace(low=max(interval.low, 0.0), high=min(interval.high, 1.0))
+
+
+def note_on_heads(effects: pd.DataFrame) -> list[str]:
+    """A line on the intervals of heads, where effects have any over several seeds."""
+    is_without_head = effects["intervention"].str.startswith("no_head=")
+    is_of_head = effects["metric"].str.contains(", head ")
+    has_several_seeds = effects["n"] > 1
+    if not (has_several_seeds & (is_without_head | is_of_head)).any():
+        return []
+    return ["Heads are averaged over seeds; the folder of a run gives those of one seed."]
+
+
+def _change_of_accuracy(rows: pd.DataFrame, num_texts: int) -> dict[str, float]:
+    """The effect of an intervention, from a row a seed."""
+    won = _unpack(rows["won"], num_texts)
+    lost = _unpack(rows["lost"], num_texts)
+    change = won - lost  # (seeds, texts)
+    seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
+    effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
+    texts = crossed(change)
+    if texts is not None:
+        low, high = widen(texts, seeds)
+        effect.update(texts_low=low, texts_high=high)
+    return effect
+
+
+def _unpack(bits_of_seeds: "pd.Series[bytes]", num_texts: int) -> NDArray[np.float64]:
+    """Bits of each seed as 0 and 1: (seeds, texts)."""
+    packed = np.array([np.frombuffer(bits, np.uint8) for bits in bits_of_seeds])
+    return np.unpackbits(packed, axis=-1, count=num_texts).astype(float)

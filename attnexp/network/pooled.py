@@ -1,0 +1,147 @@
+"""The pooled model by hand: from the words of a batch to one vector a text, and back.
+
+For one bare layer of dot-product attention and a linear pooling, which counts query i of a text
+with a share s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
+
+    y = Σ_i s_i Σ_j P_ij W x_j = W z,  where z = Σ_j a_j x_j and a = Pᵀ s.
+
+So values are never made, as in `Block.pooled`, and three things are saved besides:
+
+1. A text's tokens are words of the batch plus rows of a table of positions, x_j = e_w + p_j. Their
+   queries and keys are sums, too: each different word (about 880 of 2,560 tokens) and each position
+   is projected once.
+2. The maps of one head, (B, T, T), are made, summed into a and dropped, and made anew for the
+   gradient: they stay in the processor's cache, which those of all heads do not.
+3. The gradient of the maps is never written. With dz = Wᵀ dy it is s_i g_j, where g_j = dz · x_j,
+   and softmax turns it into that of the scores, dS_ij = s_i P_ij (g_j − r_i) with r = P g.
+
+All sums are those of the reference in another order, so results agree to rounding: in float32 to
+some 1e-7 of the largest, in float64 to 1e-14.
+
+Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; K, Kv width of a
+head's queries and values.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
+    """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
+    words, places = number_words(ids, model.embedding.num_embeddings)
+    rows = model.embedding(words)
+    if model.scale_embedding:
+        rows = rows * rows.shape[-1] ** 0.5
+    table = None if model.position is None else model.position.table_rows()[: ids.shape[-1]]
+    block = model.layers[0]
+    attention = block.attention
+    shares = block.shares(model.pool, padding, rows.dtype)
+    allowed = model.allowed(padding)
+    hidden = None if allowed is None else ~allowed[:, 0]
+    projections = attention.q_proj, attention.k_proj, attention.v_proj
+    query, key, value = (p.weight.unflatten(0, (attention.num_heads, -1)) for p in projections)
+    query = query * attention.score.scale
+    pieces = rows, table, query, key, value
+    y: Tensor = PooledAttention.apply(*pieces, places, shares, hidden)  # type: ignore[no-untyped-call]
+    pooled: Tensor = attention.out_proj(y)
+    return pooled
+
+
+def number_words(ids: Tensor, num_words: int) -> tuple[Tensor, Tensor]:
+    """Different ids in ascending order, (U,), and the place of each of ids among them, (B, T)."""
+    occurs = torch.zeros(num_words, dtype=torch.bool)
+    occurs[ids.flatten()] = True
+    places = (occurs.cumsum(0) - 1)[ids]
+    return occurs.nonzero().squeeze(-1), places
+
+
+class PooledAttention(torch.autograd.Function):
+    """Pooled outputs of all heads side by side, (B, H Kv); see the module for the formulas.
+
+    rows: (U, D), vectors of the words. table: (T, D), added to every text, or None. query and key:
+    (H, K, D). value: (H, Kv, D). places: (B, T), the row of each token. shares: (B, T). hidden:
+    (B or 1, T or 1, T), True where a query may not look, or None.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        """Pool by the maps of one head at a time."""
+        rows, table, query, key, value, places, shares, hidden = inputs
+        num_heads = len(query)
+        weight = torch.cat([query, key]).flatten(0, 1)  # (2 H K, D)
+        projected = F.embedding(places, rows @ weight.T)  # (B, T, 2 H K)
+        x = F.embedding(places, rows)
+        if table is not None:
+            projected += table @ weight.T
+            x += table
+        projected = projected.unflatten(2, (2 * num_heads, -1))
+        seen = x.new_empty(num_heads, *shares.shape)  # a
+        scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
+        for head in range(num_heads):
+            q = projected[:, :, head].contiguous()
+            k = projected[:, :, num_heads + head].contiguous()
+            make_maps(q, k, hidden, scores, maps)
+            torch.bmm(shares[:, None], maps, out=seen[head][:, None])
+        seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
+        z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
+        inputs = rows, table, weight, value, places, shares, hidden
+        ctx.save_for_backward(*inputs, x, projected, seen, z)
+        ctx.rooms = scores, maps
+        y = torch.bmm(z, value.mT).transpose(0, 1)  # (B, H, Kv)
+        return y.flatten(1).contiguous()  # since dropout draws in the order of memory
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        """Gradients of rows, table, query, key and value; dx is that of x, and so on."""
+        rows, table, weight, value, places, shares, hidden, x, projected, seen, z = (
+            ctx.saved_tensors
+        )
+        num_heads = len(value)
+        dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
+        dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
+        g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
+        dprojected = torch.empty_like(projected)
+        scores, maps = ctx.rooms
+        for head in range(num_heads):
+            q = projected[:, :, head].contiguous()
+            k = projected[:, :, num_heads + head].contiguous()
+            make_maps(q, k, hidden, scores, maps)
+            r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
+            dscores = torch.sub(g[head, :, None], r, out=scores).mul_(maps).mul_(shares[..., None])
+            dprojected[:, :, head] = torch.bmm(dscores, k)
+            dprojected[:, :, num_heads + head] = torch.bmm(dscores.mT, q)
+        dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
+        dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
+        dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
+        dweight = dwords.T @ rows
+        drows.addmm_(dwords, weight)
+        dtable = None
+        if table is not None:
+            dpositions = dprojected.sum(0)  # (T, 2 H K)
+            dweight.addmm_(dpositions.T, table)
+            dtable = torch.addmm(dx.sum(0), dpositions, weight)
+        dquery, dkey = dweight.unflatten(0, (2 * num_heads, -1)).chunk(2)
+        return drows, dtable, dquery, dkey, torch.bmm(dy.mT, z), None, None, None
+
+
+def make_maps(q: Tensor, k: Tensor, hidden: Tensor | None, scores: Tensor, maps: Tensor) -> None:
+    """Fill scores and maps, (B, T, T), by a head's q and k, (B, T, K), as `attention_weights`."""
+    torch.bmm(q, k.mT, out=scores)
+    if hidden is not None:
+        scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
+    torch.softmax(scores, dim=-1, out=maps)
+    if hidden is not None:
+        maps.masked_fill_(hidden, 0.0)
+
+
+def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tensor]:
+    """Sums over the tokens of each word, of one or more (B, T, D): (U, D) each."""
+    sorted_places, order = places.flatten().sort()
+    starts = torch.searchsorted(sorted_places, torch.arange(num_words))
+    # Bags of tokens, sorted by word: twice as fast as index_add.
+    return [F.embedding_bag(order, each.flatten(0, 1), starts, mode="sum") for each in by_token]

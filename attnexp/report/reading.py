@@ -1,0 +1,98 @@
+"""What a model reads in a text, to be shown: as a line, as a record, and as depths of colour."""
+
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from attnexp.inspect.insight import Attention, Reading
+
+FULL = (240, 130, 20)
+"""RGB background of the largest weight."""
+
+MOST_CLASSES = 5
+
+
+def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Depth of colour of the weights that are shown together: 0 for none, 1 for the largest."""
+    largest = float(weights.max(initial=0.0))
+    return np.asarray(weights, np.float64) / (largest or 1.0)
+
+
+def colour(depth: float) -> str:
+    """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
+    channels = [str(round(255 + depth * (full - 255))) for full in FULL]
+    return f"rgb({','.join(channels)})"
+
+
+def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
+    """`darkest: 0.0312, padding: 68 %`: the largest of the weights that are shown, and the share of
+    attention that is not shown."""
+    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention)]
+    return ", ".join(filter(None, parts))
+
+
+def describe_padding(attention: Attention) -> str:
+    """`padding: 68 %`, the share of all weight that goes there; empty where none does."""
+    share = attention.padding_share
+    if share == 0:
+        return ""
+    if share < 0.005:
+        return "padding: below 1 %"
+    if share > 0.995:
+        return "padding: above 99 %"
+    return f"padding: {100 * share:.0f} %"
+
+
+def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
+    """The reading as plain containers; attention is what each token receives from all queries, and
+    padding the share of attention that tokens do not receive."""
+    received = None
+    padding = None
+    if reading.layers or head is not None:  # a head that is not there is refused
+        attention = reading.attention(head=head)
+        received = attention.received.tolist()
+        padding = attention.padding_share
+    return {
+        "label": reading.label,
+        "probabilities": reading.label and reading.probabilities,
+        "tokens": reading.tokens,
+        "known": reading.known,
+        "attention": received,
+        "padding": padding,
+        "words_cut": reading.num_cut,
+    }
+
+
+def as_line(reading: Reading, head: int | None) -> Text:
+    """A line with the most probable classes, and the tokens: the more attention they receive in the
+    first layer, the darker."""
+    line = _answer(reading)
+    depths = np.zeros(0)
+    remarks = []
+    if reading.layers or head is not None:
+        attention = reading.attention(head=head)
+        depths = shade(attention.received)
+        remarks.append(describe_colours(attention.received, attention))
+    if reading.num_cut:
+        remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
+    for token, depth in zip_longest(reading.marked, depths):
+        style = "" if depth is None else f"black on {colour(depth)}"
+        line.append(" ").append(token, style)
+    for remark in remarks:
+        line.append(f" ({remark})", "dim")
+    return line
+
+
+def _answer(reading: Reading) -> Text:
+    """`positive 0.9312 `, the most probable class in bold; of many classes five."""
+    if reading.label is None:
+        return Text("none of these words is known ", style="bold")
+    ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
+    but_the_last = ranked[:-1]  # which follows from the others
+    shown = ", ".join(f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES])
+    answer = Text(f"{shown} ")
+    answer.stylize("bold", 0, len(reading.label))
+    return answer

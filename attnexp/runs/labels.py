@@ -1,0 +1,104 @@
+"""Names of runs: the settings of a variant, its label, and the seed that tells its runs apart."""
+
+import functools
+import json
+from typing import Any
+
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose, foreign_code
+from attnexp.config.options import name_of
+from attnexp.config.schema import DataConfig, DataName, flatten, is_seed, to_dict
+
+NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
+data.text data.label data.train_split data.test_split data.val_split data.test_share""".split()
+"""Settings that, like seeds, define no variant: the output, the machine, the fast path (rounding
+alone), and the source of the data, whose fingerprint is in the id."""
+
+
+def settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings that make a variant, by key, of a config as `to_dict` gives it."""
+    flat = flatten(config)
+    return {
+        key: value
+        for key, value in flat.items()
+        if key not in NOT_OF_A_VARIANT and not is_seed(key)
+    }
+
+
+def replicate(config: dict[str, Any]) -> str:
+    """Name of a run among those of its variant: its seed, and the seeds of sources that do not
+    follow it, as in `0`, `0-init3` or `0-resample0`."""
+    seed = config["seed"]
+    parts = [str(seed)]
+    for source, number in config["seeds"].items():
+        if number is None:
+            continue
+        if number != seed or source == "resample":  # which never follows `seed`
+            parts.append(f"{source}{number}")
+    return "-".join(parts)
+
+
+def default_label(config: dict[str, Any]) -> str:
+    """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
+    model and position, then every other piece, and every setting, that is not the default one."""
+    values = settings(config)
+    words = [data_of(config).title]
+    named_keys: list[str] = []
+    for section in ("model", "position"):
+        if section in config:  # a baseline has no position
+            key = f"{section}.kind"
+            named_keys.append(key)
+            words.append(name_of(values[key]))
+    for key in departures(config):
+        if key not in named_keys:
+            words.append(as_word(key, values[key]))
+    return " ".join(words)
+
+
+def departures(config: dict[str, Any]) -> list[str]:
+    """Keys of the choices that are not the default ones, and of the settings that differ from the
+    defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
+    data = data_of(config)
+    values = settings(config)
+    foreign = foreign_code(config)
+    words = [f"data={data.name}"]
+    if data.path:
+        words.append("data.path=any")
+    defaults = default_settings(*words)
+    chosen: list[str] = []
+    for key, value in values.items():
+        is_choice = key.endswith((".kind", "train.protocol"))
+        if is_choice and (key not in defaults or defaults[key] != value):
+            chosen.append(key)
+            if value not in foreign:
+                words.append(as_word(key, value))
+            defaults = default_settings(*words)  # a choice brings settings of its own
+    return [
+        key
+        for key, value in values.items()
+        if key in chosen or key not in defaults or defaults[key] != value
+    ]
+
+
+def data_of(config: dict[str, Any]) -> DataConfig:
+    """Name and path of the data set of a config as `to_dict` gives it."""
+    return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
+
+
+@functools.cache
+def default_settings(*words: str) -> dict[str, Any]:
+    """Settings of a run of these words, or of as many of the first as compose."""
+    try:
+        return settings(to_dict(compose(words)))
+    except UserError:
+        return default_settings(*words[:-1])
+
+
+def as_word(key: str, value: Any) -> str:
+    """A setting as a user writes it: `position=rotary` instead of its class."""
+    section, _, last = key.rpartition(".")
+    if last == "kind":
+        return f"{section}={name_of(value)}"
+    if key == "train.protocol":
+        return f"train={value}"
+    return f"{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -1,0 +1,40 @@
+"""Signs that differences are not normal, so that the t interval misses more often than it says."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attnexp.statistics.intervals import assumed_sd
+
+LARGEST_SKEW = 1.0
+"""Largest absolute skewness that passes for that of a normal law."""
+
+FEWEST_FOR_SKEW = 6
+"""Fewest seeds whose skewness is looked at; that of three or four says little."""
+
+FARTHEST_SEED = 3.0
+"""Largest distance of a seed from the median, in robust standard deviations."""
+
+MAD_TO_SD = 1.4826
+"""Standard deviation of a normal law whose median absolute deviation is 1."""
+
+
+def is_skewed(d: ArrayLike, *, step: float = 0.0) -> bool:
+    """Whether the t interval of differences d (n,) deserves a warning.
+
+    It does if their skewness is above 1 in absolute value, with six seeds or more, or if one seed
+    lies more than three robust standard deviations from the median. step: as in `t_interval`.
+    `docs/statistics.md` has the rates of error behind it.
+    """
+    values = np.asarray(d, dtype=float)
+    if values.size >= FEWEST_FOR_SKEW and abs(skewness(values)) > LARGEST_SKEW:
+        return True
+    distances = np.abs(values - np.median(values))
+    robust_sd = assumed_sd(MAD_TO_SD * float(np.median(distances)), step)
+    return bool(distances.max() > FARTHEST_SEED * robust_sd)
+
+
+def skewness(values: NDArray[np.floating]) -> float:
+    """Third central moment over the cube of the standard deviation; 0 of equal values."""
+    deviations = values - values.mean()
+    variance = float(np.mean(deviations**2))
+    return float(np.mean(deviations**3)) / variance**1.5 if variance else 0.0

@@ -1,0 +1,78 @@
+"""Executor on a Ray cluster, the one at `$RAY_ADDRESS` or one that is started here."""
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from attnexp.base.errors import RunFailed, require
+from attnexp.config.schema import ExecutorConfig
+from attnexp.sweeps.executors import (
+    Executor,
+    Outcome,
+    num_slots,
+    num_threads,
+    train_job_in,
+    want_gpu,
+)
+from attnexp.sweeps.plan import Job
+
+PATIENCE = 30
+"""Seconds after which a head that does not answer is given up. Ray itself waits for minutes, and
+then ends the process."""
+
+
+class RayTasks(Executor):
+    """One Ray task for each run. Ray repeats a task whose process is killed, once."""
+
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        super().__init__(num_slots(config, jobs))
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+        self.ray = require("ray", "executor=ray", "ray")
+        self.address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")
+        self.last_answer = time.monotonic()
+        while ":" in self.address and not self._head_answers():
+            time.sleep(1)
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        self.ray.init(log_to_driver=False, logging_level=logging.ERROR)
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
+        if ":" not in self.address:
+            self.address = self.ray.get_runtime_context().gcs_address
+        has_gpus = bool(self.ray.cluster_resources().get("GPU"))
+        resources = {
+            "num_cpus": num_threads(jobs),
+            "num_gpus": config.gpu if want_gpu(jobs) and has_gpus else 0,
+        }
+        self.task = self.ray.remote(max_retries=1, **resources)(train_job_in)
+
+    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+        """Start a task for each job."""
+        return [self.task.remote(os.getcwd(), job).future() for job in jobs]
+
+    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+        """Wait as every executor does. Raises `RunFailed` if Ray's head is gone."""
+        super().wait(running)
+        if time.monotonic() > self.last_answer + 5:
+            self._head_answers()
+
+    def _head_answers(self) -> bool:
+        """Whether Ray's head takes a connection. Raises `RunFailed` if it has not for long."""
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        except (OSError, ValueError) as error:
+            if time.monotonic() < self.last_answer + PATIENCE:
+                return False
+            raise RunFailed(
+                f"No Ray head answers at {self.address} ({error}). Start one, or unset "
+                "RAY_ADDRESS; then run the same command again."
+            ) from error
+        self.last_answer = time.monotonic()
+        return True
+
+    def close(self) -> None:
+        """End running tasks, and a cluster that was started here."""
+        self.ray.shutdown()

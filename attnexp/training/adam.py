@@ -1,0 +1,185 @@
+"""Adam of an embedding, dense in effect and sparse in work: a step touches a batch's rows alone.
+
+Adam moves a row in every step, with or without a gradient. Without one, i steps leave m β1^i and
+v β2^i of its moments, and the i-th takes from its weight (α_t the rate of Keras's step t)
+
+    α_t β1^i m / (ρ^i s + ε),  s = √v, ρ = √β2.
+
+With δ_i = 1 − ρ^i and u = s / (s + ε), which is 0 to 1, ρ^i s + ε = (s + ε)(1 − δ_i u). A geometric
+series therefore gives the sum over the steps that a row has missed as
+
+    m / (s + ε) · (A + B u + C u²),  A = Σ α_t β1^i, B = Σ α_t β1^i δ_i, C = Σ α_t β1^i δ_i²,
+
+and A, B, C depend on nothing but the step to which the row has come: one table of three numbers for
+each step holds them for all rows. The next term is Σ β1^i δ_i³ / Σ β1^i = 7e-7 of the sum at most
+(β1 = 0.9, β2 = 0.999): β1^i is small before δ_i is large. That is the size of rounding in float32.
+
+Shapes: V rows of the embedding, U different words of a batch, D width.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnexp.network.pooled import number_words
+
+MOST_STEPS = 1024
+"""Steps after which all rows are brought to date."""
+
+
+class KerasAdam(torch.optim.Adam):
+    """Adam with epsilon where Keras puts it: beside the second moment before its correction.
+
+    torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
+    c = 1 - beta2^t. Early in training the gradients of queries and of rare words are so small
+    (1e-8) that epsilon decides the length of their steps. Dividing epsilon by sqrt(c) makes the
+    two equal.
+    """
+
+    def step(self, closure: Any = None) -> Any:
+        """Update the parameters, as `torch.optim.Adam.step`."""
+        for group in self.param_groups:
+            group["num_steps"] = group.get("num_steps", 0) + 1
+            correction = 1 - group["betas"][1] ** group["num_steps"]
+            group["eps"] = self.defaults["eps"] / math.sqrt(correction)
+        return super().step(closure)
+
+
+class SparseAdam(KerasAdam):
+    """`KerasAdam` of a model with an embedding of words, which is read once a step.
+
+    Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
+    Outside of it every row is to date, and the state is that of `KerasAdam`.
+    """
+
+    rows: "TouchedRows | None" = None
+
+    def __init__(self, model: nn.Module, embedding: nn.Embedding, **options: Any) -> None:
+        super().__init__(model.parameters(), **options)
+        self.embedding = embedding
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """Steps of an epoch; at its end, however it ends, every row is to date."""
+        weight = self.embedding.weight
+        if not self.state[weight]:
+            zeros = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+            self.state[weight] = {"step": torch.zeros(()), **zeros}
+        moments = self.state[weight]["exp_avg"], self.state[weight]["exp_avg_sq"]
+        rows = TouchedRows(weight.detach(), *moments, self.defaults["betas"], self.defaults["eps"])
+        hook = self.embedding.register_forward_hook(lambda _, inputs, stale: rows.read(*inputs))
+        self.rows = rows
+        try:
+            yield
+        finally:
+            hook.remove()
+            self.rows = None
+            rows.catch_up()
+
+    def step(self, closure: Any = None) -> Any:
+        """Update the parameters, as `torch.optim.Adam.step`."""
+        if self.rows is not None:  # and the whole table has no gradient
+            num_steps = self.state[self.embedding.weight]["step"].add_(1)
+            self.rows.update(int(num_steps), self.param_groups[0]["lr"])
+        return super().step(closure)
+
+
+class TouchedRows:
+    """Rows of an embedding and their moments, (V, D) each, of which few are to date."""
+
+    def __init__(
+        self, weight: Tensor, m: Tensor, v: Tensor, betas: tuple[float, float], eps: float
+    ) -> None:
+        """All rows are to date."""
+        self.tables = [weight, m, v]
+        self.betas, self.eps = betas, eps
+        self.step = 0  # since all rows were to date
+        self.row_steps = torch.zeros(len(weight), dtype=torch.int64)  # to which each row has come
+        gaps = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
+        decay = betas[0] ** gaps
+        delta = 1 - betas[1] ** (gaps / 2)
+        self.terms = torch.stack([decay, decay * delta, decay * delta**2]).float()  # of a step
+        self.sums = torch.zeros_like(self.terms)  # A, B, C of a row that has come to each step
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Rows of ids as they are now, (..., D); ids of one dimension are different words."""
+        if ids.ndim == 1:  # of `pool_words`
+            return self.read_words(ids)
+        words, places = number_words(ids, len(self.row_steps))
+        return F.embedding(places, self.read_words(words))
+
+    @torch.no_grad()
+    def read_words(self, words: Tensor) -> Tensor:
+        """Rows of different words, (U,), as they are now: (U, D), whose gradient `update` takes.
+        The tables stay as they are."""
+        self.words = words
+        self.batch = self._bring_to_date(words)
+        return self.batch[0].requires_grad_()
+
+    @torch.no_grad()
+    def update(self, num_steps: int, lr: float) -> None:
+        """Take the `num_steps`th step of Adam with the rows last read; note it for all others."""
+        beta1, beta2 = self.betas
+        rate = lr * math.sqrt(1 - beta2**num_steps) / (1 - beta1**num_steps)
+        weight, m, v = self.batch
+        gradient = weight.grad
+        assert gradient is not None
+        m.lerp_(gradient, 1 - beta1)
+        v.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        weight.addcdiv_(m, v.sqrt().add_(self.eps), value=-rate)
+        self.step += 1
+        self._write(self.words, self.batch)
+        self.sums[:, : self.step].add_(self.terms[:, -self.step :], alpha=rate)
+        if self.step == MOST_STEPS - 1:
+            self.catch_up()
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Bring all rows to date."""
+        _, _, v = self.tables
+        moving = v.amax(dim=1).nonzero().squeeze(-1)  # a row stays until its first gradient
+        for words in moving.split(1024):  # which fit the cache
+            self._write(words, self._bring_to_date(words))
+        self.step = 0
+        self.row_steps.zero_()
+        self.sums.zero_()
+
+    def _bring_to_date(self, words: Tensor) -> list[Tensor]:
+        """Weights and moments of some rows, (U, D) each, after the steps that they have missed."""
+        weight, m, v = (table.index_select(0, words) for table in self.tables)
+        row_steps = self.row_steps[words]
+        a, b, c = self.sums[:, row_steps, None]
+        s = v.sqrt()
+        denominator = s + self.eps
+        u = s.div_(denominator)
+        polynomial = torch.addcmul(b, c, u)
+        polynomial = torch.addcmul(a, polynomial, u, out=polynomial)
+        weight.addcmul_(polynomial, m / denominator, value=-1)
+        missed = (self.step - row_steps)[:, None].float()
+        m.mul_(self.betas[0] ** missed)
+        v.mul_(self.betas[1] ** missed)
+        return [weight, m, v]
+
+    def _write(self, words: Tensor, rows: list[Tensor]) -> None:
+        """Put rows that are to date into the tables."""
+        for table, part in zip(self.tables, rows, strict=True):
+            table.index_copy_(0, words, part)
+        self.row_steps[words] = self.step
+
+
+def epoch_of(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
+    """The context in which an optimizer takes the steps of an epoch."""
+    return optimizer.epoch() if isinstance(optimizer, SparseAdam) else nullcontext()
+
+
+def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> None:
+    """Scale all gradients to a norm of at most `max_norm`, a batch's rows among them."""
+    tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    if isinstance(optimizer, SparseAdam) and optimizer.rows is not None:
+        tensors.append(optimizer.rows.batch[0])
+    nn.utils.clip_grad_norm_(tensors, max_norm)

@@ -1,0 +1,147 @@
+"""Folders of sweeps: each holds one plan, to which seeds may be added."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sweeping import SMOKE, Pretend
+
+from attnexp.base.errors import UserError
+from attnexp.runs import manifest
+from attnexp.runs.manifest import Manifest
+from attnexp.sweeps.folder import choose_folder, manifest_of
+from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.schedule import run_sweep
+from attnexp.sweeps.sequential import plan_until_decided
+
+AXIS = "position=none,sinusoidal"
+THREE = "seed=range(3)"
+
+pytestmark = pytest.mark.usefixtures("done")
+
+
+def small(tmp_path: Path, *words: str) -> Sweep:
+    return plan([*SMOKE, f"out={tmp_path}", "executor.workers=1", *words])
+
+
+def run(tmp_path: Path, *words: str) -> Manifest:
+    """The study of a sweep that has ended."""
+    return stored(finish(small(tmp_path, *words)))
+
+
+def finish(sweep: Sweep) -> Sweep:
+    sweep = choose_folder(sweep)
+    run_sweep(sweep)
+    return sweep
+
+
+def stored(sweep: Sweep) -> Manifest:
+    study = manifest.load_manifest(sweep.directory)
+    assert study is not None
+    return study
+
+
+def test_a_sweep_without_a_name_gets_the_first_folder_of_its_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = {
+        "sweep_position": ["train.epochs=1"],
+        "sweep_position-2": ["train.epochs=2"],
+        "sweep_position-3": ["train.epochs=2", "data.limit_test=32"],
+    }
+    for _ in range(2):  # repeated, each resumes its own
+        for name, words in commands.items():
+            capsys.readouterr()
+            sweep = finish(small(tmp_path, AXIS, THREE, *words))
+            assert sweep.directory == tmp_path / name
+            message = capsys.readouterr().err
+            is_first = name == "sweep_position"
+            assert ("sweep_position holds another plan (" in message) != is_first
+            assert ("train.epochs=1" in message) != is_first
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", *commands}
+    assert all(len(stored_runs(tmp_path / name)) == 6 for name in commands)
+
+
+def stored_runs(folder: Path) -> list[str]:
+    return [row["run_id"] for row in json.loads((folder / manifest.FILE).read_text())["runs"]]
+
+
+def test_a_name_holds_one_plan(tmp_path: Path) -> None:
+    words = [AXIS, "train.epochs=1", "name=mine"]
+    study = run(tmp_path, *words, THREE)
+    assert (study.seed_kind, study.declaration, study.added_seeds) == ("seed", None, [])
+    assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
+    more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
+    assert {entry.seed for entry in more.runs} == set("01234")
+    for other, difference in {
+        "train.lr=1": "train.lr=",
+        "data.limit_test=9": "data.limit_test=",
+        "seeds.init=range(3)": "seeds by seed",
+    }.items():
+        with pytest.raises(UserError, match=rf"mine holds another plan \({difference}"):
+            choose_folder(small(tmp_path, *words, other))
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "mine"}
+
+
+@pytest.mark.parametrize("name", ["runs", "a/b", "", ".a", "a b", "a,b"])
+def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="a sweep's name has letters"):
+        small(tmp_path, AXIS, f"name={name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["seed=5"], "seed"),
+        (["seed=range(3)", "seeds.init=7"], "seed"),
+        (["seeds.order=3"], "seeds.order"),
+        (["seed=1", "seeds.resample=range(3)"], "seeds.resample"),
+    ],
+)
+def test_the_kind_of_seeds_is_what_differs_between_runs(
+    tmp_path: Path, words: list[str], kind: str
+) -> None:
+    assert manifest_of(small(tmp_path, *words), []).seed_kind == kind
+
+
+def test_fixed_seeds_are_of_the_plan_and_kinds_do_not_mix(tmp_path: Path) -> None:
+    plans = [[THREE], ["seeds.init=range(3)"], ["seed=1", "seeds.init=range(3)"]]
+    folders = [finish(small(tmp_path, AXIS, *words)).directory.name for words in plans]
+    assert folders == ["sweep_position", "sweep_position-2", "sweep_position-3"]
+    words = ["study=variance", "data.limit_train=64"]
+    study = manifest_of(plan([*words, f"out={tmp_path}"]), [])
+    assert study.seed_kind == "seed x seeds.init x seeds.order x seeds.resample"
+
+
+def test_seeds_given_to_a_complete_study_are_recorded_as_added(
+    tmp_path: Path, pretend: Pretend
+) -> None:
+    pretend(fails=lambda config: config.seed == 2)
+    assert run(tmp_path, AXIS, THREE).added_seeds == []
+    pretend()
+    assert run(tmp_path, AXIS, "seed=range(4)").added_seeds == []  # it had not been complete
+    assert run(tmp_path, AXIS, "seed=range(2)").added_seeds == []
+    assert run(tmp_path, AXIS, "seed=range(5)").added_seeds == ["4"]
+    pretend(fails=lambda config: config.seed == 6)
+    assert run(tmp_path, AXIS, "seed=range(7)").added_seeds == ["4", "5", "6"]
+    assert run(tmp_path, AXIS, "seed=range(8)").added_seeds == ["4", "5", "6", "7"]
+
+
+def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
+    words = [*SMOKE, AXIS, f"out={tmp_path}", f"seed=range({num_seeds})", "executor.workers=1"]
+    return finish(plan_until_decided(words, margin=0.0025))
+
+
+def test_a_declaration_holds_for_later_sweeps(tmp_path: Path) -> None:
+    declared = until_decided(tmp_path, 8)
+    later = finish(small(tmp_path, AXIS, "seed=range(9)"))
+    assert later.directory == declared.directory
+    assert later.declaration == declared.declaration is not None
+    assert stored(later).added_seeds == []
+
+
+def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:
+    run(tmp_path, AXIS, THREE)
+    study = stored(until_decided(tmp_path, 8))
+    assert study.declaration is not None
+    assert study.added_seeds == ["3", "4", "5", "6", "7"]

@@ -1,0 +1,212 @@
+"""Slurm: what it is asked for, what is said of its jobs, and a real one of one node."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_node import ask, queue, slurm_node
+from sweeping import SIX, SMOKE, outcomes, result_of, sweeping, wait_for
+
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors import JobKilled, TimeLimitReached
+from attnexp.sweeps.plan import plan
+from attnexp.sweeps.slurm import SlurmQueue, sbatch_script
+
+pytestmark = pytest.mark.slow  # `make test` does without submitit
+submitit = pytest.importorskip("submitit")
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder with a file for each command of Slurm, such as `squeue.txt`: what it answers."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    for name in "sbatch srun squeue scontrol scancel sinfo".split():
+        (folder / name).write_text('#!/bin/sh\ncat "$0.txt"\n')
+        (folder / name).chmod(0o755)
+        (folder / f"{name}.txt").touch()
+    (folder / "sbatch.txt").write_text("Submitted batch job 7")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return folder
+
+
+def script(*words: str, **options: str) -> list[str]:
+    """Lines of the script for two runs."""
+    planned = plan([*SMOKE, "seed=0,1", "executor=slurm", *words])
+    return sbatch_script(planned.executor, planned.jobs).splitlines()
+
+
+def asked(*words: str) -> set[str]:
+    """Options that `sbatch` gets, such as `mem=8GB`."""
+    return {
+        line.removeprefix("#SBATCH --") for line in script(*words) if line.startswith("#SBATCH")
+    }
+
+
+def test_the_script_has_what_is_asked_for_and_what_is_passed_on(tmp_path: Path) -> None:
+    words = "executor.workers=3 train.threads=2 seed=range(4)".split()
+    passed = "executor.slurm={partition: long, mail-type: END, time: 30}"
+    wanted = "array=0-3%3 partition=long time=30 mem=8GB cpus-per-task=2 mail-type=END"
+    assert {*wanted.split()} <= asked(*words, passed)
+    lines = script(f"out={tmp_path}")
+    assert any(line.startswith("srun") and f"{tmp_path}/runs/.jobs" in line for line in lines)
+
+
+def test_options_are_taken_away_and_replaced() -> None:
+    names = {option.partition("=")[0] for option in asked("executor.slurm={mem: null}")}
+    assert "time" in names
+    assert "mem" not in names
+    options = asked("executor.slurm={mem-per-cpu: 2GB, gres: gpu:a100:1, requeue: true}")
+    assert {"mem-per-cpu=2GB", "gres=gpu:a100:1", "requeue"} <= options
+    assert not any(option.startswith(("mem=", "gpus-per-node")) for option in options)
+    assert "module load x" in script("executor.slurm={setup: module load x}")
+    assert "b" in script("executor.slurm={setup: [a, b]}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "unwanted"),
+    [
+        ("main*|1:00:00|(null)\nbig|infinite|gpu:4\n", "time=60", "gpus-per-node=1"),
+        ("main*|3-00:00:00|gpu:a100:4(S:0)\n", "time=120", "time=60"),
+        ("main*|infinite|gpu:4\n", "gpus-per-node=1", "time=60"),
+        ("", "gpus-per-node=1", "time=60"),
+    ],
+)
+def test_the_cluster_says_its_time_limit_and_whether_it_has_gpus(
+    answers: Path, answer: str, wanted: str, unwanted: str
+) -> None:
+    (answers / "sinfo.txt").write_text(answer)
+    options = asked()
+    assert wanted in options
+    assert unwanted not in options
+    assert not any(option.startswith("gpus") for option in asked("train.device=cpu"))
+
+
+def queue_one(tmp_path: Path) -> tuple[SlurmQueue, Any]:
+    """A queue with one job, of id 7, and its future."""
+    planned = plan([*SMOKE, "executor=slurm", f"out={tmp_path}"])
+    executor = SlurmQueue(planned.executor, planned.jobs)
+    (future,) = executor.submit(planned.jobs)
+    (executor.folder / "7_0_log.err").write_text("one\ntwo\nout\n\nof memory\n")
+    return executor, future
+
+
+def look(executor: SlurmQueue) -> None:
+    executor.next_look = 0
+    executor.wait([])
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "message"),
+    [
+        (
+            "OUT_OF_MEMORY",
+            JobKilled,
+            r"OUT_OF_MEMORY, exit code 0:9. Its log ends: two . out . of m",
+        ),
+        ("CANCELLED", RuntimeError, "7: CANCELLED"),
+        ("TIMEOUT", TimeLimitReached, "Slurm's time limit of 00:02:00 ended it"),
+    ],
+)
+def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
+    tmp_path: Path, answers: Path, state: str, error: type[Exception], message: str
+) -> None:
+    executor, future = queue_one(tmp_path)
+    (answers / "squeue.txt").write_text("7|RUNNING|None\n")
+    look(executor)
+    assert not future.done()
+    (answers / "squeue.txt").write_text("")
+    (answers / "scontrol.txt").write_text(
+        f"JobId=7 JobState={state} Reason=None ExitCode=0:9 TimeLimit=00:02:00\n"
+    )
+    look(executor)
+    with pytest.raises(error, match=message) as raised:
+        future.result(timeout=0)
+    assert raised.type is error
+    executor.close()
+    assert (executor.folder / "7_0_log.err").exists()
+
+
+def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: Path) -> None:
+    executor, future = queue_one(tmp_path)
+    (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    look(executor)
+    assert executor.status == "squeue does not answer"
+    assert not future.done()
+    (answers / "squeue").write_text("#!/bin/sh\n")
+    (answers / "scontrol.txt").write_text("JobId=7 JobState=PENDING")  # queued again since
+    look(executor)
+    assert not future.done()
+    (answers / "scontrol.txt").write_text("")  # Slurm has forgotten the job
+    look(executor)
+    with pytest.raises(JobKilled, match="7: UNKNOWN"):
+        future.result(timeout=0)
+
+
+def test_results_are_taken_and_their_files_deleted(
+    tmp_path: Path, answers: Path, template: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    executor, future = queue_one(tmp_path)
+    (answers / "squeue.txt").write_text("7|PENDING|Resources\n")
+    look(executor)
+    assert executor.status == "Slurm: 0 run, 1 wait (Resources)"
+    result = executor.folder / "7_0_result.pkl"
+    submitit.core.utils.cloudpickle_dump(("success", template), result)
+    executor.wait([])
+    assert future.result(timeout=0) == template
+    executor.close()
+    assert not executor.folder.parent.exists()
+    executor, future = queue_one(tmp_path)
+    result = executor.folder / "7_0_result.pkl"
+    submitit.core.utils.cloudpickle_dump(("error", "ImportError: attnexp"), result)
+    executor.wait([])
+    with pytest.raises(RuntimeError, match=r"job 7 failed: Its log ends: two . out . of memory"):
+        future.result(timeout=0)
+    assert capfd.readouterr().out == ""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a real Slurm of one node."""
+    with slurm_node(tmp_path_factory.mktemp("slurm")) as environment:
+        yield environment
+
+
+def test_slurm_gives_the_figures_of_processes_here(
+    tmp_path: Path, undisturbed: dict[str, object], node: dict[str, str]
+) -> None:
+    """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued."""
+    words = [*SIX, "executor=slurm", "executor.slurm={mem: 1GB}"]
+    (tmp_path / "sbatch").write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"; sleep 2')
+    (tmp_path / "sbatch").chmod(0o755)
+    environment = node | {"PATH": f"{tmp_path}{os.pathsep}{node['PATH']}"}
+    first = sweeping(tmp_path / "out", *words, **environment)
+    wait_for(lambda: queue(environment))
+    first.terminate()
+    assert result_of(first)[0] == 130
+    wait_for(lambda: not queue(environment))
+    code, message = result_of(sweeping(tmp_path / "out", *words, **environment))
+    assert code == 0, message
+    assert outcomes(tmp_path / "out") == undisturbed
+
+
+def test_slurm_says_why_a_run_waits_and_why_it_ended(tmp_path: Path, node: dict[str, str]) -> None:
+    """The first sweep asks for more time than the partition gives, and its terminal goes away."""
+    words = [*SMOKE, "train.device=cpu", "train.epochs=5000", "executor=slurm"]
+    first = sweeping(tmp_path, *words, "executor.slurm={mem: 1GB, time: 999}", **node)
+    assert first.stderr
+    assert any("1 wait (PartitionTimeLimit)" in line for line in first.stderr)
+    first.send_signal(signal.SIGHUP)
+    assert result_of(first)[0] == 130
+    wait_for(lambda: not queue(node))
+    second = sweeping(tmp_path, *words, "executor.slurm={mem: 1GB}", **node)
+    wait_for(lambda: " R " in queue(node))
+    ask(node, "scancel", "--me")
+    code, message = result_of(second)
+    assert code == 1
+    assert "CANCELLED" in message
