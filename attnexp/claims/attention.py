@@ -28,10 +28,12 @@ def softmax_saturates_without_scaling() -> Finding:
     scaled = torch.stack([_measure_softmax(d_key, scale=True) for d_key in KEY_WIDTHS])
     variances = torch.cat([unscaled[:, 0] / torch.tensor(KEY_WIDTHS), scaled[:, 0]])
     _, peaks, norms = (unscaled / scaled).T.tolist()
+    saturates = 1 < peaks[0] < peaks[1] < peaks[2]
+    shrinks_at_last = norms[2] < norms[1]
     finding = judge_equality(
         (variances, torch.ones(6)),
         within=0.05,
-        also=1 < peaks[0] < peaks[1] < peaks[2] and norms[2] < norms[1],
+        also=saturates and shrinks_at_last,
         shown=f"peak ×{peaks[0]:.2g} to {peaks[2]:.2g}, "
         f"gradient's norm ×{norms[0]:.2g} to {norms[2]:.2g}",
     )
@@ -49,8 +51,10 @@ def _measure_softmax(d_key: int, *, scale: bool) -> Tensor:
     scores = score(q, k).view(400, 50).requires_grad_()
     weights = attention_weights(scores)
     (gradient,) = torch.autograd.grad(weights, scores, draw_normal(400, 50))
-    norms = gradient.norm(dim=-1)
-    return torch.stack([scores.var(), weights.amax(dim=-1).mean(), norms.mean()]).detach()
+    variance = scores.var()
+    peak = weights.amax(dim=-1).mean()
+    norm = gradient.norm(dim=-1).mean()
+    return torch.stack([variance, peak, norm]).detach()
 
 
 @definition("C15", "N", "Dot-product scores need d_q = d_k; additive ones do not")

@@ -69,8 +69,9 @@ def layouts_differ_by_a_permutation() -> Finding:
     """The tables; a linear map after them takes any order of columns."""
     split = sinusoidal_table(9, 16, layout="split")
     interleaved = sinusoidal_table(9, 16, layout="interleaved")
-    cosines_and_sines = torch.cat([interleaved[:, 1::2], interleaved[:, 0::2]], dim=1)
-    return judge_equality((split, cosines_and_sines), within=0)
+    cosines = interleaved[:, 1::2]
+    sines = interleaved[:, 0::2]
+    return judge_equality((split, torch.cat([cosines, sines], dim=1)), within=0)
 
 
 @claim("C08", "M, K", "PE(p+δ) = R(δ)·PE(p), a rotation that does not depend on p")
@@ -102,7 +103,8 @@ def later_columns_oscillate_slower() -> Finding:
     middle = wave[1:-1]
     neighbours = wave[:-2] + wave[2:]
     slopes = (neighbours * middle).sum(dim=0) / (middle**2).sum(dim=0)
-    periods = (2 * math.pi / (slopes / 2).acos()).tolist()
+    frequencies = (slopes / 2).acos()
+    periods = (2 * math.pi / frequencies).tolist()
     faster = max(periods[:2]) < min(periods[2:])
     squares = wave[:, 0] ** 2 + wave[:, 1] ** 2
     shown = "periods " + ", ".join(f"{period:.2f}" for period in periods)

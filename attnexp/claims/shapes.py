@@ -51,7 +51,8 @@ def parameters_follow_the_formulas() -> Finding:
     counts = [0, 0, 0, 0]
     for place, layer in enumerate((one_head, many_heads, of_paper, of_k)):
         for name, weight in layer.named_parameters():
-            counts[place] += weight.numel() if "_proj" in name else 0
+            if "_proj" in name:
+                counts[place] += weight.numel()
     formulas = [6 * (2 * 3 + 6), 4 * 6 * (3 + 5 + 2 * 7), 4 * 8 * 512 * 64, 3 * 8 * 128 * 16]
     return judge_equality((torch.tensor(counts), torch.tensor(formulas)), shown=str(counts))
 
@@ -61,6 +62,9 @@ def stacked_layers_keep_the_length() -> Finding:
     """Six layers on texts of four lengths."""
     layers = nn.Sequential(*(random_attention() for _ in range(6)))
     lengths = [1, 2, 7, 80]
-    lengths_after = [layers(draw_normal(1, length, 8)).shape[1] for length in lengths]
+    lengths_after = []
+    for num_tokens in lengths:
+        y = layers(draw_normal(1, num_tokens, 8))
+        lengths_after.append(y.shape[1])
     pair = (torch.tensor(lengths_after), torch.tensor(lengths))
     return judge_equality(pair, shown=str(lengths_after))

@@ -39,8 +39,7 @@ class Evidence(NamedTuple):
 
 
 def judge_evidence(parts: Sequence[Evidence]) -> Finding:
-    """Finding on a claim that every part which decides supports by lying above 0, or within ± its
-    bound."""
+    """Finding on a claim that every part which decides must support."""
     shown = []
     verdicts = []
     for part in parts:
@@ -59,8 +58,8 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
 def find_group(
     study: Path, *variants: str, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The group of a study that has so many seeds of these variants on IMDB; as_k_ran: with K's
-    settings. Raises `UserError` where there is none."""
+    """The group with so many seeds of these variants on IMDB, as_k_ran: with K's settings. Raises
+    `UserError` where there is none."""
     for group in load_groups([study]):
         usable = set(group.variants)
         if as_k_ran:

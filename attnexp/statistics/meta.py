@@ -46,8 +46,9 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     se = 1 / math.sqrt(float(weights.sum()))
 
     half = float(stdtrit(k - 1, 0.975)) * se
-    next_factor = float(stdtrit(k - 2, 0.975)) if k > 2 else math.nan
-    next_half = next_factor * math.sqrt(tau2 + se**2)
+    next_half = math.nan
+    if k > 2:
+        next_half = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2)
     tau = math.sqrt(tau2)
     return Meta(mean, mean - half, mean + half, mean - next_half, mean + next_half, tau)
 
