@@ -1,10 +1,11 @@
-"""Claims about the cost and the reach of K's layer, 8 heads of 16 on width 128: C18, C23, C27.
+"""Claims about the cost and the reach of K's layer, 8 heads of 16 on width 128.
 
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnexp.claims.finding import Finding, judge_equality
+from attnexp.claims.finding import Finding, claim, judge_equality
 from attnexp.claims.samples import draw_normal, no_padding, random_attention, random_module
 from attnexp.model.mixers import LSTM, Convolution
 from attnexp.model.scores import DotProduct, attention_weights
@@ -23,24 +24,24 @@ HEADS = 8
 D_HEAD = 16
 
 
+@claim("C18", "K", "All heads in one operation equal a loop over heads")
 def heads_at_once_equal_a_loop() -> Finding:
-    """C18: seconds, of a forward and a backward pass on one thread, are shown and do not decide."""
+    """Seconds, of a forward and a backward pass on one thread, are shown and do not decide."""
     layer = random_attention(WIDTH, HEADS, D_HEAD)
     x = draw_normal(32, 80, WIDTH)
-    pairs = [(layer(x), loop_over_heads(layer, x))]
+    pair = (layer(x), loop_over_heads(layer, x))
     names = {"layer": layer.float().requires_grad_(), "x": x.float(), "loop": loop_over_heads}
     of_loop = Timer("loop(layer, x).sum().backward()", globals=names).timeit(9).mean
     at_once = Timer("layer(x).sum().backward()", globals=names).timeit(9).mean
-    return judge_equality(pairs, shown=f"a loop takes {of_loop / at_once:.2f} times as long")
+    return judge_equality(pair, shown=f"a loop takes {of_loop / at_once:.2f} times as long")
 
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(K)) V, one head after the other, joined: (B, T, D) -> (B, T, H K)."""
-    weights_q = layer.q_proj.weight.chunk(layer.num_heads)
-    weights_k = layer.k_proj.weight.chunk(layer.num_heads)
-    weights_v = layer.v_proj.weight.chunk(layer.num_heads)
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    weights = [projection.weight.chunk(layer.num_heads) for projection in projections]
     outputs = []
-    for w_q, w_k, w_v in zip(weights_q, weights_k, weights_v, strict=True):
+    for w_q, w_k, w_v in zip(*weights, strict=True):
         q = x @ w_q.T
         k = x @ w_k.T
         v = x @ w_v.T
@@ -49,20 +50,19 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     return torch.cat(outputs, dim=-1)
 
 
+@claim("C23", "K", "QKV cost O(n), as a convolution; products O(n²); ±r O(n·r)")
 def projections_cost_n_and_products_n_squared() -> Finding:
-    """C23: exponents of FLOPs from 1,024 to 2,048 tokens, and from a window of ±64 to ±128."""
-    of_projections = growth(flops_of_projections, 1024)
-    of_products = growth(flops_of_products, 1024)
-    of_tokens = growth(lambda num_tokens: flops_of_window(num_tokens, radius=8), 1024)
-    of_radius = growth(lambda radius: flops_of_window(2048, radius=radius), 64)
+    """Exponents of FLOPs from 1,024 to 2,048 tokens, and from a window of ±64 to ±128."""
+    of_projections = growth(project, 1024)
+    of_products = growth(attend, 1024)
+    of_tokens = growth(partial(attend_in_window, radius=8), 1024)
+    of_radius = growth(lambda radius: attend_in_window(2048, radius), 64)
     as_convolution = all(
-        flops_of_projections(num_tokens) == flops_of_convolution(num_tokens)
-        for num_tokens in (1024, 2048)
+        count_flops(project, size) == count_flops(convolve, size) for size in (1024, 2048)
     )
     exponents = torch.tensor([of_projections, of_products, of_tokens, of_radius])
-    claimed = torch.tensor([1.0, 2.0, 1.0, 1.0])
     return judge_equality(
-        [(exponents, claimed)],
+        (exponents, torch.tensor([1.0, 2.0, 1.0, 1.0])),
         within=0.1,
         also=as_convolution,
         shown=f"QKV n^{of_projections:.2f}, products n^{of_products:.2f}, "
@@ -70,63 +70,60 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     )
 
 
-def growth(flops: Callable[[int], int], size: int) -> float:
+def growth(compute: Callable[[int], object], size: int) -> float:
     """Exponent with which FLOPs grow from a size to twice the size."""
-    return math.log2(flops(2 * size) / flops(size))
+    return math.log2(count_flops(compute, 2 * size) / count_flops(compute, size))
 
 
-def flops_of_projections(num_tokens: int) -> int:
-    """FLOPs that make queries, keys and values of one text."""
-    layer = random_attention(WIDTH, HEADS, D_HEAD)
-    x = draw_normal(1, num_tokens, WIDTH)
-    return count_flops(layer.queries_and_keys, x) + count_flops(layer.v_proj, x)
-
-
-def flops_of_convolution(num_tokens: int) -> int:
-    """FLOPs of a convolution of width 3 on one text."""
-    convolution = random_module(Convolution, WIDTH, WIDTH, kernel=3)
-    x = draw_normal(1, num_tokens, WIDTH)
-    return count_flops(convolution, x, no_padding(1, num_tokens))
-
-
-def flops_of_products(num_tokens: int) -> int:
-    """FLOPs of the two products with all tokens: scores, and weights times values."""
-    score = DotProduct(HEADS, D_HEAD, D_HEAD, D_HEAD)
-    q = draw_normal(1, HEADS, num_tokens, D_HEAD)
-    return count_flops(lambda: attention_weights(score(q, q)) @ q)
-
-
-def flops_of_window(num_tokens: int, *, radius: int) -> int:
-    """FLOPs of the two products with the tokens within a radius."""
-    q = draw_normal(1, HEADS, num_tokens, D_HEAD)
-    return count_flops(lambda: window_attention(q, q, q, radius=radius))
-
-
-def count_flops(run: Callable[..., object], *args: Any) -> int:
-    """Floating-point operations of a call."""
+def count_flops(compute: Callable[[int], object], size: int) -> int:
+    """Floating-point operations of a computation of this size."""
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        run(*args)
+        compute(size)
     return int(counter.get_total_flops())
 
 
-def attention_reaches_all_tokens_in_one_layer() -> Finding:
-    """C27: a token reaches an output whose gradient in it is not zero."""
-    x = draw_normal(1, 16, WIDTH).requires_grad_()
-    ahead = torch.arange(16)[None, :] - torch.arange(16)[:, None]  # (T outputs, T inputs)
+def project(num_tokens: int) -> None:
+    """Make queries, keys and values of one text."""
+    layer = random_attention(WIDTH, HEADS, D_HEAD)
+    x = draw_normal(1, num_tokens, WIDTH)
+    layer.queries_and_keys(x)
+    layer.v_proj(x)
 
-    attention = random_attention(WIDTH, HEADS, D_HEAD)
-    lstm = random_module(LSTM, WIDTH, 8)
-    pairs = [
-        (find_reach(attention(x), x), ahead < 16),
-        (find_reach(lstm(x, no_padding(1, 16)), x), ahead <= 0),
-    ]
+
+def convolve(num_tokens: int) -> None:
+    """Apply a convolution of width 3 to one text."""
+    convolution = random_module(Convolution, WIDTH, WIDTH, kernel=3)
+    convolution(draw_normal(1, num_tokens, WIDTH), no_padding(1, num_tokens))
+
+
+def attend(num_tokens: int) -> None:
+    """Compute the two products with all tokens: scores, and weights times values."""
+    q = draw_normal(1, HEADS, num_tokens, D_HEAD)
+    score = DotProduct(HEADS, D_HEAD, D_HEAD, D_HEAD)
+    attention_weights(score(q, q)) @ q
+
+
+def attend_in_window(num_tokens: int, radius: int) -> None:
+    """Compute the two products with the tokens within a radius."""
+    q = draw_normal(1, HEADS, num_tokens, D_HEAD)
+    window_attention(q, q, q, radius=radius)
+
+
+@claim("C27", "K", "Attention reaches all tokens, an RNN back, L CNN layers ±L")
+def attention_reaches_all_tokens_in_one_layer() -> Finding:
+    """A token reaches an output whose gradient in it is not zero."""
+    x = draw_normal(1, 16, WIDTH).requires_grad_()
+    padding = no_padding(1, 16)
+    ahead = torch.arange(16)[None, :] - torch.arange(16)[:, None]  # (T outputs, T inputs)
+    of_attention = random_attention(WIDTH, HEADS, D_HEAD)(x)
+    of_lstm = random_module(LSTM, WIDTH, 8)(x, padding)
+    pairs = [(find_reach(of_attention, x), ahead < 16), (find_reach(of_lstm, x), ahead <= 0)]
     y = x
     for depth in (1, 2, 3):
-        convolution = random_module(Convolution, y.shape[-1], 16, kernel=3)
-        y = convolution(y, no_padding(1, 16))
+        y = random_module(Convolution, y.shape[-1], 16, kernel=3)(y, padding)
         pairs.append((find_reach(y, x), ahead.abs() <= depth))
     counts = [int(reached.sum()) for reached, _ in pairs]
-    return judge_equality(pairs, shown=str(counts))
+    return judge_equality(*pairs, shown=str(counts))
 
 
 def find_reach(y: Tensor, x: Tensor) -> Tensor:

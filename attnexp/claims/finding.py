@@ -1,12 +1,13 @@
-"""What a check of a claim returns, and how numbers become its verdict."""
+"""A claim, what its check returns, and how numbers become a verdict."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-Pairs = Sequence[tuple[Tensor, Tensor]]
+Pair = tuple[Tensor, Tensor]
 
 
 class Finding(NamedTuple):
@@ -17,41 +18,56 @@ class Finding(NamedTuple):
     n: int | None = None  # seeds a variant
 
 
+class Claim(NamedTuple):
+    """A statement of a source, with its check."""
+
+    id: str
+    source: str
+    text: str
+    check: Callable[..., Finding]  # takes the path of the study, if there is one
+    study: str
+    by_construction: bool  # as `definition` says
+
+
+def claim(
+    id: str, source: str, text: str, study: str = "", *, by_construction: bool = False
+) -> Callable[[Callable[..., Finding]], Claim]:
+    """Decorator that makes a claim of the function that checks it."""
+    return lambda check: Claim(id, source, text, check, study, by_construction)
+
+
+definition = partial(claim, by_construction=True)
+"""Decorator for a claim that defines a piece: shapes, counts, formulas. Its check tests our code
+and nothing else, and tests/model/test_oracle.py holds that code to plain loops."""
+
+
 def judge_equality(
-    pairs: Pairs, *, within: float = 1e-12, also: bool = True, shown: str = ""
+    *pairs: Pair, within: float = 1e-12, also: bool = True, shown: str = ""
 ) -> Finding:
     """Finding that the tensors of each pair are equal within a tolerance.
 
     also: whatever else must be true. shown: what else was measured.
     """
-    difference = max_abs_diff(pairs)
+    difference = max_abs_diff(*pairs)
     measured = f"off by {difference:.0e} (≤ {within:.0e})"
     if shown:
         measured += f"; {shown}"
-    holds = difference <= within and also
-    return Finding("holds" if holds else "refuted", measured)
+    return Finding("holds" if difference <= within and also else "refuted", measured)
 
 
-def max_abs_diff(pairs: Pairs) -> float:
+def max_abs_diff(*pairs: Pair) -> float:
     """Largest difference within pairs; infinite where shapes differ, NaN where an entry is."""
-    largest = 0.0
-    for left, right in pairs:
-        if left.shape != right.shape:
-            return math.inf
-        difference = (left.double() - right.double()).abs().max().item()
-        if math.isnan(difference):
-            return math.nan
-        largest = max(largest, difference)
-    return largest
+    if any(left.shape != right.shape for left, right in pairs):
+        return float("inf")
+    differences = [(left.double() - right.double()).abs().max() for left, right in pairs]
+    return torch.stack(differences).max().item()  # of which a NaN is the largest
 
 
 def judge_interval(low: float, high: float, bound: float = 0.0) -> str:
     """What an interval says of the claim that the value is above a bound."""
     if low > bound:
         return "supported"
-    if high < bound:
-        return "not supported"
-    return "undecided"
+    return "not supported" if high < bound else "undecided"
 
 
 def join_verdicts(verdicts: Iterable[str]) -> str:

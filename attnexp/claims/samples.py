@@ -12,9 +12,6 @@ from torch import Tensor, nn
 
 from attnexp.model.attention import MultiHeadSelfAttention
 
-SEED_OF_WEIGHTS = 1000
-"""Seed of a module's first parameter; inputs have small seeds, so that no two draws are equal."""
-
 
 def draw_normal(*shape: int, seed: int = 0) -> Tensor:
     """Independent N(0, 1) numbers."""
@@ -25,7 +22,7 @@ def draw_normal(*shape: int, seed: int = 0) -> Tensor:
 def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -> Any:
     """A module with random weights, large enough for attention far from uniform."""
     module = make(*args, **settings).double().eval().requires_grad_(False)
-    for seed, weight in enumerate(module.parameters(), start=SEED_OF_WEIGHTS):
+    for seed, weight in enumerate(module.parameters(), start=1000):  # inputs have small seeds
         drawn = draw_normal(*weight.shape, seed=seed)
         weight.copy_(drawn / weight.shape[-1] ** 0.5)
     return module
@@ -33,9 +30,8 @@ def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -
 
 def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4, **settings: Any) -> Any:
     """Multi-head self-attention with random weights."""
-    return random_module(
-        MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head, **settings
-    )
+    settings |= {"num_heads": heads, "d_head": d_head}
+    return random_module(MultiHeadSelfAttention, d_input, **settings)
 
 
 def encode_positions(num: int, width: int) -> Tensor:

@@ -7,83 +7,59 @@ the other endpoint is shown beside it. This project's own claims are judged at b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.contrasts import Bounds, Difference
+from attnexp.analysis.answer import compare
+from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.families import Family, difference
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.claims.finding import Finding, join_verdicts, judge_interval
+from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
 from attnexp.inspect.probe import probe_studies
 from attnexp.statistics.defaults import ALPHA, MARGIN
 from attnexp.statistics.intervals import Interval, t_interval
 
-MIN_SEEDS = 6
-"""Fewest seeds of a variant."""
-
-MIN_SEEDS_FOR_RANK = 19
-"""Fewest seeds among which a rank can be in the lowest 5 %."""
-
-CLOSE = 0.25
-"""Differences count as close up to this share of what PE gives, or up to the project's margin."""
+MIN_SEEDS = 6  # of a variant
+MIN_SEEDS_FOR_RANK = 19  # among which a rank can be in the lowest 5 %
+CLOSE = 0.25  # share of what PE gives up to which a difference counts as close
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """A mean, its interval and the bound that it is judged by."""
+class Evidence(NamedTuple):
+    """A mean with its interval, and how it is judged."""
 
     name: str
-    n: int
-    mean: float
-    bounds: Bounds
-    bound: float = 0.0
-    """Above 0: the claim is that the mean lies within ± bound. Else, that it lies above 0."""
-    decides: bool = True
-    """Whether the verdict rests on it; else it is shown in brackets."""
-
-
-def evidence_of(
-    name: str, interval: Interval, bound: float = 0.0, *, decides: bool = True
-) -> Evidence:
-    """Evidence of an interval for other seeds."""
-    return Evidence(
-        name=name,
-        n=interval.n,
-        mean=interval.mean,
-        bounds=(interval.low, interval.high),
-        bound=bound,
-        decides=decides,
-    )
+    interval: Interval
+    decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
+    bound: float = 0.0  # above 0: the mean should lie within ± bound; else above 0
 
 
 def judge_evidence(parts: Sequence[Evidence]) -> Finding:
-    """Finding on a claim that every part which decides supports by lying above 0, or within ± its
-    bound."""
+    """Finding on a claim that every part which decides must support."""
     shown = []
     verdicts = []
     for part in parts:
-        low, high = part.bounds
-        text = f"{part.name} {100 * part.mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+        _, mean, _, low, high = part.interval
+        text = f"{part.name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
         shown.append(text if part.decides else f"({text})")
         if not part.decides:
             continue
         verdicts.append(judge_interval(low, high, -part.bound))
         if part.bound > 0:
             verdicts.append(judge_interval(-high, -low, -part.bound))
-    return Finding(join_verdicts(verdicts), "; ".join(shown), min(part.n for part in parts))
+    n = min(part.interval.n for part in parts)
+    return Finding(join_verdicts(verdicts), "; ".join(shown), n)
 
 
 def find_group(
     study: Path, *variants: str, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The group of a study that has so many seeds of these variants on IMDB; as_k_ran: with K's
-    settings. Raises `UserError` where there is none."""
+    """The group with so many seeds of these variants on IMDB, as_k_ran: with K's settings. Raises
+    `UserError` where there is none."""
     for group in load_groups([study]):
         usable = set(group.variants)
         if as_k_ran:
@@ -95,58 +71,53 @@ def find_group(
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
-def compare_families(group: Group, *families: Family) -> Answer:
-    """The answer of these families in place of those that the study declared."""
-    return compare([replace(group, families=list(families))], [ACCURACY])
+def compare_families(group: Group, *families: Family) -> dict[str, list[Difference]]:
+    """Differences of these families, in place of those that the study declared, by endpoint: `best`
+    and `final`, or `final` alone where that is the best epoch."""
+    answer = compare([replace(group, families=list(families))], [ACCURACY])
+    differences: dict[str, list[Difference]] = {}
+    for row in sorted(answer.differences, key=lambda row: row.endpoint.name):
+        differences.setdefault(row.endpoint.name, []).append(row)
+    return differences
 
 
-def select_differences(answer: Answer, point: str) -> list[Difference]:
-    """The differences at an endpoint."""
-    return [row for row in answer.differences if row.endpoint.name == point]
-
-
-def sorted_points(group: Group) -> list[str]:
-    """`best` and `final`, or `final` alone where that is the best epoch."""
-    return sorted(point.name for point in group.points)
-
-
-def closeness(group: Group, position: str) -> list[Evidence]:
-    """A kind of position minus sinusoidal, which should be little of what that gives."""
-    answer = compare_families(
-        group, [difference("sinusoidal", "none")], [difference(position, "sinusoidal")]
-    )
+def weigh_families(group: Group, *families: Family, at_best: bool = False) -> list[Evidence]:
+    """Evidence of each difference of these families; the first endpoint or `final` decides."""
+    differences = compare_families(group, *families)
+    deciding = min(differences) if at_best else "final"
     parts = []
-    for point in sorted_points(group):
-        gain, distance = select_differences(answer, point)
-        bound = max(MARGIN, CLOSE * abs(gain.interval.mean))
-        name = f"{point} (close: ±{100 * bound:.2f})"
-        decides = point == "final"
-        parts.append(evidence_of(name, distance.interval, bound, decides=decides))
+    for point, rows in differences.items():
+        for row in rows:
+            name = point if len(rows) == 1 else f"{point}, {row.contrast.name}"
+            parts.append(Evidence(name, row.interval, point == deciding))
     return parts
 
 
+@claim("C10", "K", "Learned and sinusoidal PE are close", "position")
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
-    """C10: close after the last epoch."""
+    """After the last epoch learned minus sinusoidal is little of what sinusoidal gives, or within
+    the project's margin."""
     group = find_group(study, "learned", "sinusoidal", "none")
-    return judge_evidence(closeness(group, "learned"))
-
-
-def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
-    """C11: both better than none after the last epoch."""
-    group = find_group(study, "concat", "sinusoidal", "none")
-    answer = compare_families(
-        group, [difference("concat", "none")], [difference("sinusoidal", "none")]
-    )
+    families = [[difference("sinusoidal", "none")], [difference("learned", "sinusoidal")]]
     parts = []
-    for point in sorted_points(group):
-        for row in select_differences(answer, point):
-            name = f"{point}, {row.contrast.name}"
-            parts.append(evidence_of(name, row.interval, decides=point == "final"))
+    for point, (gain, distance) in compare_families(group, *families).items():
+        bound = max(MARGIN, CLOSE * abs(gain.interval.mean))
+        name = f"{point} (close: ±{100 * bound:.2f})"
+        parts.append(Evidence(name, distance.interval, point == "final", bound))
     return judge_evidence(parts)
 
 
+@claim("C11", "K", "Adding and concatenating PE both work", "position")
+def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
+    """Both better than none after the last epoch."""
+    group = find_group(study, "concat", "sinusoidal", "none")
+    families = [[difference("concat", "none")], [difference("sinusoidal", "none")]]
+    return judge_evidence(weigh_families(group, *families))
+
+
+@claim("C20", "K", "The published table of ten epochs is reproduced", "blog")
 def published_table_is_reproduced(study: Path) -> Finding:
-    """C20: how many of K's values lie in the 95 % prediction interval of one more seed.
+    """How many of K's values lie in the 95 % prediction interval of one more seed.
 
     Not supported if that count is in the lowest 5 % among those of our own seeds, each by the
     others.
@@ -162,75 +133,61 @@ def published_table_is_reproduced(study: Path) -> Finding:
     return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
 
 
+@claim("C21", "K", "Attention's best is slightly above an LSTM's", "baselines")
 def attention_is_better_than_an_lstm(study: Path) -> Finding:
-    """C21: at the best epoch of each."""
+    """At the best epoch of each."""
     group = find_group(study, "attention", "lstm")
-    answer = compare_families(group, [difference("attention", "lstm")])
-    points = sorted_points(group)
-    parts = []
-    for point in points:
-        (row,) = select_differences(answer, point)
-        parts.append(evidence_of(point, row.interval, decides=point == points[0]))
-    return judge_evidence(parts)
+    family = [difference("attention", "lstm")]
+    return judge_evidence(weigh_families(group, family, at_best=True))
 
 
+@claim("C22", "K", "PE raises accuracy and reduces over-fitting", "blog")
 def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
-    """C22: both after the last epoch. Over-fitting is accuracy on train (running, as K shows it)
+    """Both after the last epoch. Over-fitting is accuracy on train (running, as K shows it)
     minus that on test."""
     group = find_group(study, "pe", "no_pe", as_k_ran=True)
-    answer = compare_families(group, [difference("pe", "no_pe")])
-    parts = []
-    for point in sorted_points(group):
-        (row,) = select_differences(answer, point)
-        parts.append(evidence_of(point, row.interval, decides=point == "final"))
+    parts = weigh_families(group, [difference("pe", "no_pe")])
     last = group.epochs[group.epochs["epoch"] == group.epochs["epoch"].max()]
     values = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
     gap = values["train_accuracy"] - values["val_accuracy"]
     less = t_interval(gap["no_pe"] - gap["pe"])
-    parts.append(evidence_of("less gap", less))
-    return judge_evidence(parts)
+    return judge_evidence([*parts, Evidence("less gap", less)])
 
 
+@claim("C26", "K", "Attention gains from CNN or RNN and back", "baselines")
 def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
-    """C26: each pair is better than both of its parts at the best epoch; the four hold together."""
+    """Each pair is better than both of its parts at the best epoch; the four hold together."""
     family = []
     for partner in ("cnn", "lstm"):
         family.append(difference(f"{partner}_attention", "attention"))
         family.append(difference(f"{partner}_attention", partner))
-    variants = {name for contrast in family for name in contrast.weights}
-    group = find_group(study, *variants)
-    answer = compare_families(group, family)
-    points = sorted_points(group)
-    parts = []
-    for point in points:
-        for row in select_differences(answer, point):
-            name = f"{point}, {row.contrast.name}"
-            parts.append(evidence_of(name, row.interval, decides=point == points[0]))
-    return judge_evidence(parts)
+    group = find_group(study, *{name for contrast in family for name in contrast.weights})
+    return judge_evidence(weigh_families(group, family, at_best=True))
 
 
 def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
     rows, _ = probe_studies([study], [intervention])
     columns = ["accuracy", "changed_accuracy"]
-    values = rows.pivot(index="seed", columns=["variant", "intervention"], values=columns)
-    values = values.dropna()
+    values = rows.pivot(index="seed", columns=["variant", "intervention"], values=columns).dropna()
     return values["accuracy"], values["changed_accuracy"]
 
 
+@claim("C30", "own", "Shuffled words cost more than PE gives", "blog")
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
-    """C30: what the model with PE loses by shuffled words, and what it has over that without."""
+    """What the model with PE loses by shuffled words, and what it has over that without."""
     before, after = accuracies_under(study, "shuffle")
     before = before.droplevel("intervention", axis=1)
     after = after.droplevel("intervention", axis=1)
     cost = before["pe"] - after["pe"]
     gain = before["pe"] - before["no_pe"]
     name = f"cost {100 * cost.mean():.2f} − gain {100 * gain.mean():.2f}:"
-    return judge_evidence([evidence_of(name, t_interval(cost - gain))])
+    return judge_evidence([Evidence(name, t_interval(cost - gain))])
 
 
+@claim("C31", "own", "Most heads can be removed, one at a time", "blog")
 def most_heads_can_be_removed(study: Path) -> Finding:
-    """C31: heads of PE's model that cost less than the margin (Michel et al. 2019, 1905.10650)."""
+    """Heads of PE's model that cost less than the margin (Michel et al. 2019, 1905.10650)."""
     before, after = accuracies_under(study, "no_head")
     is_cheap = before["pe"] - after["pe"] < MARGIN
     share = t_interval(is_cheap.mean(axis=1))
@@ -241,15 +198,16 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     return Finding(judge_interval(share.low, share.high, 0.5), measured, share.n)
 
 
+@claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
-    """C32: what PE gives with embeddings times √d minus what it gives without; n data sets."""
+    """What PE gives with embeddings times √d minus what it gives without; n data sets."""
     answer = compare(load_groups([study]), [ACCURACY])
     parts = []
     for row in answer.means:
         if row.contrast.variant == "pe_scaled − none_scaled":
-            bounds = (row.mean.low, row.mean.high)
-            name = row.endpoint.name
-            parts.append(Evidence(name=name, n=row.n, mean=row.mean.mean, bounds=bounds))
+            mean = row.mean
+            interval = Interval(row.n, mean.mean, mean.tau, mean.low, mean.high)
+            parts.append(Evidence(row.endpoint.name, interval))
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)

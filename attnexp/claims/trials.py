@@ -1,7 +1,6 @@
-"""Small experiments, trained on the spot: tagging (C25) and the shown train accuracy (C29)."""
+"""Small experiments, trained on the spot: tagging and the shown train accuracy."""
 
 import math
-from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
 from tempfile import TemporaryDirectory
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnexp.claims.finding import Finding, join_verdicts, judge_interval
+from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
 from attnexp.config.compose import compose
 from attnexp.model.seams import Pooling
 from attnexp.network.build import build_model
@@ -22,27 +21,19 @@ from attnexp.training.optimizer import make_optimizer
 from attnexp.training.run import train_run
 
 SEEDS = range(6)
-"""Seeds of both experiments."""
-
-BUDGETS = (75, 150, 300)
-"""Numbers of batches after which taggers are compared."""
-
+BUDGETS = (75, 150, 300)  # numbers of batches after which taggers are compared
 TAGGERS = ("position=none model.heads=4", "position=sinusoidal model.heads=4", "model=cnn")
-
-CLOSE = 0.02
-"""Largest difference of accuracy that counts as none; 11,500 tags have standard errors of 0.005."""
-
-LEARNED = 0.95
-"""Accuracy from which on the convolution has learned the task, so that others can be judged."""
-
+CLOSE = 0.02  # accuracies so near count as equal; 11,500 tags have standard errors of 0.005
+LEARNED = 0.95  # accuracy of a convolution that has learned the task, so that others can be judged
 NUM_TOKENS = 24
 NUM_IDS = 20
 BATCH_SIZE = 32
 NUM_TEST_TEXTS = 500
 
 
+@claim("C25", "K", "Attention is poor at tagging (here by neighbours); PE only eases it")
 def attention_is_poor_at_tagging() -> Finding:
-    """C25: a token's tag is 1 where the id of the token before it is odd; the first has none.
+    """A token's tag is 1 where the id of the token before it is odd; the first has none.
 
     At every budget attention must be within 0.02 of what a model blind to positions can know, PE
     above attention by more, the convolution above PE.
@@ -57,13 +48,14 @@ def attention_is_poor_at_tagging() -> Finding:
         verdicts.append(judge_mean(blind - without, -CLOSE))
         verdicts.append(judge_mean(with_pe - without, CLOSE))
         verdicts.append(judge_mean(cnn - with_pe, CLOSE))
-    without, with_pe, cnn = (percentages(means) for means in accuracies.mean(axis=1))
-    shown = f"none {without}; PE {with_pe}; CNN {cnn} % after 75, 150, 300 batches"
-    return Finding(
-        join_verdicts(verdicts),
-        f"{shown}; blind to positions {100 * blind:.1f} at best",
-        len(SEEDS),
+    without, with_pe, cnn = (
+        ", ".join(f"{100 * share:.1f}" for share in shares) for shares in accuracies.mean(axis=1)
     )
+    measured = (
+        f"none {without}; PE {with_pe}; CNN {cnn} % after 75, 150, 300 batches; "
+        f"blind to positions {100 * blind:.1f} at best"
+    )
+    return Finding(join_verdicts(verdicts), measured, len(SEEDS))
 
 
 def best_without_positions() -> float:
@@ -75,21 +67,22 @@ def best_without_positions() -> float:
     num_right = 0
     for num_odd in range(others + 1):
         num_right += math.comb(others, num_odd) * max(num_odd, others - num_odd)
-    num_tags: int = others * 2**others
-    return num_right / num_tags
+    return num_right / math.ldexp(others, others)  # tags of all texts
 
 
 def train_tagger(words: str, seed: int) -> list[float]:
     """Accuracy of a tagger after each budget of batches, trained with K's optimizer."""
     words += f" data.vocab_size={NUM_IDS} data.max_len={NUM_TOKENS} seed={seed}"
-    words += " model.d_model=64 model.dropout=0"
-    config = compose(words.split())
+    config = compose(f"{words} model.d_model=64 model.dropout=0".split())
     tagger: Any = build_model(config)
     tagger.pool = EveryToken(tagger.output.in_features)
     optimizer = make_optimizer(tagger, config.train)
-    ids, tags = draw_tagged_texts(NUM_TEST_TEXTS + BATCH_SIZE * BUDGETS[-1], seed)
+    num_texts = NUM_TEST_TEXTS + BATCH_SIZE * BUDGETS[-1]
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(NUM_IDS, (num_texts, NUM_TOKENS), generator=generator)
+    tags = (ids[:, :-1] % 2).float()  # of all tokens but the first
     accuracies = []
-    batches = torch.arange(NUM_TEST_TEXTS, len(ids)).split(BATCH_SIZE)
+    batches = torch.arange(NUM_TEST_TEXTS, num_texts).split(BATCH_SIZE)
     for step, rows in enumerate(batches, start=1):
         optimizer.zero_grad()
         logits = tagger(ids[rows])[:, 1:]
@@ -110,15 +103,9 @@ class EveryToken(Pooling):
         return x
 
 
-def draw_tagged_texts(num_texts: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random ids (n, T), and the tags of all tokens but the first: (n, T - 1)."""
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(NUM_IDS, (num_texts, NUM_TOKENS), generator=generator)
-    return ids, (ids[:, :-1] % 2).float()
-
-
+@claim("C29", "K", "Shown train accuracy is a running mean, at first too low")
 def running_accuracy_is_too_low_at_first() -> Finding:
-    """C29, in epoch 2, in which this model learns: the running accuracy on train is below
+    """In epoch 2, in which this model learns: the running accuracy on train is below
     validation's, and that measured after the epoch at most 0.02 below it. No dropout could be the
     reason."""
     words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
@@ -131,23 +118,17 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     after = np.array([row.train_accuracy_after for row in second])
     validation = np.array([row.val_accuracy for row in second])
     verdicts = [judge_mean(validation - running), judge_mean(after - validation, -CLOSE)]
-    return Finding(
-        join_verdicts(verdicts),
+    measured = (
         f"running {mean_and_sd(running)}, after {mean_and_sd(after)}, "
-        f"validation {mean_and_sd(validation)} %",
-        len(runs),
+        f"validation {mean_and_sd(validation)} %"
     )
+    return Finding(join_verdicts(verdicts), measured, len(runs))
 
 
 def judge_mean(values: NDArray[Any], bound: float = 0.0) -> str:
     """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
     interval = t_interval(values)
     return judge_interval(interval.low, interval.high, bound)
-
-
-def percentages(shares: Sequence[float]) -> str:
-    """`58.1, 57.9, 58.3`."""
-    return ", ".join(f"{100 * share:.1f}" for share in shares)
 
 
 def mean_and_sd(shares: NDArray[Any]) -> str:

@@ -9,7 +9,6 @@ the untouched model, have measure and value instead.
 
 import base64
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.statistics.crossed import crossed, widen
-from attnexp.statistics.intervals import Interval, t_interval
+from attnexp.statistics.intervals import t_interval
 
 FILE = "probe.json"
 SCHEMA = 3
@@ -84,26 +83,20 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
         about = dict(zip(keys, key, strict=True))
         if isinstance(measure, str):
             level = t_interval(rows["value"])
-            effects.append({**about, "metric": measure, **_within_0_and_1(level)._asdict()})
+            if level.n > 1:  # entropies and shares lie in 0 to 1
+                level = level._replace(low=max(level.low, 0.0), high=min(level.high, 1.0))
+            effects.append({**about, "metric": measure, **level._asdict()})
         else:
             change = _change_of_accuracy(rows, int(about["num_texts"]))
             effects.append({**about, "metric": "accuracy", **change})
     return pd.DataFrame(effects, columns=EFFECTS)
 
 
-def _within_0_and_1(interval: Interval) -> Interval:
-    """The part of an interval that an entropy or a share can have; without bounds as it is."""
-    if not math.isfinite(interval.high - interval.low):
-        return interval
-    return interval._replace(low=max(interval.low, 0.0), high=min(interval.high, 1.0))
-
-
 def note_on_heads(effects: pd.DataFrame) -> list[str]:
     """A line on the intervals of heads, where effects have any over several seeds."""
     is_without_head = effects["intervention"].str.startswith("no_head=")
     is_of_head = effects["metric"].str.contains(", head ")
-    has_several_seeds = effects["n"] > 1
-    if not (has_several_seeds & (is_without_head | is_of_head)).any():
+    if not (is_without_head | is_of_head)[effects["n"] > 1].any():
         return []
     return ["Heads are averaged over seeds; the folder of a run gives those of one seed."]
 

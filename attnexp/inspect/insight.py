@@ -4,7 +4,7 @@ Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tok
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,8 @@ from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_weights
 
-START = "⟨start⟩"
-"""Shown in front of a text."""
-
-SUMMARY = "⟨cls⟩"
-"""Shown in front of the start with `model.pooling=cls`."""
+START = "⟨start⟩"  # shown in front of a text
+SUMMARY = "⟨cls⟩"  # shown in front of the start with `model.pooling=cls`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +88,8 @@ class Reading:
         attention = self.layers[layer - 1]
         if head is None:
             return attention
-        return replace(
-            attention,
-            weights=attention.weights[head - 1 : head],
-            to_padding=attention.to_padding[head - 1 : head],
-        )
+        place = slice(head - 1, head)
+        return Attention(weights=attention.weights[place], to_padding=attention.to_padding[place])
 
 
 def make_reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
@@ -115,11 +109,7 @@ def make_reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Readin
 
 
 def _read(
-    config: RunConfig,
-    model: nn.Module,
-    vocabulary: Sequence[str],
-    classes: Sequence[str],
-    text: str,
+    config: RunConfig, model: nn.Module, vocabulary: list[str], classes: Sequence[str], text: str
 ) -> Reading:
     tokenize = tokenizer_of(config.data)
     (ids,) = to_ids(rank_with(vocabulary, [text], tokenize), config.data)
@@ -158,10 +148,8 @@ def _probabilities(logits: Tensor) -> list[float]:
 def _attention_between_tokens(weights: Tensor, is_real: NDArray[np.bool_]) -> Attention:
     """Attention without padding, from the map of one text (1, H, T queries, T keys)."""
     by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
-    return Attention(
-        weights=by_tokens[:, :, is_real],
-        to_padding=by_tokens[:, :, ~is_real].sum(axis=-1),
-    )
+    to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
+    return Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding)
 
 
 def _position_table(model: nn.Module) -> NDArray[np.float32] | None:

@@ -75,8 +75,7 @@ def no_positions(ids: Tensor, model: nn.Module) -> Context:
         num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
         return F.pad(x, (num_added, 0))
 
-    parts = _position_pieces(model)
-    return apply_hooks(part.register_forward_hook(remove) for part in parts)
+    return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
 
 
 def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
@@ -139,8 +138,7 @@ def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
     layer, place = heads[int(number) - 1]
 
     def silence(part: nn.Module, args: Args, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1))  # (B, T, H, K)
-        by_head = by_head.clone()
+        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, K)
         by_head[..., place, :] = 0
         return by_head.flatten(-2)
 
@@ -155,7 +153,6 @@ INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
 }
 DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 no_positions
     shift_positions=1 permute_positions uniform self_only no_head attention""".split()
-"""What a probe does where nothing is chosen."""
 
 
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
@@ -163,9 +160,17 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
 
     Raises `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`.
     """
+    known = [*INTERVENTIONS, ATTENTION]
     chosen: list[str] = []
     for word in words:
-        _check_word(word)
+        name = word.partition("=")[0]
+        if ":" in name:
+            pieces.load(name)  # or a `UserError`
+        elif name not in known:
+            names = ", ".join([*known, "your own my_pkg.mod:function"])
+            raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
+        elif word != name and not NUMBER.fullmatch(word):
+            raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
         if word == "no_head" and num_heads:
             chosen += [f"no_head={head}" for head in range(1, num_heads + 1)]
         else:
@@ -173,31 +178,11 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     return chosen
 
 
-def _check_word(word: str) -> None:
-    """Raise `UserError` for a word that names no intervention, or a number that it cannot take."""
-    name = word.partition("=")[0]
-    known = [*INTERVENTIONS, ATTENTION]
-    if ":" in name:
-        pieces.load(name)  # or a `UserError`
-    elif name not in known:
-        names = ", ".join([*known, "your own my_pkg.mod:function"])
-        raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
-    elif word != name and not NUMBER.fullmatch(word):
-        raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
-
-
 def load_intervention(word: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
     """The function of an intervention, with its number."""
     name, _, number = word.partition("=")
     function = INTERVENTIONS.get(name) or pieces.load(name)
-
-    def intervene(ids: Tensor, model: nn.Module) -> Tensor | Context:
-        change: Tensor | Context = (
-            function(ids, model, float(number)) if number else function(ids, model)
-        )
-        return change
-
-    return intervene
+    return (lambda ids, model: function(ids, model, float(number))) if number else function
 
 
 def attention_layers(model: nn.Module) -> list[MultiHeadSelfAttention]:
@@ -215,8 +200,7 @@ def _position_pieces(model: nn.Module) -> list[nn.Module]:
 
 def _before_position_pieces(model: nn.Module, change: Callable[[nn.Module, Args], Args]) -> Context:
     """Other arguments for every position piece, of which the last one is the positions."""
-    parts = _position_pieces(model)
-    return apply_hooks(part.register_forward_pre_hook(change) for part in parts)
+    return apply_hooks(part.register_forward_pre_hook(change) for part in _position_pieces(model))
 
 
 def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Context:

@@ -1,7 +1,7 @@
 """`attnexp probe`: evaluate finished runs on their test sets under interventions."""
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +24,7 @@ from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
-NUM_READ = 100
-"""Texts on which attention is measured, evenly spaced over the test set."""
+NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
 
 
 def probe_studies(
@@ -37,15 +36,15 @@ def probe_studies(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The frame of what interventions change, and messages on what cannot be done.
 
-    paths: of runs, studies and published studies. words: as `choose_interventions` reads them; all
-    if there are none. limit: texts of the test set. Raises `UserError` for a wrong word, a function
-    that fails, or a run that cannot be evaluated.
-    """
+    paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
+    the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
+    fails, or a run that cannot be evaluated."""
     words = words or interventions.DEFAULT
     frames: list[pd.DataFrame] = []
     folders: list[Path] = []
     for path in paths:
-        file = _published_file(path)
+        name = str(path).removesuffix(".parquet").removesuffix(".probe")
+        file = Path(f"{name}.probe.parquet")
         if file.exists():
             frames.append(effects.read_published(file, words))
         else:
@@ -61,12 +60,6 @@ def probe_studies(
             frames.append(effects.as_frame([about | row for row in rows]))
             notes += [f"{row.variant}, {line}" for line in impossible]
     return pd.concat(frames), list(dict.fromkeys(notes))
-
-
-def _published_file(path: Path) -> Path:
-    """`blog.probe.parquet` of `blog`, `blog.parquet` and `blog.probe.parquet`."""
-    name = str(path).removesuffix(".parquet").removesuffix(".probe")
-    return Path(f"{name}.probe.parquet")
 
 
 def probe_run(
@@ -111,9 +104,7 @@ class Subject:
         config, model, test = load_trained(run, overrides, trust_code=trust_code)
         self.model: nn.Module = model
         self.test: Examples = test
-        self.predict: Callable[[Examples], NDArray[np.floating]] = partial(
-            predict, model, precision=config.train.precision
-        )
+        self.predict = partial(predict, model, precision=config.train.precision)
         self.answers: NDArray[np.integer] = most_probable(self.predict(test))
 
     def measure(self, name: str) -> list[Row]:

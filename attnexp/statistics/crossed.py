@@ -25,10 +25,8 @@ class Crossed(NamedTuple):
 
     low: float
     high: float
-    se: float
-    """Standard error of the mean."""
-    df: float
-    """Satterthwaite's degrees of freedom."""
+    se: float  # standard error of the mean
+    df: float  # Satterthwaite's degrees of freedom
 
 
 def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:

@@ -3,11 +3,6 @@
 This file imports nothing, so that the command line can show them without loading numpy.
 """
 
-ALPHA = 0.05
-"""Share of studies in which some interval misses its true difference."""
-
-MARGIN = 0.0025
-"""Smallest difference of accuracy that matters, as a share: a quarter of a percentage point."""
-
-G = 0.25
-"""Parameter of the anytime-valid interval, the same for all studies."""
+ALPHA = 0.05  # share of studies in which some interval misses its true difference
+MARGIN = 0.0025  # smallest difference of accuracy that matters: a quarter of a percentage point
+G = 0.25  # parameter of the anytime-valid interval, the same for all studies

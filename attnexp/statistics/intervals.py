@@ -18,20 +18,15 @@ from scipy.special import stdtr, stdtrit
 
 from attnexp.statistics.defaults import ALPHA, G
 
-MOST_DECIMALS = 300
-"""Largest number of decimals that numbers are rounded to; 10^309 is no float."""
-
 
 class Interval(NamedTuple):
     """Mean of n differences with its confidence interval."""
 
     n: int
     mean: float
-    sd: float
-    """Sample standard deviation; NaN where n is 1."""
-    low: float
+    sd: float  # sample standard deviation; NaN where n is 1
+    low: float  # bounds are infinite where n is too small for any
     high: float
-    """Bounds; infinite where n is too small for any."""
 
 
 def t_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
@@ -79,7 +74,7 @@ def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]
     """
     largest = float(np.abs(np.asarray(values, dtype=float)).max(initial=0.0))
     exponent = math.ceil(math.log10(largest)) if largest else 0
-    decimals = min(12 - exponent, MOST_DECIMALS)
+    decimals = min(12 - exponent, 300)  # 10^309 is no float
     return np.round(np.asarray(numbers, dtype=float), decimals)
 
 
@@ -154,8 +149,7 @@ def _around_mean(d: ArrayLike, step: float, factor: Callable[[int], float]) -> I
     n = values.size
     mean = float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    width = factor(n)
-    half = math.inf
-    if math.isfinite(width):
-        half = width * assumed_sd(sd, step) / math.sqrt(n)
+    half = factor(n)
+    if math.isfinite(half):
+        half *= assumed_sd(sd, step) / math.sqrt(n)
     return Interval(n, mean, sd, mean - half, mean + half)

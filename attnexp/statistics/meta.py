@@ -22,14 +22,11 @@ class Meta(NamedTuple):
     """The difference over data sets."""
 
     mean: float
-    low: float
+    low: float  # of the 95 % interval of the mean over data sets like these
     high: float
-    """The 95 % interval of the mean over data sets like these."""
-    next_low: float
+    next_low: float  # of the 95 % prediction interval of the next true difference; NaN below three
     next_high: float
-    """The 95 % prediction interval of the next data set's true difference; NaN below three."""
-    tau: float
-    """Standard deviation of the true differences between data sets."""
+    tau: float  # standard deviation of the true differences between data sets
 
 
 def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
@@ -52,14 +49,8 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     next_half = math.nan
     if k > 2:
         next_half = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2)
-    return Meta(
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-        next_low=mean - next_half,
-        next_high=mean + next_half,
-        tau=math.sqrt(tau2),
-    )
+    tau = math.sqrt(tau2)
+    return Meta(mean, mean - half, mean + half, mean - next_half, mean + next_half, tau)
 
 
 def _paule_mandel(y: NDArray[np.float64], variances: NDArray[np.float64]) -> float:

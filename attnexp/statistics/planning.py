@@ -14,14 +14,9 @@ from scipy.special import nctdtr
 from attnexp.statistics.intervals import anytime_factor, t_factor
 from attnexp.statistics.verdict import FEWEST_SEEDS
 
-POWER = 0.8
-"""Share of studies in which `seeds_if_as_measured` seeds find the difference."""
-
-Z_90 = 1.28
-"""90 % quantile of the normal distribution: 80 % of its values lie within ± 1.28."""
-
-MOST_SEEDS = 10_000
-"""Largest number of seeds that is proposed."""
+POWER = 0.8  # share of studies in which `seeds_if_as_measured` seeds find the difference
+Z_90 = 1.28  # 90 % quantile of the normal distribution: 80 % of its values lie within ± 1.28
+MOST_SEEDS = 10_000  # largest number of seeds that is proposed
 
 
 def seeds_if_as_measured(
@@ -77,6 +72,5 @@ def describe_seeds(n: int, if_as_measured: int | None, at_most: int | None) -> s
 
 def _fewest_seeds(is_enough: Callable[[int], bool]) -> int | None:
     """Smallest number from three to 10,000 that is enough, where every larger one is as well."""
-    candidates = range(MOST_SEEDS + 1)
-    fewest = bisect_left(candidates, True, lo=FEWEST_SEEDS, key=is_enough)
+    fewest = bisect_left(range(MOST_SEEDS + 1), True, lo=FEWEST_SEEDS, key=is_enough)
     return fewest if fewest <= MOST_SEEDS else None

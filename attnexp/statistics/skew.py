@@ -5,17 +5,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnexp.statistics.intervals import assumed_sd
 
-LARGEST_SKEW = 1.0
-"""Largest absolute skewness that passes for that of a normal law."""
-
-FEWEST_FOR_SKEW = 6
-"""Fewest seeds whose skewness is looked at; that of three or four says little."""
-
-FARTHEST_SEED = 3.0
-"""Largest distance of a seed from the median, in robust standard deviations."""
-
-MAD_TO_SD = 1.4826
-"""Standard deviation of a normal law whose median absolute deviation is 1."""
+LARGEST_SKEW = 1.0  # largest absolute skewness that passes for that of a normal law
+FEWEST_FOR_SKEW = 6  # seeds; the skewness of three or four says little
+FARTHEST_SEED = 3.0  # largest distance from the median, in robust standard deviations
+MAD_TO_SD = 1.4826  # standard deviation of a normal law whose median absolute deviation is 1
 
 
 def is_skewed(d: ArrayLike, *, step: float = 0.0) -> bool:

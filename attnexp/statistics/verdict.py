@@ -10,23 +10,15 @@ from dataclasses import dataclass
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.intervals import Interval
 
-FEWEST_SEEDS = 3
-"""Fewest seeds for any verdict."""
-
+FEWEST_SEEDS = 3  # for any verdict
 HELPS = "helps"
 HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 TOO_FEW = "too few seeds"
-
-ON_THESE_TEXTS = "on these texts"
-"""Added to a verdict that need not hold for other texts of the same kind."""
-
-NOT_ABOVE_CHANCE = "not shown to be above chance"
-"""Reason why there is no verdict: no variant is better than the largest class."""
-
-Z_95 = 1.645
-"""95 % quantile of the normal distribution."""
+ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
+NOT_ABOVE_CHANCE = "not shown to be above chance"  # reason for no verdict: guessing does as well
+Z_95 = 1.645  # 95 % quantile of the normal distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +26,9 @@ class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
-    is_share: bool = True
-    """Whether values are shown in %, and differences in percentage points."""
+    is_share: bool = True  # whether values are shown in %, and differences in percentage points
     higher_is_better: bool = True
-    margin: float = MARGIN
-    """Smallest difference that matters, in the metric's own unit."""
+    margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
 
 
 def verdict(
@@ -63,10 +53,10 @@ def verdict(
     """
     if interval.n < FEWEST_SEEDS:
         return TOO_FEW
-    word = _locate(interval.low, interval.high, metric)
+    bounds = (interval.low, interval.high)
+    word = _locate(*bounds, metric)
     if word == UNDECIDED:
         return UNDECIDED
-    bounds = (interval.low, interval.high)
     suffix = f" {ON_THESE_TEXTS}"
     if texts is not None and _locate(*texts, metric) == word:
         bounds = texts
@@ -79,11 +69,6 @@ def verdict(
 def is_decided(words: str) -> bool:
     """Whether a verdict, or the empty text of none, says helps, hurts or equivalent."""
     return words.startswith((HELPS, HURTS, EQUIVALENT))
-
-
-def is_within(low: float, high: float, margin: float) -> bool:
-    """Whether the whole interval lies within ± margin."""
-    return -margin < low and high < margin
 
 
 def is_beyond(low: float, high: float, margin: float) -> bool:
@@ -104,9 +89,8 @@ def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
 
 def _locate(low: float, high: float, metric: MetricSpec) -> str:
     """The verdict of an interval alone."""
-    if is_within(low, high, metric.margin):
+    if -metric.margin < low and high < metric.margin:
         return EQUIVALENT
     if low <= 0 <= high:
         return UNDECIDED
-    is_higher = low > 0
-    return HELPS if is_higher == metric.higher_is_better else HURTS
+    return HELPS if (low > 0) == metric.higher_is_better else HURTS
