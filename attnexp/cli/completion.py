@@ -11,9 +11,9 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete groups, then their options with what they are: `posi`, `mask=none,ca`."""
     from attnexp.config.options import describe
 
-    words = ctx.params.get("overrides") or []
-    is_split = bool(words) and words[-1].endswith("=")  # see `join_words_of_bash`
-    word = words[-1] + incomplete if is_split else incomplete
+    last = (ctx.params.get("overrides") or [""])[-1]
+    is_split = last.endswith("=")  # see `join_words_of_bash`
+    word = last + incomplete if is_split else incomplete
     key, equals, value = word.partition("=")
     options = describe()
     if "/" in key:  # as Hydra writes it
@@ -24,8 +24,9 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
             return [(f"{group}=", "") for group in groups]
         if groups:  # alone it would get a space behind it
             key = groups[0]
-    earlier_values = value[: value.rfind(",") + 1]
-    start = earlier_values if is_split else f"{key}={earlier_values}"
+    start = value[: value.rfind(",") + 1]  # earlier values
+    if not is_split:
+        start = f"{key}={start}"
     return [(start + option, about) for option, about in options.get(key, {}).items()]
 
 
@@ -42,8 +43,7 @@ def studies(incomplete: str) -> list[str]:
 
 def _holding(file: str, pattern: str, incomplete: str) -> list[str]:
     """Folders that contain a file of this name."""
-    paths = glob.glob(f"{pattern}/{file}")
-    paths += glob.glob(f"{glob.escape(incomplete)}*/{file}")
+    paths = glob.glob(f"{pattern}/{file}") + glob.glob(f"{glob.escape(incomplete)}*/{file}")
     return sorted({str(Path(path).parent) for path in paths})
 
 

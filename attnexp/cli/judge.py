@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attnexp.cli.app import AsJson, Until, app, stop
-from attnexp.cli.output import Format, Html, TableOption, print_answer
+from attnexp.cli.report import Format, Html, Table, print_answer
 
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
@@ -27,7 +27,7 @@ def judge(
         Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
     ] = None,
     until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
-    table: TableOption = None,
+    table: Table = None,
     format: Format = "table",
     html: Html = None,
     as_json: AsJson = False,

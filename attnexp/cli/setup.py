@@ -1,7 +1,6 @@
 """Commands about settings, data and claims."""
 
 import itertools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,32 +30,32 @@ def config(
 
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
-    shown: dict[str, Any]
-    about: dict[str, str] = {}
     if groups:
-        shown = options.describe()
-    elif cost:
+        _emit_tree(options.describe(), {}, as_json)
+        return
+    config = compose(overrides or [])
+    if cost:
         from attnexp.network.build import build_model
         from attnexp.network.cost import cost_of
 
-        config = compose(overrides or [])
-        shown = cost_of(build_model(config), config.data.max_len)
+        _emit_tree(cost_of(build_model(config), config.data.max_len), {}, as_json)
     else:
-        config = compose(overrides or [])
-        shown, about = to_dict(config), meanings(config)
-    emit(shown if as_json else "\n".join(_lines(shown, about)))
+        _emit_tree(to_dict(config), meanings(config), as_json)
 
 
-def _lines(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
-    """The tree as YAML, a line each, with the meaning of each key beside it."""
+def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) -> None:
+    """Print a tree as JSON, or as YAML with the meaning of each key beside it."""
     import yaml
 
+    if as_json:
+        emit(tree)
+        return
     path: list[str] = []
     for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
         about = meanings.get(".".join(path))
-        yield f"{line:40}  # {about}" if about else line
+        emit(f"{line:40}  # {about}" if about else line)
 
 
 @app.command()
@@ -80,12 +79,12 @@ def data(
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     axes = [[word for _, word in axis] for axis in expand(words)]
-    settings = [compose(one).data for one in itertools.product(*axes)]
+    configs = [compose(point).data for point in itertools.product(*axes)]
     if prepare:
-        shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
+        shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
     else:
-        shown = {one.title: str(locate_source(one)) for one in settings}
-    emit(shown if as_json else "\n".join(_lines(shown, {})))
+        shown = {config.title: str(locate_source(config)) for config in configs}
+    _emit_tree(shown, {}, as_json)
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:

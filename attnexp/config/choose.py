@@ -47,13 +47,10 @@ def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
 
     The sections of both are the same objects. Raises `UserError` for a seed that is wrong.
     """
+    sources = {"seed": config.seed} | asdict(config.seeds)
+    sources |= {key.removeprefix("seeds."): seed for key, seed in seeds.items()}
     values = {f.name: getattr(config, f.name) for f in fields(config)}
-    sources = asdict(config.seeds)
-    for key, seed in seeds.items():
-        if key == "seed":
-            values["seed"] = seed
-        else:
-            sources[key.removeprefix("seeds.")] = seed
+    values["seed"] = sources.pop("seed")
     values["seeds"] = validate(SeedsConfig, sources, "seeds.")
     seeded: RunConfig = validate(RunConfig, values)
     refuse_idle(seeded, seeded.seeds, "seeds.")
@@ -70,11 +67,11 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     settings |= choice if isinstance(choice, dict) else {"kind": choice}
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        option = _settings_of_option(key, str(name))
+        tree = OmegaConf.create(compose_options({key: str(name)}))
+        option: Any = OmegaConf.to_container(OmegaConf.select(tree, key), resolve=True)
         settings = {**option, **settings, "kind": option["kind"]}
     kind = settings["kind"]
-    common = common_settings(kind, key, allowed)
-    piece_spec = spec(kind, common)
+    piece_spec = spec(kind, common_settings(kind, key, allowed))
     for f in fields(piece_spec):
         if "seam" in f.metadata:
             settings[f.name] = _choose_inner(settings.get(f.name), f"{key}.{f.name}", f)
@@ -84,20 +81,11 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
 
 def _choose_inner(choice: Any, key: str, f: Field[Any]) -> Piece:
     """The piece at a setting of another piece; none may stand where that has no default."""
-    default = f.metadata["default_kind"]
-    seam = f.metadata["seam"]()
-    allowed: dict[type | None, Any] = {seam: Piece}
+    default = f.metadata.get("default_kind")
+    allowed: dict[type | None, Any] = {f.metadata["seam"](): Piece}
     if default is None:
         allowed[None] = Piece
     return choose_piece(choice or default, key, allowed)
-
-
-def _settings_of_option(group: str, name: str) -> dict[str, Any]:
-    """What Hydra composes of an option."""
-    tree = compose_options({group: name})
-    section = OmegaConf.select(OmegaConf.create(tree), group)
-    settings: Any = OmegaConf.to_container(section, resolve=True)
-    return dict(settings)
 
 
 def _absolute(path: str) -> str:

@@ -1,10 +1,8 @@
 """From words on the command line to a checked `RunConfig`.
 
 Hydra composes the options that words choose (`hydra_options`). Settings are laid over them as
-Hydra lays `++key=value`, and interpolations resolved. Then pydantic checks every value against the
-settings of the chosen pieces, and refuses what they do not have (`choose`, which imports torch, so
-that it is imported here when something is composed). A stored config goes the same way from there,
-and nothing in it is interpolated.
+Hydra lays `++key=value`, and interpolations resolved, but for those of a stored config. Then
+`choose`, imported where it is needed since it imports torch, checks all values.
 """
 
 import os
@@ -23,7 +21,7 @@ from attnexp.config import pieces
 from attnexp.config.hydra_options import FileTimes, compose_options, escape, file_times
 from attnexp.config.options import groups
 from attnexp.config.pieces import CLASS
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, to_dict
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, is_seed, to_dict
 from attnexp.config.words import Setting, setting_of
 
 
@@ -42,14 +40,13 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         if re.match(r"\+*(study|name|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
     settings = [setting_of(word) for word in flat]
-    seeds = [setting for setting in settings if setting.is_seed]
-    variant = tuple(setting.word for setting in settings if not setting.is_seed)
+    seeds = [setting for setting in settings if is_seed(setting.key)]
+    variant = tuple(setting.word for setting in settings if not is_seed(setting.key))
     times = file_times(chosen_options(settings)["experiment"])
-    tree = _compose_tree(variant, times)
-    if "${" in f"{tree} {seeds}":  # which may depend on a seed, or on the environment
+    tree, config = _compose_variant(variant, times, os.getcwd())
+    if config is None or "${" in str(seeds):
         return check_run(_resolve(_lay_over(tree, seeds)))
-    config, code = _compose_variant(variant, times, os.getcwd())
-    for kind in code:
+    for kind in foreign_code(to_dict(config)):
         pieces.load(kind)  # which refuses code that was edited since
     return with_seeds(config, {setting.key: setting.value for setting in seeds})
 
@@ -98,39 +95,32 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=1000)
 def _compose_variant(
-    words: tuple[str, ...], times: FileTimes, _folder: str
-) -> tuple[RunConfig, list[str]]:
-    """The config of words without seeds and interpolations, and the user's code that it names.
+    words: tuple[str, ...], _times: FileTimes, _folder: str
+) -> tuple[dict[str, Any], RunConfig | None]:
+    """The tree of words without seeds, and its config.
 
-    Relative paths start from the folder.
+    None for a tree with interpolations, which may depend on a seed, or on the environment. Relative
+    paths start from the folder.
     """
     from attnexp.config.choose import check_run
 
-    config = check_run(_compose_tree(words, times))
-    return config, foreign_code(to_dict(config))
-
-
-@lru_cache(maxsize=1000)
-def _compose_tree(words: tuple[str, ...], times: FileTimes) -> dict[str, Any]:
-    """The tree of words, interpolations as they are. times: of the files that it depends on."""
     settings = [setting_of(word) for word in words]
     values = [setting for setting in settings if not setting.is_choice]
     config = _lay_over(compose_options(chosen_options(settings)), values)
     tree: Any = OmegaConf.to_container(config)
-    return dict(tree)
+    return tree, None if "${" in str(tree) else check_run(tree)
 
 
 def chosen_options(settings: Sequence[Setting]) -> dict[str, Any]:
     """The options that words choose, by group. Several experiments add up to a list."""
-    choices: dict[str, Any] = {"experiment": []}
+    experiments: list[str] = []
+    choices: dict[str, Any] = {"experiment": experiments}
     for setting in settings:
-        if setting.key != "experiment":
-            if setting.is_choice:
-                choices[setting.key] = setting.value
-        elif isinstance(setting.value, list):
-            choices["experiment"] += map(str, setting.value)
-        elif setting.value is not None:
-            choices["experiment"].append(str(setting.value))
+        if setting.key == "experiment":
+            names = setting.value if isinstance(setting.value, list) else [setting.value]
+            experiments += [str(name) for name in names if name is not None]
+        elif setting.is_choice:
+            choices[setting.key] = setting.value
     return choices
 
 
@@ -143,8 +133,7 @@ def _lay_over(tree: Mapping[str, Any], settings: Sequence[Setting]) -> DictConfi
             name = OmegaConf.select(config, group)
             if section in PIECES and isinstance(name, str):  # a file may say `before: cnn`
                 OmegaConf.update(config, group, {"kind": name})
-        from_outside_in = sorted(settings, key=lambda setting: setting.key.count("."))
-        for setting in from_outside_in:
+        for setting in sorted(settings, key=lambda setting: setting.key.count(".")):
             OmegaConf.update(config, setting.key, setting.value, force_add=True)
     except (OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"This cannot be composed: {' '.join(str(error).split())}") from error
@@ -167,15 +156,11 @@ def _with_defaults(config: DictConfig) -> Any:
     """The config over the defaults of what it chooses."""
     from attnexp.config.choose import check_run
 
-    def without_interpolations(tree: Mapping[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = {}
-        for key, value in tree.items():
-            if isinstance(value, dict):
-                plain[key] = without_interpolations(value)
-            elif "${" not in str(value):
-                plain[key] = value
-        return plain
-
     tree: Any = OmegaConf.to_container(config)
-    defaults = asdict(check_run(without_interpolations(tree)))
+    plain = OmegaConf.create()
+    for key, value in flatten(tree).items():
+        if "${" not in str(value):
+            OmegaConf.update(plain, key, value, force_add=True)
+    without_interpolations: Any = OmegaConf.to_container(plain)
+    defaults = asdict(check_run(without_interpolations))
     return OmegaConf.merge(escape(defaults), config)

@@ -16,7 +16,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -75,19 +75,15 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
 
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts."""
+    """A field of a config, with its meaning and the condition under which it acts.
+
+    Of a piece within a piece, `seam` gives the base class, so that the schema can name one before
+    torch is imported, and `default_kind` is `module:Class`, or missing where there may be none.
+    """
     metadata = {"about": about, "when": when, **more}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def piece_within(seam: Callable[[], type], default: str | None, about: str) -> Any:
-    """A field for a piece within a piece. default: `module:Class`, or None where there may be none.
-
-    seam: gives the base class, so that the schema can name one before torch is imported.
-    """
-    return setting(Piece, about, seam=seam, default_kind=default)
 
 
 @cache
@@ -101,17 +97,16 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     cls = load(kind)
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
-        arguments = inspect.signature(cls).parameters.values()
-        settings = [each for each in arguments if each.kind is each.KEYWORD_ONLY]
         taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
+        annotations: dict[str, Any] = {}
         body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
-        annotations = {}
-        for argument in settings:
-            name = argument.name
+        body["__annotations__"] = annotations
+        for name, argument in inspect.signature(cls).parameters.items():
+            if argument.kind is not argument.KEYWORD_ONLY:
+                continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
             annotations[name], body[name] = _type_and_field(argument, hints.get(name, Any))
-        body["__annotations__"] = annotations
         return dataclass(type(cls.__name__, (base_spec,), body), kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
@@ -121,15 +116,12 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain = hint
-    about = ""
-    if get_origin(hint) is Annotated:
-        plain, *annotations = get_args(hint)
-        about = "".join(each.documentation for each in annotations if isinstance(each, Doc))
+    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    about = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, about)
     (seam,) = get_args(plain)
-    return Piece, piece_within(lambda: seam, kind_of(default), about)
+    return Piece, setting(Piece, about, seam=lambda: seam, default_kind=kind_of(default))
 
 
 def kind_of(cls: Any) -> str | None:

@@ -6,34 +6,17 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.config.pieces import Piece, load
 from attnexp.config.schema import MaskConfig, ModelConfig, PositionConfig
-from attnexp.model.seams import (
-    Baseline,
-    Embedding,
-    JoinedPosition,
-    Layers,
-    Mask,
-    Mixer,
-    Rotation,
-    ScoreBias,
-)
+from attnexp.model import seams
 
 Allowed = Mapping[type | None, Any]
 """Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
 
+NETWORKS = (seams.Layers, seams.Mixer, seams.Embedding)
+POSITIONS = (seams.JoinedPosition, seams.Rotation, seams.ScoreBias)
 PLACES: dict[str, Allowed] = {
-    "model": {
-        Layers: ModelConfig,
-        Mixer: ModelConfig,
-        Embedding: ModelConfig,
-        Baseline: Piece,
-    },
-    "position": {
-        JoinedPosition: PositionConfig,
-        Rotation: PositionConfig,
-        ScoreBias: PositionConfig,
-        None: Piece,
-    },
-    "mask": {Mask: MaskConfig, None: MaskConfig},
+    "model": {**dict.fromkeys(NETWORKS, ModelConfig), seams.Baseline: Piece},
+    "position": {**dict.fromkeys(POSITIONS, PositionConfig), None: Piece},
+    "mask": {seams.Mask: MaskConfig, None: MaskConfig},
 }
 
 

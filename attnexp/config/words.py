@@ -17,7 +17,6 @@ from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import groups
-from attnexp.config.schema import is_seed
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 
@@ -53,11 +52,6 @@ class Setting(NamedTuple):
         if self.key == "experiment":
             return True
         return isinstance(self.value, str | list | None) and self.key in groups()
-
-    @property
-    def is_seed(self) -> bool:
-        """Whether it sets a source of chance."""
-        return is_seed(self.key)
 
 
 def habit(word: str) -> str:
@@ -122,10 +116,8 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """
     keys = [key_of(word) for word in words]
     axes = []
-    for place, word in enumerate(words):
-        key = keys[place]
-        is_last = key not in keys[place + 1 :]
-        if is_last or key == "experiment":
+    for place, (key, word) in enumerate(zip(keys, words, strict=True)):
+        if key == "experiment" or key not in keys[place + 1 :]:
             axes.append([(key, f"{key}={value}") for value in _values(word)])
     return axes
 

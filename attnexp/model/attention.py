@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queri
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -28,10 +29,8 @@ class MultiHeadSelfAttention(KerasInit):
     K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
     """
 
-    fused = False
-    """Whether torch's fused attention takes the place of the weights: see `take_fast_path`."""
-    window: int | None = None
-    """Radius of a window that `window_attention` computes; `allowed` then only hides padding."""
+    fused = False  # whether torch's attention takes the place of the weights: see `take_fast_path`
+    window: int | None = None  # radius that `window_attention` takes; `allowed` then hides padding
 
     def __init__(
         self,
@@ -75,10 +74,8 @@ class MultiHeadSelfAttention(KerasInit):
     def forward(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, `d_output`).
-
-        allowed: see `attention_weights`. positions: (T,) or (B, T), for a rotation or a bias.
-        """
+        """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
+        (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
         if self.window is None and not self.fused:
             y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
@@ -164,10 +161,8 @@ class Block(nn.Module):
         widths = [d_input if norm == "pre" else d_output]
         if d_feed_forward:
             widths.append(d_output)
-        self.norms = nn.ModuleList()
-        for width in widths:
-            has_norm = norm != "none"
-            self.norms.append(nn.LayerNorm(width, eps=1e-6) if has_norm else nn.Identity())
+        make_norm = nn.Identity if norm == "none" else partial(nn.LayerNorm, eps=1e-6)
+        self.norms = nn.ModuleList(make_norm(width) for width in widths)
 
     def forward(
         self,
@@ -193,9 +188,7 @@ class Block(nn.Module):
         y: Tensor = self.dropout(part(z))
         if self.residual:
             y = x + y
-        if self.norm == "post":
-            y = norm(y)
-        return y
+        return norm(y) if self.norm == "post" else y
 
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor

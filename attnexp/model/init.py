@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -18,17 +19,13 @@ def init_weights(model: nn.Module, seed: int) -> None:
     """
     for path, module in model.named_modules():
         if hasattr(module, "init_parameters"):
-            module.init_parameters(_stream(seed, path))
+            module.init_parameters(partial(_generator, seed, path))
 
 
-def _stream(seed: int, path: str) -> Stream:
-    """Generators for the parameters of the module at a path of the model."""
-
-    def stream(name: str) -> torch.Generator:
-        full_name = f"{path}.{name}" if path else name
-        return torch.Generator().manual_seed(named_seed(seed, full_name))
-
-    return stream
+def _generator(seed: int, path: str, name: str) -> torch.Generator:
+    """The generator of a parameter of the module at a path of the model."""
+    full_name = f"{path}.{name}" if path else name
+    return torch.Generator().manual_seed(named_seed(seed, full_name))
 
 
 class KerasInit(nn.Module):
@@ -69,5 +66,4 @@ def init_table(table: torch.Tensor, generator: torch.Generator) -> None:
 
 def named_seed(seed: int, name: str) -> int:
     """A seed for one random stream of a run, independent of every other stream's."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    return int.from_bytes(digest[:7])
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:7])

@@ -128,8 +128,7 @@ class MaskedMean(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         real = ~key_padding_mask[..., None]
-        num_real = real.sum(dim=-2).clamp(min=1)
-        return (x * real).sum(dim=-2) / num_real
+        return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
 
 
 class Maximum(Pooling):

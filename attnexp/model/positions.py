@@ -133,19 +133,12 @@ class RotaryPosition(Rotation):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
-        if self.layout == "split":
-            a, b = x.chunk(2, dim=-1)
-        else:
-            a = x[..., 0::2]
-            b = x[..., 1::2]
+        axis = -2 if self.layout == "split" else -1  # of (2, K/2) or (K/2, 2), the two of a pair
+        shape = (2, -1) if self.layout == "split" else (-1, 2)
+        a, b = x.unflatten(-1, shape).unbind(axis)
         # In float32 even where x has fewer bits.
-        turned_a = a * cos - b * sin
-        turned_b = a * sin + b * cos
-        if self.layout == "split":
-            y = torch.cat([turned_a, turned_b], dim=-1)
-        else:
-            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
-        return y.to(x.dtype)
+        turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
+        return turned.flatten(-2).to(x.dtype)
 
 
 class RelativeBias(ScoreBias):
@@ -162,10 +155,8 @@ class RelativeBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        query = positions[..., :, None]
-        key = positions[..., None, :]
-        distance = (key - query).clamp(-self.max_distance, self.max_distance)
-        column = distance + self.max_distance
+        distance = positions[..., None, :] - positions[..., :, None]
+        column = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 
@@ -179,15 +170,12 @@ class AlibiBias(ScoreBias):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        head = torch.arange(1, num_heads + 1)
-        slopes = 2.0 ** (-8 * head / num_heads)
+        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        query = positions[..., :, None]
-        key = positions[..., None, :]
-        distance = (key - query).abs()
+        distance = (positions[..., None, :] - positions[..., :, None]).abs()
         return -self.slopes * distance.unsqueeze(-3)
 
 

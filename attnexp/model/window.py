@@ -10,8 +10,7 @@ from torch import Tensor
 
 from attnexp.model.scores import Window, attention_weights, grid
 
-SMALLEST_BLOCK = 16
-"""Blocks of fewer queries waste less of their band and lose more on small matrix products."""
+SMALLEST_BLOCK = 16  # fewer queries waste less of their band, and lose more on small products
 
 
 def window_attention(
@@ -34,20 +33,15 @@ def window_attention(
 
     def within_reach(x: Tensor) -> Tensor:
         """(..., T, K) -> (..., N, K, S), neighbours overlapping by 2 radius."""
-        padded = F.pad(x, (0, 0, radius, beyond + radius))
-        return padded.unfold(-2, num_keys, block)
+        return F.pad(x, (0, 0, radius, beyond + radius)).unfold(-2, num_keys, block)
 
-    q = F.pad(q, (0, 0, 0, beyond))
-    q = q.unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
+    q = F.pad(q, (0, 0, 0, beyond)).unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
     k = within_reach(k)
     v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
     real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
-
     # Blocks are alike: the first query stands `radius` after the first key that the block holds.
     query, key = grid(num_keys, q.device)
-    is_near = Window(radius=radius)
-    near = is_near(query[radius : radius + block], key)  # (C, S)
-    allowed = near & real_keys[:, None]
-    weights = attention_weights(q @ k, allowed)  # (B, H, N, C, S)
+    near = Window(radius=radius)(query[radius : radius + block], key)  # (C, S)
+    weights = attention_weights(q @ k, near & real_keys[:, None])  # (B, H, N, C, S)
     y = (weights @ v).flatten(-3, -2)
     return y[..., :num_tokens, :]

@@ -1,8 +1,6 @@
 """The classifier of K: embedding, position, self-attention, pooling, logits.
 
-Shapes: B batch, T tokens, D model width, C classes.
-
-Only this file reads a config; every piece receives plain arguments.
+Shapes: B batch, T tokens, D model width, C classes. Pieces receive plain arguments, no config.
 """
 
 import math
@@ -22,20 +20,16 @@ from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
 from attnexp.network.pooled import pool_words
 
-PAD = 0
-"""Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
-
-FIRST_WORD = 4
-"""Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
+PAD = 0  # as in Keras, where 1 starts a text and 2 stands for every unknown word
+FIRST_WORD = 4  # the most frequent one; Keras leaves 3 unused
 
 
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    pools_early = False
-    """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
-    pools_words = False
-    """Whether `pool_words` takes the place of all between ids and dropout: see `take_fast_path`."""
+    # See `take_fast_path`.
+    pools_early = False  # whether the last layer computes only what the pooling keeps of it
+    pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
@@ -44,9 +38,7 @@ class Classifier(nn.Module):
         position = config.position
         build = partial(build_piece, seed=config.seed_of("init"))
         has_summary = model.pooling.fills(SummaryToken)
-        num_tokens = config.data.max_len
-        if has_summary:
-            num_tokens += 1
+        num_tokens = config.data.max_len + (1 if has_summary else 0)
         width = model.d_model
 
         words = Piece(kind="attnexp.model.mixers:WordEmbedding")
@@ -83,8 +75,7 @@ class Classifier(nn.Module):
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
         names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        of_output = [name for name in names if name.startswith("output")]
-        init_layers(self, stream, *of_output)
+        init_layers(self, stream, *(name for name in names if name.startswith("output")))
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -112,8 +103,8 @@ class Classifier(nn.Module):
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
-        layers = [*self.layers]
-        last: Any = layers.pop() if self.pools_early else None
+        layers: list[Any] = [*self.layers]
+        last = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
         if last is None:
@@ -127,8 +118,7 @@ class Classifier(nn.Module):
         real = real_keys(key_padding_mask) if self.hide_padding else None
         if self.pattern is None:
             return real
-        num_tokens = key_padding_mask.shape[-1]
-        query, key = grid(num_tokens, key_padding_mask.device)
+        query, key = grid(key_padding_mask.shape[-1], key_padding_mask.device)
         seen = self.pattern(query, key)[None, None]
         return seen if real is None else seen & real
 
