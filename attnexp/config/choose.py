@@ -1,19 +1,46 @@
-"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values."""
+"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
+and what is wrong with them in the user's terms."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import Field, asdict, fields
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, Field, asdict, fields
 from typing import Any
 
 from omegaconf import OmegaConf
+from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.hydra_options import compose_options
+from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.places import PLACES, Allowed, common_settings
-from attnexp.config.schema import TOKENIZERS, RunConfig, SeedsConfig
-from attnexp.config.validate import refuse_idle, validate
-from attnexp.model.seams import Layers, Rotation, ScoreBias
+from attnexp.config.schema import (
+    TOKENIZERS,
+    MaskConfig,
+    ModelConfig,
+    PositionConfig,
+    RunConfig,
+    SeedsConfig,
+    acts,
+    flatten,
+    walk,
+)
+from attnexp.model import seams
+
+Allowed = Mapping[type | None, Any]
+"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
+
+NETWORKS = (seams.Layers, seams.Mixer, seams.Embedding)
+POSITIONS = (seams.JoinedPosition, seams.Rotation, seams.ScoreBias)
+PLACES: dict[str, Allowed] = {
+    "model": {**dict.fromkeys(NETWORKS, ModelConfig), seams.Baseline: Piece},
+    "position": {**dict.fromkeys(POSITIONS, PositionConfig), None: Piece},
+    "mask": {seams.Mask: MaskConfig, None: MaskConfig},
+}
+
+UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
+"""Pydantic's types of errors for a key that a section does not have."""
 
 
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
@@ -25,7 +52,7 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
-    if position.fills(Rotation, ScoreBias) and not config.model.fills(Layers):
+    if position.fills(seams.Rotation, seams.ScoreBias) and not config.model.fills(seams.Layers):
         raise UserError(f"position={position.name} acts on attention, and this model has none.")
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
@@ -53,7 +80,7 @@ def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
     values["seed"] = sources.pop("seed")
     values["seeds"] = validate(SeedsConfig, sources, "seeds.")
     seeded: RunConfig = validate(RunConfig, values)
-    refuse_idle(seeded, seeded.seeds, "seeds.")
+    refuse_idle(seeded)
     return seeded
 
 
@@ -70,8 +97,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         tree = OmegaConf.create(compose_options({key: str(name)}))
         option: Any = OmegaConf.to_container(OmegaConf.select(tree, key), resolve=True)
         settings = {**option, **settings, "kind": option["kind"]}
-    kind = settings["kind"]
-    piece_spec = spec(kind, common_settings(kind, key, allowed))
+    piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
             settings[f.name] = _choose_inner(settings.get(f.name), f"{key}.{f.name}", f)
@@ -88,6 +114,88 @@ def _choose_inner(choice: Any, key: str, f: Field[Any]) -> Piece:
     return choose_piece(choice or default, key, allowed)
 
 
+def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
+    """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
+    if kind is None and None in allowed:
+        return allowed[None]
+    cls = None if kind is None else load(kind)
+    for seam, common in allowed.items():
+        if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
+            return spec(kind, common)
+    wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
+    raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
+
+
 def _absolute(path: str) -> str:
     """The path from the root, links left as they are."""
     return os.path.abspath(os.path.expanduser(path))
+
+
+def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
+    """A section of a config with these values. Raises `UserError` for the first that is wrong.
+
+    prefix: of the section's keys, such as `model.`.
+    """
+    named = {str(name): value for name, value in values.items()}
+    try:
+        return section(**named)
+    except ValidationError as error:
+        raise _in_the_users_terms(error, section, prefix) from error
+
+
+def _in_the_users_terms(error: ValidationError, section: Any, prefix: str) -> UserError:
+    """The first of pydantic's errors."""
+    # A key that is unknown says more than a value that is wrong.
+    first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
+    key = prefix + ".".join(map(str, first["loc"]))
+    value = first["input"]
+    if first["type"] in UNKNOWN:
+        known = [f"{prefix}{f.name}" for f in fields(section)]
+        innermost = next(iter(flatten({key: value})), key)
+        return unknown_key(innermost.removesuffix(".kind"), known)
+    if first["type"] == "missing":
+        return UserError(f"{key} must be given: write {key}=VALUE.")
+    message = re.sub("^(Input|String) should", "must", first["msg"])
+    return UserError(f"{key} {message}; got {value}.")
+
+
+def unknown_key(key: str, keys: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has. keys: those of its section."""
+    choices = _choices_by_setting()
+    if key in choices:
+        return UserError(f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
+    of_every_run = [name for name, _, _ in walk(RunConfig())]
+    known = dict.fromkeys([*keys, *of_every_run, *choices, *groups()])
+    known.pop(key, None)
+    return UserError(
+        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
+        f"what is chosen, `attnexp config --groups` all there is to choose."
+    )
+
+
+def _choices_by_setting() -> dict[str, list[str]]:
+    """The choices that have a setting, such as `position=learned`, by its key."""
+    choices: dict[str, list[str]] = {}
+    for group, options in groups().items():
+        if group.partition(".")[0] not in PLACES:
+            continue
+        for option in options:
+            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
+                kind = read(group, option)["kind"]
+                in_place = group in PLACES
+                choice = _spec_in_place(kind, group, PLACES[group]) if in_place else spec(kind)
+                for f in fields(choice):
+                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+    return choices
+
+
+def refuse_idle(config: Any, prefix: str = "") -> None:
+    """Raise `UserError` for a setting that has no effect and another value than its default.
+
+    prefix: of the config's keys, such as `executor.`.
+    """
+    for key, section, f in walk(config, prefix):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if not acts(f, config) and getattr(section, f.name) != default:
+            needed = f.metadata["when"].description
+            raise UserError(f"{key} would do nothing: it is for {needed}.")

@@ -28,8 +28,7 @@ from attnexp.config.words import Setting, setting_of
 def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them.
 
-    Configs that differ in seeds alone share their sections. Raises `UserError` for anything in the
-    words that is wrong.
+    Configs that differ in seeds alone share their sections. Raises `UserError` for wrong words.
     """
     from attnexp.config.choose import check_run, with_seeds
 
@@ -53,22 +52,22 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.validate import refuse_idle, validate
+    from attnexp.config.choose import refuse_idle, validate
 
     settings = [setting_of(word) for word in words]
     choices = {"executor": "local"} | chosen_options(settings)
     values = [setting for setting in settings if not setting.is_choice]
     tree = _resolve(_lay_over(compose_options(choices), values))
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
-    refuse_idle(config, prefix="executor.")
+    refuse_idle(config, "executor.")
     return config
 
 
 def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew.
 
-    A run's folder may come from anyone. Raises `UserError` where its config names code that is not
-    attnexp's, unless the user trusts it (`--trust-code`): composing imports that code.
+    Raises `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's
+    folder may come from anyone, and composing imports that code.
     """
     from attnexp.config.choose import check_run
 
@@ -78,8 +77,7 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
             f"This run's model is not attnexp's alone: loading it would run {', '.join(names)}. If "
             f"you trust this code, add --trust-code. Tables and verdicts need no model."
         )
-    settings = [setting_of(word) for word in words]
-    return check_run(_resolve(_lay_over(escape(tree), settings)))
+    return check_run(_resolve(_lay_over(escape(tree), [setting_of(word) for word in words])))
 
 
 def foreign_code(config: Mapping[str, Any]) -> list[str]:

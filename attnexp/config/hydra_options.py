@@ -27,11 +27,9 @@ from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
 
+# Groups in the defaults list of `conf/config.yaml`.
 LISTED = ("data", "model", "position", "mask", "train", "experiment")
-"""Groups in the defaults list of `conf/config.yaml`."""
-
-FileTimes = tuple[tuple[Path, int], ...]
-"""Files of the user, each with the time of its last change."""
+FileTimes = tuple[tuple[Path, int], ...]  # files of the user, each with its last change
 
 
 class _OwnOptions(ConfigSource):
@@ -75,12 +73,8 @@ class _OwnOptions(ConfigSource):
 
 def chosen_by_value(tree: Mapping[str, Any]) -> list[str]:
     """Groups whose choice a tree holds as a value, as stored configs do: `model.kind: ...`."""
-    chosen = []
-    for key in flatten(dict(tree)):
-        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
-        if group != key and group in groups():
-            chosen.append(group)
-    return chosen
+    choices = {key: CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in flatten(dict(tree))}
+    return [group for key, group in choices.items() if group != key and group in groups()]
 
 
 def escape(value: Any) -> Any:
@@ -95,10 +89,10 @@ def escape(value: Any) -> Any:
 
 
 def compose_options(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Compose the options of these choices. Interpolations are left as they are.
+    """The tree of options by group, such as {"model.pooling": "max"}, and a list of experiments.
 
-    choices: options by group, such as {"model.pooling": "max"}; a list of experiments. Raises
-    `UserError` for an option that is not there, or one that an experiment's values would hide.
+    Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
+    that an experiment's values would hide.
     """
     fixed = _check_choices(choices)
     # What a stored config holds of a section is all of it: no option lies below.
@@ -131,9 +125,8 @@ def _check_choices(choices: Mapping[str, Any]) -> list[str]:
             continue
         tree = read("experiment", name)
         if "hydra" in tree:
-            raise UserError(
-                f"experiment={name}: Hydra's own settings, below 'hydra', do nothing here."
-            )
+            why = "Hydra's own settings, below 'hydra', do nothing here."
+            raise UserError(f"experiment={name}: {why}")
         fixed += chosen_by_value(tree)
     for group, option in choices.items():
         if group in fixed:
@@ -153,8 +146,7 @@ def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
         return QuotedString(text=option, quote=Quote.single).with_quotes()
-    options = ",".join(_quoted(each) for each in option)
-    return f"[{options}]"
+    return f"[{','.join(map(_quoted, option))}]"
 
 
 def file_times(experiments: Sequence[str]) -> FileTimes:
@@ -166,25 +158,20 @@ def file_times(experiments: Sequence[str]) -> FileTimes:
     return tuple((path, path.stat().st_mtime_ns) for path in files)
 
 
-def _register_own_options() -> None:
-    """Have Hydra look for plugins, but not where the user's pieces are, and add ours to them."""
-    path = [*sys.path]
-    sys.path[:] = [folder for folder in path if folder != os.getcwd()]
-    try:
-        Plugins.instance().register(_OwnOptions)
-    finally:
-        sys.path[:] = path
-
-
 @lru_cache(maxsize=1000)
 def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any], dict[str, Any]]:
     """What Hydra composes of words in its grammar, and the option that it chose in each group."""
-    _register_own_options()
+    path = [*sys.path]
+    sys.path[:] = [folder for folder in path if folder != os.getcwd()]
+    try:  # Hydra looks for plugins, but not where the user's pieces are
+        Plugins.instance().register(_OwnOptions)
+    finally:
+        sys.path[:] = path
     places = [*(f"file://{folder}" for folder in folders()[1:]), f"{_OwnOptions.scheme()}://"]
-    search_path = f"hydra.searchpath={_quoted(places)}"
+    words = (f"hydra.searchpath={_quoted(places)}", *words)
     try:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
-            config = hydra.compose("config", [search_path, *words], return_hydra_config=True)
+            config = hydra.compose("config", [*words], return_hydra_config=True)
     except MissingConfigException as error:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         raise no_such(group.replace("/", "."), option) from error

@@ -1,7 +1,6 @@
-"""Options of each group: the YAML files of `conf/`, ours and the user's.
+"""Options of each group: the YAML files of `conf/`, ours and the user's, found, listed and named.
 
-The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`. Hydra composes
-them (`composing`); here they are found, listed and named.
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
 """
 
 import difflib
@@ -13,8 +12,7 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
 
-own_dirs: list[Path] = []
-"""Folders that `--config-dir` gave."""
+own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
 
 @cache
@@ -97,18 +95,17 @@ def _parsed(text: str) -> Any:
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
-    return {
-        group: {name: _description(path) for name, path in options.items()}
-        for group, options in groups().items()
-    }
+    descriptions: dict[str, dict[str, str]] = {}
+    for group, options in groups().items():
+        descriptions[group] = {name: _description(path) for name, path in options.items()}
+    return descriptions
 
 
 def _description(path: Path) -> str:
     """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
-    for line in path.read_text("utf-8").splitlines():
-        if not line.startswith("# @"):
-            return line.lstrip("# ").rstrip(".")
-    return ""
+    lines = path.read_text("utf-8").splitlines()
+    first = next((line for line in lines if not line.startswith("# @")), "")
+    return first.lstrip("# ").rstrip(".")
 
 
 @cache
@@ -118,11 +115,10 @@ def _names() -> dict[str, str]:
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            num_settings = len(tree.keys() - {"defaults"})
-            rank = (num_settings, len(name), name)
+            rank = (len(tree.keys() - {"defaults"}), len(name), name)
             kind = str(tree.get("kind"))
             simplest[kind] = min(rank, simplest.get(kind, rank))
-    return {kind: rank[-1] for kind, rank in simplest.items()}
+    return {kind: name for kind, (_, _, name) in simplest.items()}
 
 
 def name_of(kind: str | None) -> str:
@@ -134,8 +130,5 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
     names = [*known]
     near = [name for name in names if name.endswith(f".{given}")]
-    if not near:
-        near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    if not near:
-        return ""
-    return f" Did you mean {' or '.join(map(repr, near[:2]))}?"
+    near = near or difflib.get_close_matches(given, names, n=1)
+    return f" Did you mean {' or '.join(map(repr, near[:2]))}?" if near else ""

@@ -29,9 +29,7 @@ from typing_extensions import Doc
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
 
-CLASS = re.compile(r"[\w.]+:\w+")
-"""A choice that is anyone's class: `module:Class`."""
-
+CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(
     extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
 )
@@ -46,10 +44,8 @@ class Piece:
 
     kind: str | None = None
 
-    cls: ClassVar[type | None] = None
-    """The class that `kind` names."""
-    base_spec: ClassVar[Any] = None
-    """Dataclass of the settings that every piece in its place has."""
+    cls: ClassVar[type | None] = None  # that `kind` names
+    base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
 
     @property
     def name(self) -> str:
@@ -88,10 +84,8 @@ def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: A
 
 @cache
 def spec(kind: str | None, base_spec: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those of `base_spec`.
-
-    Raises `UserError` where there is no such class, or its constructor cannot be read.
-    """
+    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
+    there is no such class, or its constructor cannot be read."""
     if kind is None:
         return base_spec
     cls = load(kind)

@@ -39,11 +39,9 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 
+# Data sets whose files say where they lie on the hub.
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
-"""Data sets whose files say where they lie on the hub."""
-PIECES = ("model", "position", "mask")
-"""Sections that hold a piece of the model."""
-
+PIECES = ("model", "position", "mask")  # sections that hold a piece of the model
 TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # of `attnexp.data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 

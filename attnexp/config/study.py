@@ -16,12 +16,9 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     """
 
     baseline: str = ""
-    variants: dict[str, list[str]] = {}
-    """Words of each variant; the baseline comes first."""
-    factors: dict[str, dict[str, list[str]]] = {}
-    """Words of each level of each factor."""
-    overrides: list[str] = []
-    """Words for all of them."""
+    variants: dict[str, list[str]] = {}  # words of each, the baseline first
+    factors: dict[str, dict[str, list[str]]] = {}  # words of each level of each factor
+    overrides: list[str] = []  # words for all of them
 
     @property
     def levels(self) -> dict[str, dict[str, str]]:
@@ -47,10 +44,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 
 
 def load_study(given: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file.
-
-    Raises `UserError` for an unknown name, or a file that is no study.
-    """
+    """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
+    for an unknown name, or a file that is no study."""
     try:
         return Study.model_validate(read("study", given))
     except ValidationError as error:

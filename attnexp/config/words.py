@@ -43,15 +43,13 @@ class Setting(NamedTuple):
 
     key: str
     value: Any
-    word: str
-    """The word as it was typed."""
+    word: str  # as it was typed
 
     @property
     def is_choice(self) -> bool:
         """Whether it chooses an option of a group, or one's own class or file."""
-        if self.key == "experiment":
-            return True
-        return isinstance(self.value, str | list | None) and self.key in groups()
+        is_name = isinstance(self.value, str | list | None)
+        return self.key == "experiment" or (is_name and self.key in groups())
 
 
 def habit(word: str) -> str:
