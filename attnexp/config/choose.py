@@ -44,10 +44,8 @@ UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
-    """The config of a run from a tree without interpolations.
-
-    Imports the classes that it names. Raises `UserError` for anything in it that is wrong.
-    """
+    """The config of a run from a tree without interpolations. Imports the classes that it names.
+    Raises `UserError` for anything in it that is wrong."""
     pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
@@ -70,10 +68,8 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
 
 
 def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
-    """The same config with other seeds, by key: {"seed": 3, "seeds.init": 4}.
-
-    The sections of both are the same objects. Raises `UserError` for a seed that is wrong.
-    """
+    """The same config with other seeds, by key: {"seed": 3, "seeds.init": 4}. The sections of both
+    are the same objects. Raises `UserError` for a seed that is wrong."""
     sources = {"seed": config.seed} | asdict(config.seeds)
     sources |= {key.removeprefix("seeds."): seed for key, seed in seeds.items()}
     values = {f.name: getattr(config, f.name) for f in fields(config)}

@@ -26,10 +26,8 @@ from attnexp.config.words import Setting, setting_of
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
-    """The config of one run, from words such as `seed=3`, or lists of them.
-
-    Configs that differ in seeds alone share their sections. Raises `UserError` for wrong words.
-    """
+    """The config of one run, from words such as `seed=3`, or lists of them. Configs that differ in
+    seeds alone share their sections. Raises `UserError` for wrong words."""
     from attnexp.config.choose import check_run, with_seeds
 
     flat: list[str] = []
@@ -64,11 +62,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
 
 def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config that was resolved before (as `to_dict` gives it), with some keys set anew.
-
-    Raises `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's
-    folder may come from anyone, and composing imports that code.
-    """
+    """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
+    `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
+    may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
     names = foreign_code(tree)
@@ -95,11 +91,8 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
 def _compose_variant(
     words: tuple[str, ...], _times: FileTimes, _folder: str
 ) -> tuple[dict[str, Any], RunConfig | None]:
-    """The tree of words without seeds, and its config.
-
-    None for a tree with interpolations, which may depend on a seed, or on the environment. Relative
-    paths start from the folder.
-    """
+    """The tree of words without seeds, and its config. None for a tree with interpolations, which
+    may depend on a seed, or on the environment. Relative paths start from the folder."""
     from attnexp.config.choose import check_run
 
     settings = [setting_of(word) for word in words]

@@ -90,10 +90,8 @@ def escape(value: Any) -> Any:
 
 def compose_options(choices: Mapping[str, Any]) -> dict[str, Any]:
     """The tree of options by group, such as {"model.pooling": "max"}, and a list of experiments.
-
     Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
-    that an experiment's values would hide.
-    """
+    that an experiment's values would hide."""
     fixed = _check_choices(choices)
     # What a stored config holds of a section is all of it: no option lies below.
     words = [f"~{group}" for group in fixed if group in LISTED]

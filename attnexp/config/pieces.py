@@ -71,11 +71,9 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
 
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts.
-
-    Of a piece within a piece, `seam` gives the base class, so that the schema can name one before
-    torch is imported, and `default_kind` is `module:Class`, or missing where there may be none.
-    """
+    """A field of a config, with its meaning and the condition under which it acts. Of a piece
+    within a piece, `seam` gives the base class, so that the schema can name one before torch is
+    imported, and `default_kind` is `module:Class`, or missing where there may be none."""
     metadata = {"about": about, "when": when, **more}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -124,10 +122,8 @@ def kind_of(cls: Any) -> str | None:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too.
-
-    Raises `UserError` if that fails, and where the user's code was edited after its import.
-    """
+    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
+    `UserError` if that fails, and where the user's code was edited after its import."""
     module, _, name = kind.partition(":")
     is_ours = module.startswith("attnexp.")
     if not is_ours and os.getcwd() not in sys.path:

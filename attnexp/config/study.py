@@ -10,10 +10,8 @@ from attnexp.config.options import read
 
 
 class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
-    """Variants that are compared with a baseline, each a list of words.
-
-    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first the baseline.
-    """
+    """Variants that are compared with a baseline, each a list of words. Of two crossed factors each
+    pair of levels is a variant `LEVEL_LEVEL`, the first the baseline."""
 
     baseline: str = ""
     variants: dict[str, list[str]] = {}  # words of each, the baseline first

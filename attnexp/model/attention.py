@@ -24,10 +24,8 @@ Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d
 
 
 class MultiHeadSelfAttention(KerasInit):
-    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O.
-
-    K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
-    """
+    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O. K's layer has
+    dot-product scores, no biases and no output projection: 3 D H K parameters (C13)."""
 
     fused = False  # whether torch's attention takes the place of the weights: see `take_fast_path`
     window: int | None = None  # radius that `window_attention` takes; `allowed` then hides padding
@@ -50,8 +48,7 @@ class MultiHeadSelfAttention(KerasInit):
     ) -> None:
         """d_query, d_key, d_value: widths within a head, `d_head` where None. d_output: width after
         W_O; None leaves W_O out. rotary: (q or k, positions) -> rotated. bias: positions -> what is
-        added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`.
-        """
+        added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`."""
         super().__init__()
         self.num_heads = num_heads
         self.mask_mode = mask_mode
@@ -193,11 +190,9 @@ class Block(nn.Module):
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
     ) -> Tensor:
-        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding.
-
-        A sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V,
-        and V is X W_V: one row of weights a head meets X, and W_V meets one vector a head.
-        """
+        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding. A
+        sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V, and
+        V is X W_V: one row of weights a head meets X, and W_V meets one vector a head."""
         attention = self.attention
         share = self.shares(pool, padding, x.dtype)
         weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)

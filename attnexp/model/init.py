@@ -39,10 +39,8 @@ class KerasInit(nn.Module):
 
 
 def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
-    """Initialise torch layers within a module, by their names in it, as Keras does.
-
-    Matrices Glorot uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1.
-    """
+    """Initialise torch layers within a module, by their names in it, as Keras does. Matrices Glorot
+    uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1."""
     for layer_name in names:
         layer = module.get_submodule(layer_name)
         for name, parameter in layer.named_parameters():

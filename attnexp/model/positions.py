@@ -23,11 +23,9 @@ Scale = Annotated[float, Doc("Multiplies the table; sinusoidal rows have norm sq
 
 
 def angles(num_positions: int, width: int) -> Tensor:
-    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2).
-
-    In float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
-    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width.
-    """
+    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2). In
+    float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
+    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width."""
     if width % 2:
         raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
@@ -142,11 +140,9 @@ class RotaryPosition(Rotation):
 
 
 class RelativeBias(ScoreBias):
-    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1).
-
-    Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
-    logarithmic buckets; a key in front of the query has another number than one behind it.
-    """
+    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1). Distances
+    are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's logarithmic
+    buckets; a key in front of the query has another number than one behind it."""
 
     def __init__(self, num_heads: int, *, max_distance: MaxDistance = 16) -> None:
         super().__init__()
@@ -161,10 +157,8 @@ class RelativeBias(ScoreBias):
 
 
 class AlibiBias(ScoreBias):
-    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
-
-    Head h of H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal.
-    """
+    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3). Head h of
+    H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal."""
 
     slopes: Tensor
 
@@ -181,10 +175,8 @@ class AlibiBias(ScoreBias):
 
 def shuffled_positions(ids: Tensor) -> Tensor:
     """The control of all positions: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
-
     Tokens are ranked by a hash of their id: reorder the text, and each word takes its position
-    along. Norms, widths and parameters stay those of the encoding; only order is gone.
-    """
+    along. Norms, widths and parameters stay those of the encoding; only order is gone."""
     # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
     # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
     scattered = ids.long() + 1  # 0 would stay 0, and padding always come first

@@ -95,10 +95,8 @@ class Layers(nn.ModuleList):
 
 
 class Baseline(nn.Module):
-    """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size.
-
-    Of C classes, where they are more than two: given num_classes too, and gives logits (B, C).
-    """
+    """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size. Of C classes, where they
+    are more than two: given num_classes too, and gives logits (B, C)."""
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Learn from all training texts: ids (n, T), labels (n,), 0 to C - 1."""
