@@ -1,7 +1,7 @@
 """The command line. The entry point is `attnexp.cli:main`."""
 
 # Each module adds its commands to the application, in the order of --help.
-from attnexp.cli import train, sweep, report, judge, runs, models, setup, claims  # noqa: F401, I001
+from attnexp.cli import train, sweep, report, judge, models, setup  # noqa: F401, I001
 from attnexp.cli.app import app, main
 
 __all__ = ["app", "main"]
