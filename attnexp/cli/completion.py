@@ -11,10 +11,9 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete groups, then their options with what they are: `posi`, `mask=none,ca`."""
     from attnexp.config.options import describe
 
-    last = (ctx.params.get("overrides") or [""])[-1]
-    is_split = last.endswith("=")  # see `join_words_of_bash`
-    word = last + incomplete if is_split else incomplete
-    key, equals, value = word.partition("=")
+    *_, last = ctx.params.get("overrides") or [""]
+    split_off = last if last.endswith("=") else ""  # see `join_words_of_bash`
+    key, equals, value = f"{split_off}{incomplete}".partition("=")
     options = describe()
     if "/" in key:  # as Hydra writes it
         options = {group.replace(".", "/"): names for group, names in options.items()}
@@ -24,9 +23,8 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
             return [(f"{group}=", "") for group in groups]
         if groups:  # alone it would get a space behind it
             key = groups[0]
-    start = value[: value.rfind(",") + 1]  # earlier values
-    if not is_split:
-        start = f"{key}={start}"
+    earlier_values = value[: value.rfind(",") + 1]
+    start = f"{key}={earlier_values}".removeprefix(split_off)
     return [(start + option, about) for option, about in options.get(key, {}).items()]
 
 

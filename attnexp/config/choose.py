@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, asdict, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -26,21 +26,30 @@ from attnexp.config.schema import (
     flatten,
     walk,
 )
+from attnexp.config.words import Setting
 from attnexp.model import seams
 
 Allowed = Mapping[type | None, Any]
 """Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
 
-NETWORKS = (seams.Layers, seams.Mixer, seams.Embedding)
-POSITIONS = (seams.JoinedPosition, seams.Rotation, seams.ScoreBias)
 PLACES: dict[str, Allowed] = {
-    "model": {**dict.fromkeys(NETWORKS, ModelConfig), seams.Baseline: Piece},
-    "position": {**dict.fromkeys(POSITIONS, PositionConfig), None: Piece},
+    "model": {
+        seams.Layers: ModelConfig,
+        seams.Mixer: ModelConfig,
+        seams.Embedding: ModelConfig,
+        seams.Baseline: Piece,
+    },
+    "position": {
+        seams.JoinedPosition: PositionConfig,
+        seams.Rotation: PositionConfig,
+        seams.ScoreBias: PositionConfig,
+        None: Piece,
+    },
     "mask": {seams.Mask: MaskConfig, None: MaskConfig},
 }
 
+# Pydantic's types of errors for a key that a section does not have.
 UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
-"""Pydantic's types of errors for a key that a section does not have."""
 
 
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
@@ -67,13 +76,16 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
-    """The same config with other seeds, by key: {"seed": 3, "seeds.init": 4}. The sections of both
+def with_seeds(config: RunConfig, seeds: Sequence[Setting]) -> RunConfig:
+    """The same config with other seeds, such as `seed=3` and `seeds.init=4`. The sections of both
     are the same objects. Raises `UserError` for a seed that is wrong."""
-    sources = {"seed": config.seed} | asdict(config.seeds)
-    sources |= {key.removeprefix("seeds."): seed for key, seed in seeds.items()}
     values = {f.name: getattr(config, f.name) for f in fields(config)}
-    values["seed"] = sources.pop("seed")
+    sources = asdict(config.seeds)
+    for setting in seeds:
+        if setting.key == "seed":
+            values["seed"] = setting.value
+        else:
+            sources[setting.key.removeprefix("seeds.")] = setting.value
     values["seeds"] = validate(SeedsConfig, sources, "seeds.")
     seeded: RunConfig = validate(RunConfig, values)
     refuse_idle(seeded)
@@ -91,23 +103,20 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
         tree = OmegaConf.create(compose_options({key: str(name)}))
-        option: Any = OmegaConf.to_container(OmegaConf.select(tree, key), resolve=True)
+        section = OmegaConf.select(tree, key)
+        option: Any = OmegaConf.to_container(section, resolve=True)
         settings = {**option, **settings, "kind": option["kind"]}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
-            settings[f.name] = _choose_inner(settings.get(f.name), f"{key}.{f.name}", f)
+            default = f.metadata.get("default_kind")
+            inner: dict[type | None, Any] = {f.metadata["seam"](): Piece}
+            if default is None:
+                inner[None] = Piece
+            inner_choice = settings.get(f.name) or default
+            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
-
-
-def _choose_inner(choice: Any, key: str, f: Field[Any]) -> Piece:
-    """The piece at a setting of another piece; none may stand where that has no default."""
-    default = f.metadata.get("default_kind")
-    allowed: dict[type | None, Any] = {f.metadata["seam"](): Piece}
-    if default is None:
-        allowed[None] = Piece
-    return choose_piece(choice or default, key, allowed)
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
@@ -118,7 +127,8 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     for seam, common in allowed.items():
         if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
-    wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
+    names = [seam.__name__ for seam in allowed if seam is not None]
+    wanted = ", ".join(names)
     raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
 
 
@@ -136,26 +146,22 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
     try:
         return section(**named)
     except ValidationError as error:
-        raise _in_the_users_terms(error, section, prefix) from error
+        # A key that is unknown says more than a value that is wrong.
+        first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
+        location = ".".join(map(str, first["loc"]))
+        key = f"{prefix}{location}"
+        value = first["input"]
+        if first["type"] in UNKNOWN:
+            known = [f"{prefix}{f.name}" for f in fields(section)]
+            innermost, *_ = [*flatten({key: value}), key]
+            raise _unknown_key(innermost.removesuffix(".kind"), known) from error
+        if first["type"] == "missing":
+            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
+        message = re.sub("^(Input|String) should", "must", first["msg"])
+        raise UserError(f"{key} {message}; got {value}.") from error
 
 
-def _in_the_users_terms(error: ValidationError, section: Any, prefix: str) -> UserError:
-    """The first of pydantic's errors."""
-    # A key that is unknown says more than a value that is wrong.
-    first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
-    key = prefix + ".".join(map(str, first["loc"]))
-    value = first["input"]
-    if first["type"] in UNKNOWN:
-        known = [f"{prefix}{f.name}" for f in fields(section)]
-        innermost = next(iter(flatten({key: value})), key)
-        return unknown_key(innermost.removesuffix(".kind"), known)
-    if first["type"] == "missing":
-        return UserError(f"{key} must be given: write {key}=VALUE.")
-    message = re.sub("^(Input|String) should", "must", first["msg"])
-    return UserError(f"{key} {message}; got {value}.")
-
-
-def unknown_key(key: str, keys: Sequence[str]) -> UserError:
+def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
     """Error for a key that no chosen option has. keys: those of its section."""
     choices = _choices_by_setting()
     if key in choices:
@@ -178,10 +184,13 @@ def _choices_by_setting() -> dict[str, list[str]]:
         for option in options:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
-                in_place = group in PLACES
-                choice = _spec_in_place(kind, group, PLACES[group]) if in_place else spec(kind)
-                for f in fields(choice):
-                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+                if group in PLACES:
+                    settings = fields(_spec_in_place(kind, group, PLACES[group]))
+                else:
+                    settings = fields(spec(kind))
+                for f in settings:
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, []).append(f"{group}={option}")
     return choices
 
 
@@ -191,7 +200,11 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     prefix: of the config's keys, such as `executor.`.
     """
     for key, section, f in walk(config, prefix):
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if not acts(f, config) and getattr(section, f.name) != default:
+        if acts(f, config):
+            continue
+        default = f.default
+        if f.default_factory is not MISSING:
+            default = f.default_factory()
+        if getattr(section, f.name) != default:
             needed = f.metadata["when"].description
             raise UserError(f"{key} would do nothing: it is for {needed}.")

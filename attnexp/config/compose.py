@@ -19,10 +19,12 @@ from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.hydra_options import FileTimes, compose_options, escape, file_times
-from attnexp.config.options import groups
+from attnexp.config.options import groups, on_one_line
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, is_seed, to_dict
 from attnexp.config.words import Setting, setting_of
+
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -34,18 +36,18 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     for each in words:
         flat += [each] if isinstance(each, str) else each
     for word in flat:
-        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
+        if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
     settings = [setting_of(word) for word in flat]
     seeds = [setting for setting in settings if is_seed(setting.key)]
-    variant = tuple(setting.word for setting in settings if not is_seed(setting.key))
+    variant = tuple(setting.word for setting in settings if setting not in seeds)
     times = file_times(chosen_options(settings)["experiment"])
     tree, config = _compose_variant(variant, times, os.getcwd())
     if config is None or "${" in str(seeds):
         return check_run(_resolve(_lay_over(tree, seeds)))
     for kind in foreign_code(to_dict(config)):
         pieces.load(kind)  # which refuses code that was edited since
-    return with_seeds(config, {setting.key: setting.value for setting in seeds})
+    return with_seeds(config, seeds)
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -73,7 +75,8 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
             f"This run's model is not attnexp's alone: loading it would run {', '.join(names)}. If "
             f"you trust this code, add --trust-code. Tables and verdicts need no model."
         )
-    return check_run(_resolve(_lay_over(escape(tree), [setting_of(word) for word in words])))
+    settings = [setting_of(word) for word in words]
+    return check_run(_resolve(_lay_over(escape(tree), settings)))
 
 
 def foreign_code(config: Mapping[str, Any]) -> list[str]:
@@ -99,7 +102,9 @@ def _compose_variant(
     values = [setting for setting in settings if not setting.is_choice]
     config = _lay_over(compose_options(chosen_options(settings)), values)
     tree: Any = OmegaConf.to_container(config)
-    return tree, None if "${" in str(tree) else check_run(tree)
+    if "${" in str(tree):
+        return tree, None
+    return tree, check_run(tree)
 
 
 def chosen_options(settings: Sequence[Setting]) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def _lay_over(tree: Mapping[str, Any], settings: Sequence[Setting]) -> DictConfi
         for setting in sorted(settings, key=lambda setting: setting.key.count(".")):
             OmegaConf.update(config, setting.key, setting.value, force_add=True)
     except (OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"This cannot be composed: {' '.join(str(error).split())}") from error
+        raise UserError(f"This cannot be composed: {on_one_line(error)}") from error
     return config
 
 
@@ -139,7 +144,7 @@ def _resolve(config: DictConfig) -> dict[str, Any]:
         except InterpolationKeyError:  # perhaps of a key that has its default
             tree = OmegaConf.to_container(_with_defaults(config), resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(f"This cannot be interpolated: {' '.join(str(error).split())}") from error
+        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
     return dict(tree)
 
 

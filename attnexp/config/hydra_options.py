@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import conf_dir, folders, groups, is_file, no_such, read
+from attnexp.config.options import conf_dir, folders, groups, is_file, no_such, on_one_line, read
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
@@ -60,11 +60,13 @@ class _OwnOptions(ConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, _, name = config_path.rpartition("/")
-        package = group.replace("/", ".")
-        tree: dict[str, Any] = {"kind": name}
-        if not CLASS.fullmatch(name):
+        if CLASS.fullmatch(name):
+            package = group.replace("/", ".")
+            tree: dict[str, Any] = {"kind": name}
+        else:
             package = "_global_"
-            tree = read("experiment", config_path.partition("/")[2])
+            _, _, path = config_path.partition("/")
+            tree = read("experiment", path)
             if name == "config.yaml" or chosen_by_value(tree):
                 tree = escape(tree)
         config = OmegaConf.create(tree)
@@ -73,8 +75,12 @@ class _OwnOptions(ConfigSource):
 
 def chosen_by_value(tree: Mapping[str, Any]) -> list[str]:
     """Groups whose choice a tree holds as a value, as stored configs do: `model.kind: ...`."""
-    choices = {key: CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in flatten(dict(tree))}
-    return [group for key, group in choices.items() if group != key and group in groups()]
+    chosen = []
+    for key in flatten(dict(tree)):
+        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
+        if group != key and group in groups():
+            chosen.append(group)
+    return chosen
 
 
 def escape(value: Any) -> Any:
@@ -95,8 +101,12 @@ def compose_options(choices: Mapping[str, Any]) -> dict[str, Any]:
     fixed = _check_choices(choices)
     # What a stored config holds of a section is all of it: no option lies below.
     words = [f"~{group}" for group in fixed if group in LISTED]
-    words += [f"{group}={_quoted(choices[group])}" for group in choices if group in LISTED]
-    inner_groups = [group for group in choices if group not in LISTED]
+    inner_groups = []
+    for group, option in choices.items():
+        if group in LISTED:
+            words.append(f"{group}={_quoted(option)}")
+        else:
+            inner_groups.append(group)
     times = file_times(choices.get("experiment", []))
     tree, chosen = _compose(tuple(words), times)
     for group in inner_groups:
@@ -144,13 +154,17 @@ def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
         return QuotedString(text=option, quote=Quote.single).with_quotes()
-    return f"[{','.join(map(_quoted, option))}]"
+    options = ",".join(map(_quoted, option))
+    return f"[{options}]"
 
 
 def file_times(experiments: Sequence[str]) -> FileTimes:
     """Files of the user that composing may read, each with the time of its last change."""
-    paths = [Path(name).expanduser() for name in experiments if is_file("experiment", name)]
-    files = [path.absolute() for path in paths if path.is_file()]
+    files: list[Path] = []
+    for name in experiments:
+        path = Path(name).expanduser()
+        if is_file("experiment", name) and path.is_file():
+            files.append(path.absolute())
     for folder in folders()[1:]:
         files += folder.rglob("*.yaml")
     return tuple((path, path.stat().st_mtime_ns) for path in files)
@@ -165,18 +179,19 @@ def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any],
         Plugins.instance().register(_OwnOptions)
     finally:
         sys.path[:] = path
-    places = [*(f"file://{folder}" for folder in folders()[1:]), f"{_OwnOptions.scheme()}://"]
-    words = (f"hydra.searchpath={_quoted(places)}", *words)
+    places = [f"file://{folder}" for folder in folders()[1:]]
+    places.append(f"{_OwnOptions.scheme()}://")
+    search_path = f"hydra.searchpath={_quoted(places)}"
     try:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
-            config = hydra.compose("config", [*words], return_hydra_config=True)
+            config = hydra.compose("config", [search_path, *words], return_hydra_config=True)
     except MissingConfigException as error:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         raise no_such(group.replace("/", "."), option) from error
     except UserError:
         raise
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"Hydra cannot compose this: {' '.join(str(error).split())}") from error
+        raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)
     hydras_own = tree.pop("hydra")
     return tree, hydras_own["runtime"]["choices"]

@@ -67,7 +67,7 @@ def no_such(group: str, option: str) -> UserError:
 
 def read(group: str, option: str) -> dict[str, Any]:
     """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
-    from yaml import YAMLError
+    import yaml  # which `--help` need not wait for
 
     options = groups().get(group, {})
     if is_file(group, option):
@@ -80,15 +80,15 @@ def read(group: str, option: str) -> dict[str, Any]:
         tree = _parsed(path.read_text("utf-8"))
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
-    except (OSError, ValueError, YAMLError) as error:
-        message = getattr(error, "strerror", None) or " ".join(str(error).split())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        message = getattr(error, "strerror", None) or on_one_line(error)
         raise UserError(f"{group}={option} cannot be read: {message}.") from error
     return tree
 
 
 @cache
 def _parsed(text: str) -> Any:
-    import yaml  # which `--help` need not wait for
+    import yaml
 
     return yaml.safe_load(text)
 
@@ -103,9 +103,10 @@ def describe() -> dict[str, dict[str, str]]:
 
 def _description(path: Path) -> str:
     """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
-    lines = path.read_text("utf-8").splitlines()
-    first = next((line for line in lines if not line.startswith("# @")), "")
-    return first.lstrip("# ").rstrip(".")
+    for line in path.read_text("utf-8").splitlines():
+        if not line.startswith("# @"):
+            return line.lstrip("# ").rstrip(".")
+    return ""
 
 
 @cache
@@ -115,7 +116,8 @@ def _names() -> dict[str, str]:
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            rank = (len(tree.keys() - {"defaults"}), len(name), name)
+            num_settings = len(tree.keys() - {"defaults"})
+            rank = (num_settings, len(name), name)
             kind = str(tree.get("kind"))
             simplest[kind] = min(rank, simplest.get(kind, rank))
     return {kind: name for kind, (_, _, name) in simplest.items()}
@@ -123,12 +125,21 @@ def _names() -> dict[str, str]:
 
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
-    return "none" if kind is None else _names().get(kind, kind.rpartition(":")[2])
+    if kind is None:
+        return "none"
+    return _names().get(kind, kind.rpartition(":")[2])
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
     names = [*known]
     near = [name for name in names if name.endswith(f".{given}")]
-    near = near or difflib.get_close_matches(given, names, n=1)
-    return f" Did you mean {' or '.join(map(repr, near[:2]))}?" if near else ""
+    if not near:
+        near = difflib.get_close_matches(given, names, n=1)
+    names_in_quotes = " or ".join(map(repr, near[:2]))
+    return f" Did you mean {names_in_quotes}?" if near else ""
+
+
+def on_one_line(error: Exception) -> str:
+    """The message of an error of another program."""
+    return " ".join(str(error).split())

@@ -1,12 +1,11 @@
-"""Pieces: from a class to a typed spec of its settings.
+"""Pieces: from a subclass of one of `attnexp.model.seams`, ours or anyone's, to a typed spec.
 
-A piece of the model is a subclass of one of `attnexp.model.seams`, ours or anyone's. The
-keyword-only arguments of its constructor are its settings, and those of no other piece:
+The keyword-only arguments of its constructor are its settings, and those of no other piece:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
 Types are those that pydantic can check and a word can give, and `type[Seam]` for a piece within
-the piece. This file imports no torch: who reads results reads configs too, and need not wait.
+the piece. This file imports no torch, for which readers of results need not wait.
 """
 
 import ast
@@ -108,12 +107,16 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    about = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    plain = hint
+    about = ""
+    if get_origin(hint) is Annotated:
+        plain, *notes = get_args(hint)
+        about = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, about)
     (seam,) = get_args(plain)
-    return Piece, setting(Piece, about, seam=lambda: seam, default_kind=kind_of(default))
+    default_kind = kind_of(default)
+    return Piece, setting(Piece, about, seam=lambda: seam, default_kind=default_kind)
 
 
 def kind_of(cls: Any) -> str | None:
@@ -178,4 +181,5 @@ def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 @cache
 def _digest(path: Path, _changed: int) -> str:
-    return hashlib.sha256(ast.dump(ast.parse(path.read_bytes())).encode()).hexdigest()[:16]
+    tree = ast.dump(ast.parse(path.read_bytes()))
+    return hashlib.sha256(tree.encode()).hexdigest()[:16]

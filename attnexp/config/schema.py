@@ -103,7 +103,9 @@ class DataConfig:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name in ("files", "imdb") and self.path:
             return os.path.basename(os.path.normpath(self.path))
-        return self.path or "" if self.name is DataName.hub else str(self.name)
+        if self.name is DataName.hub:
+            return self.path or ""
+        return str(self.name)
 
 
 MEAN = {"seam": lambda: _seams().Pooling, "default_kind": "attnexp.model.mixers:Mean"}
@@ -237,14 +239,17 @@ def meanings(config: Any) -> dict[str, str]:
 def to_dict(config: Any) -> dict[str, Any]:
     """Settings of a config that have an effect, as plain containers and scalars."""
 
-    def plain(value: Any) -> Any:
-        if is_dataclass(value):
-            acting = [f.name for f in fields(value) if acts(f, config)]
-            return {name: plain(getattr(value, name)) for name in acting}
-        return str(value) if isinstance(value, StrEnum) else value
+    def acting_settings(section: Any) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        for f in fields(section):
+            if acts(f, config):
+                value = getattr(section, f.name)
+                settings[f.name] = acting_settings(value) if is_dataclass(value) else value
+                if isinstance(value, StrEnum):
+                    settings[f.name] = str(value)
+        return settings
 
-    tree: dict[str, Any] = plain(config)
-    return tree
+    return acting_settings(config)
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

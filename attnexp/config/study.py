@@ -31,7 +31,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
             one, other = self.factors.values()
-            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a in one for b in other}
+            pairs = itertools.product(one, other)
+            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a, b in pairs}
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:

@@ -48,8 +48,9 @@ class Setting(NamedTuple):
     @property
     def is_choice(self) -> bool:
         """Whether it chooses an option of a group, or one's own class or file."""
-        is_name = isinstance(self.value, str | list | None)
-        return self.key == "experiment" or (is_name and self.key in groups())
+        if self.key == "experiment":
+            return True
+        return isinstance(self.value, str | list | None) and self.key in groups()
 
 
 def habit(word: str) -> str:
@@ -114,8 +115,10 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
     """
     keys = [key_of(word) for word in words]
     axes = []
-    for place, (key, word) in enumerate(zip(keys, words, strict=True)):
-        if key == "experiment" or key not in keys[place + 1 :]:
+    for place, word in enumerate(words):
+        key = keys[place]
+        is_last = key not in keys[place + 1 :]
+        if is_last or key == "experiment":
             axes.append([(key, f"{key}={value}") for value in _values(word)])
     return axes
 

@@ -185,7 +185,9 @@ class Block(nn.Module):
         y: Tensor = self.dropout(part(z))
         if self.residual:
             y = x + y
-        return norm(y) if self.norm == "post" else y
+        if self.norm == "post":
+            y = norm(y)
+        return y
 
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor

@@ -64,4 +64,5 @@ def init_table(table: torch.Tensor, generator: torch.Generator) -> None:
 
 def named_seed(seed: int, name: str) -> int:
     """A seed for one random stream of a run, independent of every other stream's."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:7])
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:7])

@@ -124,7 +124,8 @@ class MaskedMean(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         real = ~key_padding_mask[..., None]
-        return (x * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+        num_real = real.sum(dim=-2).clamp(min=1)
+        return (x * real).sum(dim=-2) / num_real
 
 
 class Maximum(Pooling):

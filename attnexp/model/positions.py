@@ -131,12 +131,15 @@ class RotaryPosition(Rotation):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
-        axis = -2 if self.layout == "split" else -1  # of (2, K/2) or (K/2, 2), the two of a pair
-        shape = (2, -1) if self.layout == "split" else (-1, 2)
-        a, b = x.unflatten(-1, shape).unbind(axis)
+        is_split = self.layout == "split"
+        columns = (2, -1) if is_split else (-1, 2)
+        pair = -2 if is_split else -1  # axis of the two columns of a pair
+        a, b = x.unflatten(-1, columns).unbind(pair)
         # In float32 even where x has fewer bits.
-        turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
-        return turned.flatten(-2).to(x.dtype)
+        turned_a = a * cos - b * sin
+        turned_b = a * sin + b * cos
+        y = torch.stack([turned_a, turned_b], dim=pair)
+        return y.flatten(-2).to(x.dtype)
 
 
 class RelativeBias(ScoreBias):
@@ -169,8 +172,8 @@ class AlibiBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        distance = (positions[..., None, :] - positions[..., :, None]).abs()
-        return -self.slopes * distance.unsqueeze(-3)
+        distance = positions[..., None, :] - positions[..., :, None]
+        return -self.slopes * distance.abs().unsqueeze(-3)
 
 
 def shuffled_positions(ids: Tensor) -> Tensor:

@@ -33,15 +33,19 @@ def window_attention(
 
     def within_reach(x: Tensor) -> Tensor:
         """(..., T, K) -> (..., N, K, S), neighbours overlapping by 2 radius."""
-        return F.pad(x, (0, 0, radius, beyond + radius)).unfold(-2, num_keys, block)
+        padded = F.pad(x, (0, 0, radius, beyond + radius))
+        return padded.unfold(-2, num_keys, block)
 
-    q = F.pad(q, (0, 0, 0, beyond)).unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
+    q = F.pad(q, (0, 0, 0, beyond))
+    q = q.unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
     k = within_reach(k)
     v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
     real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
     # Blocks are alike: the first query stands `radius` after the first key that the block holds.
     query, key = grid(num_keys, q.device)
-    near = Window(radius=radius)(query[radius : radius + block], key)  # (C, S)
-    weights = attention_weights(q @ k, near & real_keys[:, None])  # (B, H, N, C, S)
+    is_near = Window(radius=radius)
+    near = is_near(query[radius : radius + block], key)  # (C, S)
+    allowed = near & real_keys[:, None]
+    weights = attention_weights(q @ k, allowed)  # (B, H, N, C, S)
     y = (weights @ v).flatten(-3, -2)
     return y[..., :num_tokens, :]

@@ -38,7 +38,9 @@ class Classifier(nn.Module):
         position = config.position
         build = partial(build_piece, seed=config.seed_of("init"))
         has_summary = model.pooling.fills(SummaryToken)
-        num_tokens = config.data.max_len + (1 if has_summary else 0)
+        num_tokens = config.data.max_len
+        if has_summary:
+            num_tokens += 1
         width = model.d_model
 
         words = Piece(kind="attnexp.model.mixers:WordEmbedding")
@@ -75,7 +77,8 @@ class Classifier(nn.Module):
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
         names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        init_layers(self, stream, *(name for name in names if name.startswith("output")))
+        of_output = [name for name in names if name.startswith("output")]
+        init_layers(self, stream, *of_output)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -91,8 +94,10 @@ class Classifier(nn.Module):
             return torch.squeeze(self.output(self.dropout(pooled)), -1)
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
-            x = torch.cat([self.cls.expand(len(ids), 1, -1), x], dim=1)
-            ids = torch.cat([ids.new_full((len(ids), 1), PAD + 1), ids], dim=1)
+            summary = self.cls.expand(len(ids), 1, -1)
+            x = torch.cat([summary, x], dim=1)
+            start = ids.new_full((len(ids), 1), PAD + 1)
+            ids = torch.cat([start, ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
         count = torch.arange(ids.shape[-1], device=ids.device)
@@ -118,7 +123,8 @@ class Classifier(nn.Module):
         real = real_keys(key_padding_mask) if self.hide_padding else None
         if self.pattern is None:
             return real
-        query, key = grid(key_padding_mask.shape[-1], key_padding_mask.device)
+        num_tokens = key_padding_mask.shape[-1]
+        query, key = grid(num_tokens, key_padding_mask.device)
         seen = self.pattern(query, key)[None, None]
         return seen if real is None else seen & real
 

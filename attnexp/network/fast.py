@@ -42,7 +42,9 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
         return "fused" if can_fuse else REFERENCE
     in_fp32 = precision is Precision.fp32
     classifier.pools_words = can_fuse and in_fp32 and sees_words(classifier)
-    return "words" if classifier.pools_words else "pooled"
+    if classifier.pools_words:
+        return "words"
+    return "pooled"
 
 
 def is_dot_product(classifier: Any) -> bool:
@@ -57,7 +59,8 @@ def has_narrow_window(classifier: Any) -> bool:
     if type(classifier.pattern) is not Window:
         return False
     radius = classifier.pattern.radius
-    return bool(max(radius, SMALLEST_BLOCK) + 2 * radius < classifier.layers.num_tokens)
+    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius
+    return bool(num_keys < classifier.layers.num_tokens)
 
 
 def is_bare(classifier: Any) -> bool:
