@@ -87,29 +87,23 @@ def _options_of_all(
     console.quiet = quiet
 
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
-    ),
-]
+_settings = typer.Argument(
+    metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
+)
+Overrides = Annotated[list[str] | None, _settings]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)]
-Folders = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
-    ),
-]
+_studies = typer.Argument(
+    metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
+)
+Folders = Annotated[list[Path], _studies]
 ConfigDir = Annotated[
     list[Path] | None,
     typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Folder of options."),
 ]
-Margin = Annotated[
-    float, typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
-]
-TrustCode = Annotated[
-    bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
-]
+_points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
+Margin = Annotated[float, _points]
+_trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")
+TrustCode = Annotated[bool, _trust_code]
 Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

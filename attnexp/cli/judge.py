@@ -11,6 +11,7 @@ from attnexp.cli.report import Format, Html, Table, print_answer
 
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
+Margins = typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
 MetricNames = typer.Option(metavar="METRIC", help="MetricSpec to judge, and its direction.")
 
 
@@ -23,9 +24,7 @@ def judge(
     seed_column: Annotated[str, Name] = "seed",
     higher: Annotated[Words, MetricNames] = None,
     lower: Annotated[Words, MetricNames] = None,
-    margin: Annotated[
-        Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
-    ] = None,
+    margin: Annotated[Words, Margins] = None,
     until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
     table: Table = None,
     format: Format = "table",

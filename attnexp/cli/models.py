@@ -11,15 +11,15 @@ from attnexp.base.errors import UserError
 from attnexp.cli import completion
 from attnexp.cli.app import AsJson, Folders, Overrides, RunDir, TrustCode, app, console, emit, stop
 
+Studies = typer.Argument(metavar="DIR", autocompletion=completion.studies)
+RunDirs = typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)
+Forget = typer.Option(metavar="ID", help="Take a run out of the study DIR; files stay.")
+
 
 @app.command()
 def runs(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", autocompletion=completion.studies)
-    ] = Path("outputs"),
-    forget: Annotated[
-        str | None, typer.Option(metavar="ID", help="Take a run out of the study DIR; files stay.")
-    ] = None,
+    folder: Annotated[Path, Studies] = Path("outputs"),
+    forget: Annotated[str | None, Forget] = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
@@ -152,9 +152,7 @@ def read_lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
 
 @app.command()
 def explore(
-    run_dirs: Annotated[
-        list[Path], typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)
-    ],
+    run_dirs: Annotated[list[Path], RunDirs],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
     trust_code: TrustCode = False,
 ) -> None:

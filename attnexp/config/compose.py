@@ -41,7 +41,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     settings = [setting_of(word) for word in flat]
     seeds = [setting for setting in settings if is_seed(setting.key)]
     variant = tuple(setting.word for setting in settings if setting not in seeds)
-    times = file_times(chosen_options(settings)["experiment"])
+    experiments = chosen_options(settings)["experiment"]
+    times = file_times(experiments)
     tree, config = _compose_variant(variant, times, os.getcwd())
     if config is None or "${" in str(seeds):
         return check_run(_resolve(_lay_over(tree, seeds)))
