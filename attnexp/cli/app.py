@@ -36,10 +36,8 @@ class Commands(TyperGroup):
                 if word.startswith(option) and habit(word):
                     stop(habit(word), code=2)
             raise
-        except UserError as error:
-            stop(str(error), code=2)
-        except RunFailed as error:
-            stop(str(error), code=1)
+        except (UserError, RunFailed) as error:
+            stop(str(error), code=1 if isinstance(error, RunFailed) else 2)
         except BrokenPipeError:
             raise  # to `main`
         except OSError as error:
@@ -89,38 +87,32 @@ def _options_of_all(
     console.quiet = quiet
 
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
-    ),
-]
+_settings = typer.Argument(
+    metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
+)
+Overrides = Annotated[list[str] | None, _settings]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)]
-Folders = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
-    ),
-]
+_studies = typer.Argument(
+    metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
+)
+Folders = Annotated[list[Path], _studies]
 ConfigDir = Annotated[
     list[Path] | None,
     typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Folder of options."),
 ]
-Margin = Annotated[
-    float, typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
-]
-TrustCode = Annotated[
-    bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
-]
+_points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
+Margin = Annotated[float, _points]
+_trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")
+TrustCode = Annotated[bool, _trust_code]
 Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 def main() -> None:
     """The console script: run the command that the process's arguments name, and exit."""
-    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on cores that
-    # are shared with other work. A short spin costs little on an idle machine. The variable is read
-    # when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
+    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on shared
+    # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
+    # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
@@ -138,11 +130,9 @@ def main() -> None:
             sys.stdout.flush()
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, but for Python's exit
     except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
-        error = ending.__context__ or ending
-        if not isinstance(error, BrokenPipeError):
+        if not isinstance(ending.__context__ or ending, BrokenPipeError):
             raise
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # for Python's last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
         raise SystemExit(0) from None
 
 

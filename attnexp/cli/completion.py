@@ -11,10 +11,9 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete groups, then their options with what they are: `posi`, `mask=none,ca`."""
     from attnexp.config.options import describe
 
-    words = ctx.params.get("overrides") or []
-    is_split = bool(words) and words[-1].endswith("=")  # see `join_words_of_bash`
-    word = words[-1] + incomplete if is_split else incomplete
-    key, equals, value = word.partition("=")
+    *_, last = ctx.params.get("overrides") or [""]
+    split_off = last if last.endswith("=") else ""  # see `join_words_of_bash`
+    key, equals, value = f"{split_off}{incomplete}".partition("=")
     options = describe()
     if "/" in key:  # as Hydra writes it
         options = {group.replace(".", "/"): names for group, names in options.items()}
@@ -25,7 +24,7 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
         if groups:  # alone it would get a space behind it
             key = groups[0]
     earlier_values = value[: value.rfind(",") + 1]
-    start = earlier_values if is_split else f"{key}={earlier_values}"
+    start = f"{key}={earlier_values}".removeprefix(split_off)
     return [(start + option, about) for option, about in options.get(key, {}).items()]
 
 
@@ -42,8 +41,7 @@ def studies(incomplete: str) -> list[str]:
 
 def _holding(file: str, pattern: str, incomplete: str) -> list[str]:
     """Folders that contain a file of this name."""
-    paths = glob.glob(f"{pattern}/{file}")
-    paths += glob.glob(f"{glob.escape(incomplete)}*/{file}")
+    paths = glob.glob(f"{pattern}/{file}") + glob.glob(f"{glob.escape(incomplete)}*/{file}")
     return sorted({str(Path(path).parent) for path in paths})
 
 

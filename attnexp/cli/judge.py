@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from attnexp.cli.app import AsJson, Until, app, stop
-from attnexp.cli.output import Format, Html, TableOption, print_answer
+from attnexp.cli.report import Format, Html, Table, print_answer
 
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
+Margins = typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
 MetricNames = typer.Option(metavar="METRIC", help="MetricSpec to judge, and its direction.")
 
 
@@ -23,11 +24,9 @@ def judge(
     seed_column: Annotated[str, Name] = "seed",
     higher: Annotated[Words, MetricNames] = None,
     lower: Annotated[Words, MetricNames] = None,
-    margin: Annotated[
-        Words, typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
-    ] = None,
+    margin: Annotated[Words, Margins] = None,
     until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
-    table: TableOption = None,
+    table: Table = None,
     format: Format = "table",
     html: Html = None,
     as_json: AsJson = False,

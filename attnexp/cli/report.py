@@ -1,23 +1,30 @@
-"""`attnexp report`: the answer of finished runs."""
+"""`attnexp report`: the answer of finished runs; and how it and `judge` print an answer."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Margin, TrustCode, app, stop
-from attnexp.cli.output import Format, Html, TableOption, print_answer
+from attnexp.cli.app import AsJson, Folders, Margin, TrustCode, app, console, emit, stop
+from attnexp.report.table import TableName
 
+if TYPE_CHECKING:
+    from attnexp.analysis.answer import Answer
+
+Table = Annotated[TableName | None, typer.Option(help="Print one table instead of the answer.")]
+FormatName = Literal["table", "csv", "markdown", "latex", "json"]
+Format = Annotated[FormatName, typer.Option(help="Output format.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
 Show = Literal["curves", "forest", "attention", "positions"]
 
 
 @app.command()
 def report(
     paths: Folders,
-    table: TableOption = None,
+    table: Table = None,
     format: Format = "table",
     margin: Margin = 0.25,
     html: Html = None,
@@ -72,3 +79,23 @@ def _check_options(
         raise UserError("--show is about a picture: add --figure FILE.")
     if run_dirs and html is None and show not in ("attention", "positions"):
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
+
+
+def print_answer(
+    answer: "Answer", table: TableName | None, format: str, *, only_if_asked: bool = False
+) -> None:
+    """Print an answer, or one of its tables, in a format. only_if_asked: whether the answer as it
+    is by default is left out, since a file holds it."""
+    from attnexp.report import formats
+    from attnexp.report.print_table import print_table
+    from attnexp.report.tables import make_table
+    from attnexp.report.terminal import show_answer
+
+    if format != "table" and table is not None:
+        emit(formats.format_table(answer, table, format))
+    elif format != "table":
+        emit(formats.format_answer(answer, format))
+    elif table is not None:
+        print_table(make_table(table, answer), console())
+    elif not only_if_asked:
+        show_answer(answer, console())

@@ -1,13 +1,13 @@
 """Commands about settings, data and claims."""
 
 import itertools
-from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, emit
+from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.config.schema import DataConfig
@@ -31,32 +31,32 @@ def config(
 
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
-    shown: dict[str, Any]
-    about: dict[str, str] = {}
     if groups:
-        shown = options.describe()
-    elif cost:
+        _emit_tree(options.describe(), {}, as_json)
+        return
+    config = compose(overrides or [])
+    if cost:
         from attnexp.network.build import build_model
         from attnexp.network.cost import cost_of
 
-        config = compose(overrides or [])
-        shown = cost_of(build_model(config), config.data.max_len)
+        _emit_tree(cost_of(build_model(config), config.data.max_len), {}, as_json)
     else:
-        config = compose(overrides or [])
-        shown, about = to_dict(config), meanings(config)
-    emit(shown if as_json else "\n".join(_lines(shown, about)))
+        _emit_tree(to_dict(config), meanings(config), as_json)
 
 
-def _lines(tree: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
-    """The tree as YAML, a line each, with the meaning of each key beside it."""
+def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) -> None:
+    """Print a tree as JSON, or as YAML with the meaning of each key beside it."""
     import yaml
 
+    if as_json:
+        emit(tree)
+        return
     path: list[str] = []
     for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
         about = meanings.get(".".join(path))
-        yield f"{line:40}  # {about}" if about else line
+        emit(f"{line:40}  # {about}" if about else line)
 
 
 @app.command()
@@ -80,12 +80,12 @@ def data(
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     axes = [[word for _, word in axis] for axis in expand(words)]
-    settings = [compose(one).data for one in itertools.product(*axes)]
+    configs = [compose(point).data for point in itertools.product(*axes)]
     if prepare:
-        shown: dict[str, Any] = {"sets": [_describe(one) for one in settings]}
+        shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
     else:
-        shown = {one.title: str(locate_source(one)) for one in settings}
-    emit(shown if as_json else "\n".join(_lines(shown, {})))
+        shown = {config.title: str(locate_source(config)) for config in configs}
+    _emit_tree(shown, {}, as_json)
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
@@ -108,3 +108,36 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
         "first": found.read(found.train.ids[0]),
     }
+
+
+@app.command()
+def claims(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Such as C04.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those of studies.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
+    as_json: AsJson = False,
+) -> None:
+    """Check the claims of the sources: print each claim, its measurement and a verdict.
+
+    Example: attnexp claims C04 C20
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from attnexp.claims.table import check_claim, choose_claims
+
+    claims_to_check = choose_claims(ids or [], everything=everything)
+    records = [check_claim(claim, out) for claim in claims_to_check]
+    table = Table("id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD)
+    for record in records:
+        text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
+        num_seeds = str(record["n"] or "")
+        table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
+    if as_json:
+        emit({"schema": 2, "claims": records})
+    else:
+        console().print(table)
+    refuted = [record["id"] for record in records if record["verdict"] == "refuted"]
+    if refuted:
+        stop(f"refuted: {', '.join(refuted)}", code=1)

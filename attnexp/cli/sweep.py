@@ -104,7 +104,7 @@ def _show_answer(
     study: "Sweep", entries: "Sequence[SweepEntry]", margin: float, as_json: bool
 ) -> None:
     """Print the answer of what has finished, if anything has."""
-    from attnexp.cli.output import print_answer
+    from attnexp.cli.report import print_answer
     from attnexp.runs.result import Run
     from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps.sequential import answer_of_sweep

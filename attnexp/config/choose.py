@@ -1,31 +1,65 @@
-"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values."""
+"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
+and what is wrong with them in the user's terms."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import Field, asdict, fields
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from omegaconf import OmegaConf
+from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.hydra_options import compose_options
+from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.places import PLACES, Allowed, common_settings
-from attnexp.config.schema import TOKENIZERS, RunConfig, SeedsConfig
-from attnexp.config.validate import refuse_idle, validate
-from attnexp.model.seams import Layers, Rotation, ScoreBias
+from attnexp.config.schema import (
+    TOKENIZERS,
+    MaskConfig,
+    ModelConfig,
+    PositionConfig,
+    RunConfig,
+    SeedsConfig,
+    acts,
+    flatten,
+    walk,
+)
+from attnexp.config.words import Setting
+from attnexp.model import seams
+
+Allowed = Mapping[type | None, Any]
+"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
+
+PLACES: dict[str, Allowed] = {
+    "model": {
+        seams.Layers: ModelConfig,
+        seams.Mixer: ModelConfig,
+        seams.Embedding: ModelConfig,
+        seams.Baseline: Piece,
+    },
+    "position": {
+        seams.JoinedPosition: PositionConfig,
+        seams.Rotation: PositionConfig,
+        seams.ScoreBias: PositionConfig,
+        None: Piece,
+    },
+    "mask": {seams.Mask: MaskConfig, None: MaskConfig},
+}
+
+# Pydantic's types of errors for a key that a section does not have.
+UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
-    """The config of a run from a tree without interpolations.
-
-    Imports the classes that it names. Raises `UserError` for anything in it that is wrong.
-    """
+    """The config of a run from a tree without interpolations. Imports the classes that it names.
+    Raises `UserError` for anything in it that is wrong."""
     pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
-    if position.fills(Rotation, ScoreBias) and not config.model.fills(Layers):
+    if position.fills(seams.Rotation, seams.ScoreBias) and not config.model.fills(seams.Layers):
         raise UserError(f"position={position.name} acts on attention, and this model has none.")
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
@@ -42,21 +76,19 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def with_seeds(config: RunConfig, seeds: Mapping[str, Any]) -> RunConfig:
-    """The same config with other seeds, by key: {"seed": 3, "seeds.init": 4}.
-
-    The sections of both are the same objects. Raises `UserError` for a seed that is wrong.
-    """
+def with_seeds(config: RunConfig, seeds: Sequence[Setting]) -> RunConfig:
+    """The same config with other seeds, such as `seed=3` and `seeds.init=4`. The sections of both
+    are the same objects. Raises `UserError` for a seed that is wrong."""
     values = {f.name: getattr(config, f.name) for f in fields(config)}
     sources = asdict(config.seeds)
-    for key, seed in seeds.items():
-        if key == "seed":
-            values["seed"] = seed
+    for setting in seeds:
+        if setting.key == "seed":
+            values["seed"] = setting.value
         else:
-            sources[key.removeprefix("seeds.")] = seed
+            sources[setting.key.removeprefix("seeds.")] = setting.value
     values["seeds"] = validate(SeedsConfig, sources, "seeds.")
     seeded: RunConfig = validate(RunConfig, values)
-    refuse_idle(seeded, seeded.seeds, "seeds.")
+    refuse_idle(seeded)
     return seeded
 
 
@@ -70,36 +102,109 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     settings |= choice if isinstance(choice, dict) else {"kind": choice}
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        option = _settings_of_option(key, str(name))
+        tree = OmegaConf.create(compose_options({key: str(name)}))
+        section = OmegaConf.select(tree, key)
+        option: Any = OmegaConf.to_container(section, resolve=True)
         settings = {**option, **settings, "kind": option["kind"]}
-    kind = settings["kind"]
-    common = common_settings(kind, key, allowed)
-    piece_spec = spec(kind, common)
+    piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
-            settings[f.name] = _choose_inner(settings.get(f.name), f"{key}.{f.name}", f)
+            default = f.metadata.get("default_kind")
+            inner: dict[type | None, Any] = {f.metadata["seam"](): Piece}
+            if default is None:
+                inner[None] = Piece
+            inner_choice = settings.get(f.name) or default
+            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
 
-def _choose_inner(choice: Any, key: str, f: Field[Any]) -> Piece:
-    """The piece at a setting of another piece; none may stand where that has no default."""
-    default = f.metadata["default_kind"]
-    seam = f.metadata["seam"]()
-    allowed: dict[type | None, Any] = {seam: Piece}
-    if default is None:
-        allowed[None] = Piece
-    return choose_piece(choice or default, key, allowed)
-
-
-def _settings_of_option(group: str, name: str) -> dict[str, Any]:
-    """What Hydra composes of an option."""
-    tree = compose_options({group: name})
-    section = OmegaConf.select(OmegaConf.create(tree), group)
-    settings: Any = OmegaConf.to_container(section, resolve=True)
-    return dict(settings)
+def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
+    """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
+    if kind is None and None in allowed:
+        return allowed[None]
+    cls = None if kind is None else load(kind)
+    for seam, common in allowed.items():
+        if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
+            return spec(kind, common)
+    names = [seam.__name__ for seam in allowed if seam is not None]
+    wanted = ", ".join(names)
+    raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
 
 
 def _absolute(path: str) -> str:
     """The path from the root, links left as they are."""
     return os.path.abspath(os.path.expanduser(path))
+
+
+def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
+    """A section of a config with these values. Raises `UserError` for the first that is wrong.
+
+    prefix: of the section's keys, such as `model.`.
+    """
+    named = {str(name): value for name, value in values.items()}
+    try:
+        return section(**named)
+    except ValidationError as error:
+        # A key that is unknown says more than a value that is wrong.
+        first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
+        location = ".".join(map(str, first["loc"]))
+        key = f"{prefix}{location}"
+        value = first["input"]
+        if first["type"] in UNKNOWN:
+            known = [f"{prefix}{f.name}" for f in fields(section)]
+            innermost, *_ = [*flatten({key: value}), key]
+            raise _unknown_key(innermost.removesuffix(".kind"), known) from error
+        if first["type"] == "missing":
+            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
+        message = re.sub("^(Input|String) should", "must", first["msg"])
+        raise UserError(f"{key} {message}; got {value}.") from error
+
+
+def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has. keys: those of its section."""
+    choices = _choices_by_setting()
+    if key in choices:
+        return UserError(f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
+    of_every_run = [name for name, _, _ in walk(RunConfig())]
+    known = dict.fromkeys([*keys, *of_every_run, *choices, *groups()])
+    known.pop(key, None)
+    return UserError(
+        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
+        f"what is chosen, `attnexp config --groups` all there is to choose."
+    )
+
+
+def _choices_by_setting() -> dict[str, list[str]]:
+    """The choices that have a setting, such as `position=learned`, by its key."""
+    choices: dict[str, list[str]] = {}
+    for group, options in groups().items():
+        if group.partition(".")[0] not in PLACES:
+            continue
+        for option in options:
+            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
+                kind = read(group, option)["kind"]
+                if group in PLACES:
+                    settings = fields(_spec_in_place(kind, group, PLACES[group]))
+                else:
+                    settings = fields(spec(kind))
+                for f in settings:
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, []).append(f"{group}={option}")
+    return choices
+
+
+def refuse_idle(config: Any, prefix: str = "") -> None:
+    """Raise `UserError` for a setting that has no effect and another value than its default.
+
+    prefix: of the config's keys, such as `executor.`.
+    """
+    for key, section, f in walk(config, prefix):
+        if acts(f, config):
+            continue
+        default = f.default
+        if f.default_factory is not MISSING:
+            default = f.default_factory()
+        if getattr(section, f.name) != default:
+            needed = f.metadata["when"].description
+            raise UserError(f"{key} would do nothing: it is for {needed}.")

@@ -1,10 +1,8 @@
 """From words on the command line to a checked `RunConfig`.
 
 Hydra composes the options that words choose (`hydra_options`). Settings are laid over them as
-Hydra lays `++key=value`, and interpolations resolved. Then pydantic checks every value against the
-settings of the chosen pieces, and refuses what they do not have (`choose`, which imports torch, so
-that it is imported here when something is composed). A stored config goes the same way from there,
-and nothing in it is interpolated.
+Hydra lays `++key=value`, and interpolations resolved, but for those of a stored config. Then
+`choose`, imported where it is needed since it imports torch, checks all values.
 """
 
 import os
@@ -21,58 +19,55 @@ from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.hydra_options import FileTimes, compose_options, escape, file_times
-from attnexp.config.options import groups
+from attnexp.config.options import groups, on_one_line
 from attnexp.config.pieces import CLASS
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, to_dict
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, is_seed, to_dict
 from attnexp.config.words import Setting, setting_of
+
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
-    """The config of one run, from words such as `seed=3`, or lists of them.
-
-    Configs that differ in seeds alone share their sections. Raises `UserError` for anything in the
-    words that is wrong.
-    """
+    """The config of one run, from words such as `seed=3`, or lists of them. Configs that differ in
+    seeds alone share their sections. Raises `UserError` for wrong words."""
     from attnexp.config.choose import check_run, with_seeds
 
     flat: list[str] = []
     for each in words:
         flat += [each] if isinstance(each, str) else each
     for word in flat:
-        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
+        if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
     settings = [setting_of(word) for word in flat]
-    seeds = [setting for setting in settings if setting.is_seed]
-    variant = tuple(setting.word for setting in settings if not setting.is_seed)
-    times = file_times(chosen_options(settings)["experiment"])
-    tree = _compose_tree(variant, times)
-    if "${" in f"{tree} {seeds}":  # which may depend on a seed, or on the environment
+    seeds = [setting for setting in settings if is_seed(setting.key)]
+    variant = tuple(setting.word for setting in settings if setting not in seeds)
+    experiments = chosen_options(settings)["experiment"]
+    times = file_times(experiments)
+    tree, config = _compose_variant(variant, times, os.getcwd())
+    if config is None or "${" in str(seeds):
         return check_run(_resolve(_lay_over(tree, seeds)))
-    config, code = _compose_variant(variant, times, os.getcwd())
-    for kind in code:
+    for kind in foreign_code(to_dict(config)):
         pieces.load(kind)  # which refuses code that was edited since
-    return with_seeds(config, {setting.key: setting.value for setting in seeds})
+    return with_seeds(config, seeds)
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.validate import refuse_idle, validate
+    from attnexp.config.choose import refuse_idle, validate
 
     settings = [setting_of(word) for word in words]
     choices = {"executor": "local"} | chosen_options(settings)
     values = [setting for setting in settings if not setting.is_choice]
     tree = _resolve(_lay_over(compose_options(choices), values))
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
-    refuse_idle(config, prefix="executor.")
+    refuse_idle(config, "executor.")
     return config
 
 
 def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config that was resolved before (as `to_dict` gives it), with some keys set anew.
-
-    A run's folder may come from anyone. Raises `UserError` where its config names code that is not
-    attnexp's, unless the user trusts it (`--trust-code`): composing imports that code.
-    """
+    """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
+    `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
+    may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
     names = foreign_code(tree)
@@ -98,39 +93,31 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=1000)
 def _compose_variant(
-    words: tuple[str, ...], times: FileTimes, _folder: str
-) -> tuple[RunConfig, list[str]]:
-    """The config of words without seeds and interpolations, and the user's code that it names.
-
-    Relative paths start from the folder.
-    """
+    words: tuple[str, ...], _times: FileTimes, _folder: str
+) -> tuple[dict[str, Any], RunConfig | None]:
+    """The tree of words without seeds, and its config. None for a tree with interpolations, which
+    may depend on a seed, or on the environment. Relative paths start from the folder."""
     from attnexp.config.choose import check_run
 
-    config = check_run(_compose_tree(words, times))
-    return config, foreign_code(to_dict(config))
-
-
-@lru_cache(maxsize=1000)
-def _compose_tree(words: tuple[str, ...], times: FileTimes) -> dict[str, Any]:
-    """The tree of words, interpolations as they are. times: of the files that it depends on."""
     settings = [setting_of(word) for word in words]
     values = [setting for setting in settings if not setting.is_choice]
     config = _lay_over(compose_options(chosen_options(settings)), values)
     tree: Any = OmegaConf.to_container(config)
-    return dict(tree)
+    if "${" in str(tree):
+        return tree, None
+    return tree, check_run(tree)
 
 
 def chosen_options(settings: Sequence[Setting]) -> dict[str, Any]:
     """The options that words choose, by group. Several experiments add up to a list."""
-    choices: dict[str, Any] = {"experiment": []}
+    experiments: list[str] = []
+    choices: dict[str, Any] = {"experiment": experiments}
     for setting in settings:
-        if setting.key != "experiment":
-            if setting.is_choice:
-                choices[setting.key] = setting.value
-        elif isinstance(setting.value, list):
-            choices["experiment"] += map(str, setting.value)
-        elif setting.value is not None:
-            choices["experiment"].append(str(setting.value))
+        if setting.key == "experiment":
+            names = setting.value if isinstance(setting.value, list) else [setting.value]
+            experiments += [str(name) for name in names if name is not None]
+        elif setting.is_choice:
+            choices[setting.key] = setting.value
     return choices
 
 
@@ -143,11 +130,10 @@ def _lay_over(tree: Mapping[str, Any], settings: Sequence[Setting]) -> DictConfi
             name = OmegaConf.select(config, group)
             if section in PIECES and isinstance(name, str):  # a file may say `before: cnn`
                 OmegaConf.update(config, group, {"kind": name})
-        from_outside_in = sorted(settings, key=lambda setting: setting.key.count("."))
-        for setting in from_outside_in:
+        for setting in sorted(settings, key=lambda setting: setting.key.count(".")):
             OmegaConf.update(config, setting.key, setting.value, force_add=True)
     except (OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"This cannot be composed: {' '.join(str(error).split())}") from error
+        raise UserError(f"This cannot be composed: {on_one_line(error)}") from error
     return config
 
 
@@ -159,7 +145,7 @@ def _resolve(config: DictConfig) -> dict[str, Any]:
         except InterpolationKeyError:  # perhaps of a key that has its default
             tree = OmegaConf.to_container(_with_defaults(config), resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(f"This cannot be interpolated: {' '.join(str(error).split())}") from error
+        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
     return dict(tree)
 
 
@@ -167,15 +153,11 @@ def _with_defaults(config: DictConfig) -> Any:
     """The config over the defaults of what it chooses."""
     from attnexp.config.choose import check_run
 
-    def without_interpolations(tree: Mapping[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = {}
-        for key, value in tree.items():
-            if isinstance(value, dict):
-                plain[key] = without_interpolations(value)
-            elif "${" not in str(value):
-                plain[key] = value
-        return plain
-
     tree: Any = OmegaConf.to_container(config)
-    defaults = asdict(check_run(without_interpolations(tree)))
+    plain = OmegaConf.create()
+    for key, value in flatten(tree).items():
+        if "${" not in str(value):
+            OmegaConf.update(plain, key, value, force_add=True)
+    without_interpolations: Any = OmegaConf.to_container(plain)
+    defaults = asdict(check_run(without_interpolations))
     return OmegaConf.merge(escape(defaults), config)

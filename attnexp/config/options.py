@@ -1,7 +1,6 @@
-"""Options of each group: the YAML files of `conf/`, ours and the user's.
+"""Options of each group: the YAML files of `conf/`, ours and the user's, found, listed and named.
 
-The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`. Hydra composes
-them (`composing`); here they are found, listed and named.
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
 """
 
 import difflib
@@ -13,8 +12,7 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
 
-own_dirs: list[Path] = []
-"""Folders that `--config-dir` gave."""
+own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
 
 @cache
@@ -69,7 +67,7 @@ def no_such(group: str, option: str) -> UserError:
 
 def read(group: str, option: str) -> dict[str, Any]:
     """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
-    from yaml import YAMLError
+    import yaml  # which `--help` need not wait for
 
     options = groups().get(group, {})
     if is_file(group, option):
@@ -82,25 +80,25 @@ def read(group: str, option: str) -> dict[str, Any]:
         tree = _parsed(path.read_text("utf-8"))
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
-    except (OSError, ValueError, YAMLError) as error:
-        message = getattr(error, "strerror", None) or " ".join(str(error).split())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        message = getattr(error, "strerror", None) or on_one_line(error)
         raise UserError(f"{group}={option} cannot be read: {message}.") from error
     return tree
 
 
 @cache
 def _parsed(text: str) -> Any:
-    import yaml  # which `--help` need not wait for
+    import yaml
 
     return yaml.safe_load(text)
 
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
-    return {
-        group: {name: _description(path) for name, path in options.items()}
-        for group, options in groups().items()
-    }
+    descriptions: dict[str, dict[str, str]] = {}
+    for group, options in groups().items():
+        descriptions[group] = {name: _description(path) for name, path in options.items()}
+    return descriptions
 
 
 def _description(path: Path) -> str:
@@ -122,12 +120,14 @@ def _names() -> dict[str, str]:
             rank = (num_settings, len(name), name)
             kind = str(tree.get("kind"))
             simplest[kind] = min(rank, simplest.get(kind, rank))
-    return {kind: rank[-1] for kind, rank in simplest.items()}
+    return {kind: name for kind, (_, _, name) in simplest.items()}
 
 
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
-    return "none" if kind is None else _names().get(kind, kind.rpartition(":")[2])
+    if kind is None:
+        return "none"
+    return _names().get(kind, kind.rpartition(":")[2])
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -135,7 +135,11 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     names = [*known]
     near = [name for name in names if name.endswith(f".{given}")]
     if not near:
-        near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    if not near:
-        return ""
-    return f" Did you mean {' or '.join(map(repr, near[:2]))}?"
+        near = difflib.get_close_matches(given, names, n=1)
+    names_in_quotes = " or ".join(map(repr, near[:2]))
+    return f" Did you mean {names_in_quotes}?" if near else ""
+
+
+def on_one_line(error: Exception) -> str:
+    """The message of an error of another program."""
+    return " ".join(str(error).split())

@@ -1,12 +1,11 @@
-"""Pieces: from a class to a typed spec of its settings.
+"""Pieces: from a subclass of one of `attnexp.model.seams`, ours or anyone's, to a typed spec.
 
-A piece of the model is a subclass of one of `attnexp.model.seams`, ours or anyone's. The
-keyword-only arguments of its constructor are its settings, and those of no other piece:
+The keyword-only arguments of its constructor are its settings, and those of no other piece:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
 Types are those that pydantic can check and a word can give, and `type[Seam]` for a piece within
-the piece. This file imports no torch: who reads results reads configs too, and need not wait.
+the piece. This file imports no torch, for which readers of results need not wait.
 """
 
 import ast
@@ -16,7 +15,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -29,9 +28,7 @@ from typing_extensions import Doc
 from attnexp.base.errors import UserError
 from attnexp.config.options import name_of
 
-CLASS = re.compile(r"[\w.]+:\w+")
-"""A choice that is anyone's class: `module:Class`."""
-
+CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(
     extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
 )
@@ -46,10 +43,8 @@ class Piece:
 
     kind: str | None = None
 
-    cls: ClassVar[type | None] = None
-    """The class that `kind` names."""
-    base_spec: ClassVar[Any] = None
-    """Dataclass of the settings that every piece in its place has."""
+    cls: ClassVar[type | None] = None  # that `kind` names
+    base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
 
     @property
     def name(self) -> str:
@@ -75,43 +70,34 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
 
 
 def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts."""
+    """A field of a config, with its meaning and the condition under which it acts. Of a piece
+    within a piece, `seam` gives the base class, so that the schema can name one before torch is
+    imported, and `default_kind` is `module:Class`, or missing where there may be none."""
     metadata = {"about": about, "when": when, **more}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def piece_within(seam: Callable[[], type], default: str | None, about: str) -> Any:
-    """A field for a piece within a piece. default: `module:Class`, or None where there may be none.
-
-    seam: gives the base class, so that the schema can name one before torch is imported.
-    """
-    return setting(Piece, about, seam=seam, default_kind=default)
-
-
 @cache
 def spec(kind: str | None, base_spec: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those of `base_spec`.
-
-    Raises `UserError` where there is no such class, or its constructor cannot be read.
-    """
+    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
+    there is no such class, or its constructor cannot be read."""
     if kind is None:
         return base_spec
     cls = load(kind)
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
-        arguments = inspect.signature(cls).parameters.values()
-        settings = [each for each in arguments if each.kind is each.KEYWORD_ONLY]
         taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
+        annotations: dict[str, Any] = {}
         body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
-        annotations = {}
-        for argument in settings:
-            name = argument.name
+        body["__annotations__"] = annotations
+        for name, argument in inspect.signature(cls).parameters.items():
+            if argument.kind is not argument.KEYWORD_ONLY:
+                continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
             annotations[name], body[name] = _type_and_field(argument, hints.get(name, Any))
-        body["__annotations__"] = annotations
         return dataclass(type(cls.__name__, (base_spec,), body), kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
@@ -124,12 +110,13 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     plain = hint
     about = ""
     if get_origin(hint) is Annotated:
-        plain, *annotations = get_args(hint)
-        about = "".join(each.documentation for each in annotations if isinstance(each, Doc))
+        plain, *notes = get_args(hint)
+        about = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, about)
     (seam,) = get_args(plain)
-    return Piece, piece_within(lambda: seam, kind_of(default), about)
+    default_kind = kind_of(default)
+    return Piece, setting(Piece, about, seam=lambda: seam, default_kind=default_kind)
 
 
 def kind_of(cls: Any) -> str | None:
@@ -138,10 +125,8 @@ def kind_of(cls: Any) -> str | None:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too.
-
-    Raises `UserError` if that fails, and where the user's code was edited after its import.
-    """
+    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
+    `UserError` if that fails, and where the user's code was edited after its import."""
     module, _, name = kind.partition(":")
     is_ours = module.startswith("attnexp.")
     if not is_ours and os.getcwd() not in sys.path:
@@ -196,4 +181,5 @@ def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 @cache
 def _digest(path: Path, _changed: int) -> str:
-    return hashlib.sha256(ast.dump(ast.parse(path.read_bytes())).encode()).hexdigest()[:16]
+    tree = ast.dump(ast.parse(path.read_bytes()))
+    return hashlib.sha256(tree.encode()).hexdigest()[:16]

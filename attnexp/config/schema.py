@@ -17,7 +17,7 @@ from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, piece_within, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
 Count = Annotated[int, Ge(1), Lt(2**63)]
 Natural = Annotated[int, Ge(0), Lt(2**63)]
@@ -26,16 +26,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 
-if TYPE_CHECKING:
-
-    class DataName(StrEnum):
-        """The four data sets that code names; a checker of types cannot read the rest."""
-
-        imdb = "imdb"
-        contrast = "contrast"
-        files = "files"
-        hub = "hub"
-
+if TYPE_CHECKING:  # a checker of types cannot read the folder; code names these four
+    DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
 else:
     DataName = StrEnum("DataName", sorted(path.stem for path in conf_dir().glob("data/*.yaml")))
 Side = StrEnum("Side", ["pre", "post"])
@@ -47,11 +39,9 @@ Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
 Precision = StrEnum("Precision", ["fp32", "bf16"])
 ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
 
+# Data sets whose files say where they lie on the hub.
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
-"""Data sets whose files say where they lie on the hub."""
-PIECES = ("model", "position", "mask")
-"""Sections that hold a piece of the model."""
-
+PIECES = ("model", "position", "mask")  # sections that hold a piece of the model
 TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # of `attnexp.data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
@@ -103,9 +93,7 @@ class DataConfig:
     vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
-    tokenizer: Tokenizer = setting(
-        "keras", f"{', '.join(TOKENIZERS)}, or your own module:function."
-    )
+    tokenizer: Tokenizer = setting("keras", f"{', '.join(TOKENIZERS)}, or module:function.")
     limit_train: Count | None = setting(None, "Train on this many texts, the same for every seed.")
     limit_test: Count | None = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
@@ -113,10 +101,14 @@ class DataConfig:
     @property
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
-        is_imdb = self.name is DataName.imdb
-        if self.name is DataName.files or (is_imdb and self.path):
-            return os.path.basename(os.path.normpath(self.path or ""))
-        return self.path or "" if self.name is DataName.hub else str(self.name)
+        if self.name in ("files", "imdb") and self.path:
+            return os.path.basename(os.path.normpath(self.path))
+        if self.name is DataName.hub:
+            return self.path or ""
+        return str(self.name)
+
+
+MEAN = {"seam": lambda: _seams().Pooling, "default_kind": "attnexp.model.mixers:Mean"}
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -127,10 +119,8 @@ class ModelConfig(Piece):
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = piece_within(lambda: _seams().Mixer, None, "Mixer before the rest.")
-    pooling: Piece = piece_within(
-        lambda: _seams().Pooling, "attnexp.model.mixers:Mean", "One vector for a text."
-    )
+    before: Piece = setting(Piece, "Mixer before the rest.", seam=lambda: _seams().Mixer)
+    pooling: Piece = setting(Piece, "One vector for a text.", **MEAN)
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Count | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 
@@ -253,13 +243,11 @@ def to_dict(config: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {}
         for f in fields(section):
             if acts(f, config):
-                settings[f.name] = plain(getattr(section, f.name))
+                value = getattr(section, f.name)
+                settings[f.name] = acting_settings(value) if is_dataclass(value) else value
+                if isinstance(value, StrEnum):
+                    settings[f.name] = str(value)
         return settings
-
-    def plain(value: Any) -> Any:
-        if is_dataclass(value):
-            return acting_settings(value)
-        return str(value) if isinstance(value, StrEnum) else value
 
     return acting_settings(config)
 

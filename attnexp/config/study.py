@@ -10,18 +10,13 @@ from attnexp.config.options import read
 
 
 class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
-    """Variants that are compared with a baseline, each a list of words.
-
-    Of two crossed factors each pair of levels is a variant `LEVEL_LEVEL`, the first the baseline.
-    """
+    """Variants that are compared with a baseline, each a list of words. Of two crossed factors each
+    pair of levels is a variant `LEVEL_LEVEL`, the first the baseline."""
 
     baseline: str = ""
-    variants: dict[str, list[str]] = {}
-    """Words of each variant; the baseline comes first."""
-    factors: dict[str, dict[str, list[str]]] = {}
-    """Words of each level of each factor."""
-    overrides: list[str] = []
-    """Words for all of them."""
+    variants: dict[str, list[str]] = {}  # words of each, the baseline first
+    factors: dict[str, dict[str, list[str]]] = {}  # words of each level of each factor
+    overrides: list[str] = []  # words for all of them
 
     @property
     def levels(self) -> dict[str, dict[str, str]]:
@@ -36,7 +31,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
             one, other = self.factors.values()
-            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a in one for b in other}
+            pairs = itertools.product(one, other)
+            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a, b in pairs}
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:
@@ -47,10 +43,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 
 
 def load_study(given: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file.
-
-    Raises `UserError` for an unknown name, or a file that is no study.
-    """
+    """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
+    for an unknown name, or a file that is no study."""
     try:
         return Study.model_validate(read("study", given))
     except ValidationError as error:

@@ -17,7 +17,6 @@ from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
 from attnexp.config.options import groups
-from attnexp.config.schema import is_seed
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 
@@ -44,8 +43,7 @@ class Setting(NamedTuple):
 
     key: str
     value: Any
-    word: str
-    """The word as it was typed."""
+    word: str  # as it was typed
 
     @property
     def is_choice(self) -> bool:
@@ -53,11 +51,6 @@ class Setting(NamedTuple):
         if self.key == "experiment":
             return True
         return isinstance(self.value, str | list | None) and self.key in groups()
-
-    @property
-    def is_seed(self) -> bool:
-        """Whether it sets a source of chance."""
-        return is_seed(self.key)
 
 
 def habit(word: str) -> str:

@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queri
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -23,15 +24,11 @@ Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d
 
 
 class MultiHeadSelfAttention(KerasInit):
-    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O.
+    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O. K's layer has
+    dot-product scores, no biases and no output projection: 3 D H K parameters (C13)."""
 
-    K's layer has dot-product scores, no biases and no output projection: 3 D H K parameters (C13).
-    """
-
-    fused = False
-    """Whether torch's fused attention takes the place of the weights: see `take_fast_path`."""
-    window: int | None = None
-    """Radius of a window that `window_attention` computes; `allowed` then only hides padding."""
+    fused = False  # whether torch's attention takes the place of the weights: see `take_fast_path`
+    window: int | None = None  # radius that `window_attention` takes; `allowed` then hides padding
 
     def __init__(
         self,
@@ -51,8 +48,7 @@ class MultiHeadSelfAttention(KerasInit):
     ) -> None:
         """d_query, d_key, d_value: widths within a head, `d_head` where None. d_output: width after
         W_O; None leaves W_O out. rotary: (q or k, positions) -> rotated. bias: positions -> what is
-        added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`.
-        """
+        added to the scores. dropout: of attention weights, as in `nn.MultiheadAttention`."""
         super().__init__()
         self.num_heads = num_heads
         self.mask_mode = mask_mode
@@ -75,10 +71,8 @@ class MultiHeadSelfAttention(KerasInit):
     def forward(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, `d_output`).
-
-        allowed: see `attention_weights`. positions: (T,) or (B, T), for a rotation or a bias.
-        """
+        """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
+        (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
         if self.window is None and not self.fused:
             y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
@@ -164,10 +158,8 @@ class Block(nn.Module):
         widths = [d_input if norm == "pre" else d_output]
         if d_feed_forward:
             widths.append(d_output)
-        self.norms = nn.ModuleList()
-        for width in widths:
-            has_norm = norm != "none"
-            self.norms.append(nn.LayerNorm(width, eps=1e-6) if has_norm else nn.Identity())
+        make_norm = nn.Identity if norm == "none" else partial(nn.LayerNorm, eps=1e-6)
+        self.norms = nn.ModuleList(make_norm(width) for width in widths)
 
     def forward(
         self,
@@ -200,11 +192,9 @@ class Block(nn.Module):
     def pooled(
         self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
     ) -> Tensor:
-        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding.
-
-        A sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V,
-        and V is X W_V: one row of weights a head meets X, and W_V meets one vector a head.
-        """
+        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding. A
+        sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V, and
+        V is X W_V: one row of weights a head meets X, and W_V meets one vector a head."""
         attention = self.attention
         share = self.shares(pool, padding, x.dtype)
         weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)

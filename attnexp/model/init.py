@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -18,17 +19,13 @@ def init_weights(model: nn.Module, seed: int) -> None:
     """
     for path, module in model.named_modules():
         if hasattr(module, "init_parameters"):
-            module.init_parameters(_stream(seed, path))
+            module.init_parameters(partial(_generator, seed, path))
 
 
-def _stream(seed: int, path: str) -> Stream:
-    """Generators for the parameters of the module at a path of the model."""
-
-    def stream(name: str) -> torch.Generator:
-        full_name = f"{path}.{name}" if path else name
-        return torch.Generator().manual_seed(named_seed(seed, full_name))
-
-    return stream
+def _generator(seed: int, path: str, name: str) -> torch.Generator:
+    """The generator of a parameter of the module at a path of the model."""
+    full_name = f"{path}.{name}" if path else name
+    return torch.Generator().manual_seed(named_seed(seed, full_name))
 
 
 class KerasInit(nn.Module):
@@ -42,10 +39,8 @@ class KerasInit(nn.Module):
 
 
 def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
-    """Initialise torch layers within a module, by their names in it, as Keras does.
-
-    Matrices Glorot uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1.
-    """
+    """Initialise torch layers within a module, by their names in it, as Keras does. Matrices Glorot
+    uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1."""
     for layer_name in names:
         layer = module.get_submodule(layer_name)
         for name, parameter in layer.named_parameters():

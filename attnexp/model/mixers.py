@@ -33,10 +33,8 @@ class WordEmbedding(nn.Embedding, Embedding):
 
 class NgramEmbedding(Embedding):
     """A word's vector plus that of the n-gram it ends (fastText: Joulin et al. 2016, section 2.1).
-
     Pooled by a mean this is a bag of n-grams. They are too many for a table, so they share
-    `buckets` rows by their hash.
-    """
+    `buckets` rows by their hash."""
 
     def __init__(
         self,
@@ -81,10 +79,8 @@ class NgramEmbedding(Embedding):
 
 class Convolution(Mixer, KerasInit):
     """relu(conv(x)): each token from its `kernel` nearest, itself in the middle, zeros at the ends.
-
     L layers reach L (kernel - 1) / 2 tokens to either side (C27). Kernel 1 is one matrix for every
-    position (C24); kernel 3 costs what three projections do (C23). Raises `ValueError` if even.
-    """
+    position (C24); kernel 3 costs what three projections do (C23). Raises `ValueError` if even."""
 
     def __init__(self, d_input: int, d_model: int, *, kernel: Kernel = 3) -> None:
         super().__init__()

@@ -23,11 +23,9 @@ Scale = Annotated[float, Doc("Multiplies the table; sinusoidal rows have norm sq
 
 
 def angles(num_positions: int, width: int) -> Tensor:
-    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2).
-
-    In float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
-    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width.
-    """
+    """The angle of position p and pair of columns i, p / 10000^(2i / width): (T, width/2). In
+    float64, since at p = 10^4 a float32 angle is already wrong in the third decimal, and made on
+    the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width."""
     if width % 2:
         raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
@@ -133,27 +131,21 @@ class RotaryPosition(Rotation):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
-        if self.layout == "split":
-            a, b = x.chunk(2, dim=-1)
-        else:
-            a = x[..., 0::2]
-            b = x[..., 1::2]
+        is_split = self.layout == "split"
+        columns = (2, -1) if is_split else (-1, 2)
+        pair = -2 if is_split else -1  # axis of the two columns of a pair
+        a, b = x.unflatten(-1, columns).unbind(pair)
         # In float32 even where x has fewer bits.
         turned_a = a * cos - b * sin
         turned_b = a * sin + b * cos
-        if self.layout == "split":
-            y = torch.cat([turned_a, turned_b], dim=-1)
-        else:
-            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
-        return y.to(x.dtype)
+        y = torch.stack([turned_a, turned_b], dim=pair)
+        return y.flatten(-2).to(x.dtype)
 
 
 class RelativeBias(ScoreBias):
-    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1).
-
-    Distances are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's
-    logarithmic buckets; a key in front of the query has another number than one behind it.
-    """
+    """One learned number per head and distance, from 0 (Raffel et al. 2020, section 2.1). Distances
+    are clipped to ±`max_distance` as in Shaw et al. 2018, section 3.2, instead of T5's logarithmic
+    buckets; a key in front of the query has another number than one behind it."""
 
     def __init__(self, num_heads: int, *, max_distance: MaxDistance = 16) -> None:
         super().__init__()
@@ -162,41 +154,32 @@ class RelativeBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        query = positions[..., :, None]
-        key = positions[..., None, :]
-        distance = (key - query).clamp(-self.max_distance, self.max_distance)
-        column = distance + self.max_distance
+        distance = positions[..., None, :] - positions[..., :, None]
+        column = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 
 class AlibiBias(ScoreBias):
-    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3).
-
-    Head h of H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal.
-    """
+    """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3). Head h of
+    H, counted from 1, has slope 2^(-8h / H). It acts to both sides; the paper is causal."""
 
     slopes: Tensor
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        head = torch.arange(1, num_heads + 1)
-        slopes = 2.0 ** (-8 * head / num_heads)
+        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        query = positions[..., :, None]
-        key = positions[..., None, :]
-        distance = (key - query).abs()
-        return -self.slopes * distance.unsqueeze(-3)
+        distance = positions[..., None, :] - positions[..., :, None]
+        return -self.slopes * distance.abs().unsqueeze(-3)
 
 
 def shuffled_positions(ids: Tensor) -> Tensor:
     """The control of all positions: ids (B, T) -> (B, T), each row a permutation of 0 to T-1.
-
     Tokens are ranked by a hash of their id: reorder the text, and each word takes its position
-    along. Norms, widths and parameters stay those of the encoding; only order is gone.
-    """
+    along. Norms, widths and parameters stay those of the encoding; only order is gone."""
     # Two rounds of multiply and xor-shift on 32 bits. Each is one-to-one, so no two words ever tie
     # (a tie would be broken by order), and ids, which are ranks by frequency, are well scattered.
     scattered = ids.long() + 1  # 0 would stay 0, and padding always come first

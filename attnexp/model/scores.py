@@ -69,10 +69,8 @@ class Window(Mask):
 
 
 class DotProduct(Score):
-    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12).
-
-    Raises `ValueError` for queries and keys of two widths (C15).
-    """
+    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12). Raises `ValueError`
+    for queries and keys of two widths (C15)."""
 
     def __init__(
         self, num_heads: int, d_query: int, d_key: int, d_head: int, *, scale: Scale = True
@@ -91,10 +89,8 @@ class DotProduct(Score):
 
 
 class Additive(Score):
-    """v . tanh(W q + U k), one hidden layer a head (Bahdanau et al. 2015, A.1.2; C15).
-
-    For queries and keys of any widths. Its memory is B H T T times its hidden width, `d_head`.
-    """
+    """v . tanh(W q + U k), one hidden layer a head (Bahdanau et al. 2015, A.1.2; C15). For queries
+    and keys of any widths. Its memory is B H T T times its hidden width, `d_head`."""
 
     def __init__(self, num_heads: int, d_query: int, d_key: int, d_head: int) -> None:
         super().__init__()

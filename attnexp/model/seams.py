@@ -68,44 +68,35 @@ class Pooling(nn.Module):
 
 
 class Score(nn.Module):
-    """Scores: (q (B, H, T, Kq), k (B, H, T, Kk)) -> (B, H, T queries, T keys).
-
-    Given num_heads, d_query, d_key and d_head.
-    """
+    """Scores: (q (B, H, T, Kq), k (B, H, T, Kk)) -> (B, H, T queries, T keys). Given num_heads,
+    d_query, d_key and d_head."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayerContext:
     """What position, mask and data ask of every layer."""
 
-    num_tokens: int
-    """Tokens of every text, a summary token included."""
-    rotation: Callable[[int], Rotation] | None = None
-    """Makes the rotation of q and k for a head width."""
-    bias: Callable[[int], ScoreBias] | None = None
-    """Makes the bias of the scores for a number of heads."""
-    mask_mode: str = "add"
-    """How masked keys are hidden: see `scores.attention_weights`."""
-    hide_padded_queries: bool = False
-    """Whether outputs at padded positions are set to zero."""
+    num_tokens: int  # of every text, a summary token included
+    rotation: Callable[[int], Rotation] | None = None  # made for a head width
+    bias: Callable[[int], ScoreBias] | None = None  # made for a number of heads
+    mask_mode: str = "add"  # how masked keys are hidden: see `scores.attention_weights`
+    hide_padded_queries: bool = False  # whether outputs at padded positions are set to zero
 
 
 class Layers(nn.ModuleList):
     """Attends: layers that are told of masks and positions; `attention.Attention` is ours.
 
-    Given d_input, d_model and a `LayerContext`. Each layer it holds takes x (B, T, D),
-    key_padding_mask, allowed (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns
-    (B, T, its own width); the last one's width is `d_output`.
+    Given d_input, d_model and a `LayerContext`. Each layer takes x (B, T, D), key_padding_mask,
+    allowed (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns (B, T, its own
+    width); the last one's width is `d_output`.
     """
 
     d_output: int
 
 
 class Baseline(nn.Module):
-    """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size.
-
-    Of C classes, where they are more than two: given num_classes too, and gives logits (B, C).
-    """
+    """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size. Of C classes, where they
+    are more than two: given num_classes too, and gives logits (B, C)."""
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Learn from all training texts: ids (n, T), labels (n,), 0 to C - 1."""

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from attnexp.model.scores import Window, attention_weights, grid
 
-SMALLEST_BLOCK = 16
-"""Blocks of fewer queries waste less of their band and lose more on small matrix products."""
+SMALLEST_BLOCK = 16  # fewer queries waste less of their band, and lose more on small products
 
 
 def window_attention(
@@ -42,7 +41,6 @@ def window_attention(
     k = within_reach(k)
     v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
     real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
-
     # Blocks are alike: the first query stands `radius` after the first key that the block holds.
     query, key = grid(num_keys, q.device)
     is_near = Window(radius=radius)

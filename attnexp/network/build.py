@@ -16,10 +16,8 @@ _tried = set[str]()  # configs, their seeds aside, of models that could be built
 
 
 def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
-    """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C).
-
-    Weights depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built.
-    """
+    """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C). Weights
+    depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built."""
     seed = config.seed_of("init")
     if config.model.fills(Baseline):
         more = {"num_classes": num_classes} if num_classes > 2 else {}
@@ -32,9 +30,7 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
 
 def try_to_build(config: RunConfig) -> None:
     """Build a network once, with few words, before a run that would fail. A baseline is not tried.
-
-    Raises `UserError` if that fails.
-    """
+    Raises `UserError` if that fails."""
     if not config.is_network:
         return
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))

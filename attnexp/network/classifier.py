@@ -1,8 +1,6 @@
 """The classifier of K: embedding, position, self-attention, pooling, logits.
 
-Shapes: B batch, T tokens, D model width, C classes.
-
-Only this file reads a config; every piece receives plain arguments.
+Shapes: B batch, T tokens, D model width, C classes. Pieces receive plain arguments, no config.
 """
 
 import math
@@ -22,20 +20,16 @@ from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
 from attnexp.network.pooled import pool_words
 
-PAD = 0
-"""Id of padding. As in Keras, 1 starts a text and 2 stands for every unknown word."""
-
-FIRST_WORD = 4
-"""Id of the most frequent word. Ids 0 to 2 are special, and Keras leaves 3 unused."""
+PAD = 0  # as in Keras, where 1 starts a text and 2 stands for every unknown word
+FIRST_WORD = 4  # the most frequent one; Keras leaves 3 unused
 
 
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    pools_early = False
-    """Whether the last layer computes only what the pooling keeps of it: see `take_fast_path`."""
-    pools_words = False
-    """Whether `pool_words` takes the place of all between ids and dropout: see `take_fast_path`."""
+    # See `take_fast_path`.
+    pools_early = False  # whether the last layer computes only what the pooling keeps of it
+    pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them."""
@@ -100,8 +94,10 @@ class Classifier(nn.Module):
             return torch.squeeze(self.output(self.dropout(pooled)), -1)
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
-            x = torch.cat([self.cls.expand(len(ids), 1, -1), x], dim=1)
-            ids = torch.cat([ids.new_full((len(ids), 1), PAD + 1), ids], dim=1)
+            summary = self.cls.expand(len(ids), 1, -1)
+            x = torch.cat([summary, x], dim=1)
+            start = ids.new_full((len(ids), 1), PAD + 1)
+            ids = torch.cat([start, ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
         count = torch.arange(ids.shape[-1], device=ids.device)
@@ -112,8 +108,8 @@ class Classifier(nn.Module):
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
-        layers = [*self.layers]
-        last: Any = layers.pop() if self.pools_early else None
+        layers: list[Any] = [*self.layers]
+        last = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
         if last is None:

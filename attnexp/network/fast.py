@@ -11,8 +11,7 @@ from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK
 
-REFERENCE = "reference"
-"""Name of the path of a model that computes as its code reads: see `take_fast_path`."""
+REFERENCE = "reference"  # the path of a model that computes as its code reads
 
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
@@ -39,15 +38,13 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     for block in classifier.layers:
         block.attention.fused = can_fuse
     classifier.pools_early = is_bare(classifier)
-    is_fp32 = precision is Precision.fp32
-    classifier.pools_words = (
-        classifier.pools_early and can_fuse and is_fp32 and sees_words(classifier)
-    )
+    if not classifier.pools_early:
+        return "fused" if can_fuse else REFERENCE
+    in_fp32 = precision is Precision.fp32
+    classifier.pools_words = can_fuse and in_fp32 and sees_words(classifier)
     if classifier.pools_words:
         return "words"
-    if classifier.pools_early:
-        return "pooled"
-    return "fused" if can_fuse else REFERENCE
+    return "pooled"
 
 
 def is_dot_product(classifier: Any) -> bool:
@@ -62,7 +59,8 @@ def has_narrow_window(classifier: Any) -> bool:
     if type(classifier.pattern) is not Window:
         return False
     radius = classifier.pattern.radius
-    return bool(max(radius, SMALLEST_BLOCK) + 2 * radius < classifier.layers.num_tokens)
+    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius
+    return bool(num_keys < classifier.layers.num_tokens)
 
 
 def is_bare(classifier: Any) -> bool:
