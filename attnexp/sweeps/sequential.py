@@ -29,18 +29,17 @@ def fewest_seeds(m: int) -> int:
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
     """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
     planned those that it has begun."""
+    declared = sweep.declaration is not None
     rows = []
     for entry in entries:
         if isinstance(entry.outcome, Run):
-            declared = {"declared": sweep.declaration is not None}
-            rows += [row | declared for row in make_rows(entry.outcome)]
+            rows += make_rows(replace(entry.outcome, declared=declared))
     order = list(sweep.variants)
     rows.sort(key=lambda row: order.index(row["label"]))
     begun = [entry.job for entry in entries if entry.outcome is not None]
-    jobs = begun if sweep.declaration else sweep.jobs
+    jobs = begun if declared else sweep.jobs
     planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    study = manifest_of(sweep, planned)
-    return compare(make_groups(rows, {"": study}), [metric])
+    return compare(make_groups(rows, {"": manifest_of(sweep, planned)}), [metric])
 
 
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
