@@ -23,8 +23,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import train_run
 
-Outcome = Run | str
-"""A finished run, or the reason why it failed."""
+Outcome = Run | str  # a finished run, or the reason why it failed
 
 
 def train_job(job: Job) -> Outcome:
@@ -108,13 +107,10 @@ class SideBySide(Executor):
         `BrokenProcessPool`."""
         for future in [future for future in self.slot_of if future.done()]:
             self.free_slots.append(self.slot_of.pop(future))
-        running = []
+        slots = [self.free_slots.pop() for _ in jobs]
         with _blocked_signals():
-            for job in jobs:
-                slot = self.free_slots.pop()
-                future = slot.submit(job)
-                self.slot_of[future] = slot
-                running.append(future)
+            running = [slot.submit(job) for slot, job in zip(slots, jobs, strict=True)]
+        self.slot_of |= zip(running, slots, strict=True)
         return running
 
     def close(self) -> None:
@@ -181,16 +177,11 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
         fitting = len(jobs)
     elif num_gpus:
         fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
+    elif hasattr(os, "sched_getaffinity"):  # on Linux
+        fitting = len(os.sched_getaffinity(0)) // num_threads(jobs)
     else:
-        fitting = _num_cores() // num_threads(jobs)
+        fitting = (os.cpu_count() or 1) // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
-
-
-def _num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # on Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def num_threads(jobs: Sequence[Job]) -> int:

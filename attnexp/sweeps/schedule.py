@@ -4,12 +4,11 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -20,15 +19,8 @@ from attnexp.runs import store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.manifest import PlannedRun, record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import (
-    Executor,
-    JobKilled,
-    OneByOne,
-    Outcome,
-    SideBySide,
-    TimeLimitReached,
-    num_slots,
-)
+from attnexp.sweeps import executors
+from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.sweeps.ray import RayTasks
@@ -83,8 +75,8 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
             raise
         except (RuntimeError, ConnectionError) as error:
             raise UserError(f"executor={config.kind} is not here: {error}") from error
-    slots = num_slots(config, jobs)
-    return OneByOne(slots) if slots == 1 else SideBySide(slots)
+    slots = executors.num_slots(config, jobs)
+    return executors.OneByOne(slots) if slots == 1 else executors.SideBySide(slots)
 
 
 def run_sweep(
@@ -101,16 +93,16 @@ def run_sweep(
     it has ended.
     """
     planned = scan(sweep, any_code=any_code)
-    batches = choose(planned) if choose else [planned]
     entries: list[SweepEntry] = []
     missing = [entry.job for entry in planned if not entry.before]
     with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
         executor = open_executor(sweep.executor, missing)
         try:
-            for batch in batches:
+            for batch in choose(planned) if choose else [planned]:
                 entries.extend(batch)
                 _record(sweep, entries)
-                _run_batch(batch, executor, partial(observe, entries))
+                for status in Batch(batch, executor).run():
+                    observe(entries, status)
         finally:
             executor.close()
             _record(sweep, entries)  # another sweep of this study may have begun since
@@ -126,21 +118,6 @@ def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     record_runs(sweep.directory, manifest_of(sweep, runs))
 
 
-def _run_batch(
-    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[str], None]
-) -> None:
-    """Run entries, in their order but for what another sweep is doing."""
-    batch = Batch(entries, executor)
-    batch.load_finished()
-    observe("")
-    while batch.waiting or batch.running:
-        batch.start_runs()
-        executor.wait([*batch.running])
-        batch.take_outcomes()
-        batch.load_finished()
-        observe(batch.status or executor.status)
-
-
 class Batch:
     """Runs that wait for a slot of an executor, and runs under way."""
 
@@ -151,7 +128,19 @@ class Batch:
         self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
         self.status = ""  # which runs of another sweep are awaited
 
-    def load_finished(self) -> None:
+    def run(self) -> Iterator[str]:
+        """Run all, in their order but for what another sweep is doing; after every change, yield
+        what is waited for."""
+        self._load_finished()
+        yield ""
+        while self.waiting or self.running:
+            self._start_runs()
+            self.executor.wait([*self.running])
+            self._take_outcomes()
+            self._load_finished()
+            yield self.status or self.executor.status
+
+    def _load_finished(self) -> None:
         """Load runs that another sweep has finished, twice a second at most."""
         if time.monotonic() < self.next_look:
             return
@@ -162,7 +151,7 @@ class Batch:
             entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
         self.next_look = time.monotonic() + 0.5
 
-    def start_runs(self) -> None:
+    def _start_runs(self) -> None:
         """Fill the free slots with runs that no other sweep is doing or has done."""
         num_free = self.executor.slots - len(self.running)
         startable = (
@@ -171,8 +160,7 @@ class Batch:
             if not store.has_finished(entry.path) and not store.is_locked(entry.path)
         )
         starting = [*itertools.islice(startable, num_free)]
-        remaining = set(self.waiting) - set(starting)
-        self.waiting = [entry for entry in self.waiting if entry in remaining]
+        self.waiting = [entry for entry in self.waiting if entry not in starting]
         self.status = ""
         if self.waiting and len(starting) < num_free:
             lock = store.describe_lock(self.waiting[0].path)
@@ -183,18 +171,22 @@ class Batch:
             futures = self.executor.submit([entry.job for entry in starting])
             self.running |= zip(futures, starting, strict=True)
 
-    def take_outcomes(self) -> None:
+    def _take_outcomes(self) -> None:
         """Take what ended runs have come to; those that were killed may wait once more."""
         for future in [future for future in self.running if future.done()]:
             entry = self.running.pop(future)
             try:
-                entry.outcome = _check_code(entry, future.result())
+                entry.outcome = future.result()
             except BrokenProcessPool:
                 self._repeat(entry, JobKilled("its process was killed (out of memory?)"))
             except JobKilled as error:
                 self._repeat(entry, error)
             except Exception as error:  # whatever a cluster may do to a job
                 entry.outcome = str(error).strip().partition("\n")[0]
+            if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
+                entry.outcome = (
+                    "the code or the data changed since the sweep began. Give the command again."
+                )
 
     def _repeat(self, entry: SweepEntry, reason: JobKilled) -> None:
         """Let a run wait again: after a time limit if it did an epoch, else the first time."""
@@ -224,10 +216,3 @@ def _seconds_of_epochs(path: Path) -> list[float]:
         return [json.loads(line)["seconds"] for line in lines]
     except (OSError, *store.NOT_A_RESULT):  # none, or half a line
         return []
-
-
-def _check_code(entry: SweepEntry, outcome: Outcome) -> Outcome:
-    """An outcome, or the failure of a run that has another id than was planned."""
-    if isinstance(outcome, Run) and outcome.path.name != entry.path.name:
-        return "the code or the data changed since the sweep began. Give the command again."
-    return outcome
