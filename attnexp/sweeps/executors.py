@@ -24,6 +24,7 @@ from attnexp.sweeps.plan import Job
 from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
+Futures = Sequence[Future[Outcome]]
 
 
 def train_job(job: Job) -> Outcome:
@@ -62,11 +63,11 @@ class Executor:
         self.slots = slots
         self.status = ""  # what jobs wait for, to be shown
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start jobs, as many as slots are free at most."""
         raise NotImplementedError
 
-    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+    def wait(self, running: Futures) -> None:
         """Wait until a job has ended, or for half a second."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
@@ -80,7 +81,7 @@ class Executor:
 class OneByOne(Executor):
     """Jobs in this process; without a terminal they print nothing."""
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Train the one job, however long it takes."""
         (job,) = jobs
         future = Future[Outcome]()
@@ -102,7 +103,7 @@ class SideBySide(Executor):
         self.free_slots = [Slot(gpu, self.lifeline) for gpu in itertools.islice(gpus, slots)]
         self.slot_of: dict[Future[Outcome], Slot] = {}
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot of its own. The future of one whose process is killed raises
         `BrokenProcessPool`."""
         for future in [future for future in self.slot_of if future.done()]:

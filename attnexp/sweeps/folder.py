@@ -1,7 +1,4 @@
-"""Folder of a sweep: where its plan is recorded, and may be found again.
-
-A folder holds one plan, so that seeds join only those that may be compared with them.
-"""
+"""Folder of a sweep, which holds one plan, so that seeds join only those that they compare with."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -45,8 +42,8 @@ def choose_folder(sweep: Sweep) -> Sweep:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep with the declaration of the study that it continues, and the seeds that were added to
-    the study, or are added now, after it had its answer."""
+    """A sweep with the declaration of the study that it continues, and the seeds added to it after
+    it had its answer."""
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     is_complete = stored.declaration is None and all(map(store.has_finished, paths))
@@ -84,23 +81,22 @@ def _seed_kind(jobs: Sequence[Job]) -> list[str]:
     first = _seeds(jobs[0].config)
     varied: set[str] = set()
     for job in jobs:
-        varied |= {key for key, _ in _seeds(job.config).items() - first.items()}
-    sources = [key for key, number in first.items() if key != "seed" and number is not None]
-    return sorted(varied) or sources or ["seed"]
+        varied |= {key for key, _ in _seeds(job.config).items() ^ first.items()}
+    return sorted(varied) or [key for key in first if key != "seed"] or ["seed"]
 
 
-def _seeds(config: RunConfig) -> dict[str, int | None]:
-    """Every seed of a run, by key."""
-    sources = asdict(config.seeds).items()
-    return {"seed": config.seed} | {f"seeds.{source}": number for source, number in sources}
+def _seeds(config: RunConfig) -> dict[str, int]:
+    """The seeds that are given to a run, by key."""
+    seeds = {"seed": config.seed}
+    for source, number in asdict(config.seeds).items():
+        if number is not None:
+            seeds[f"seeds.{source}"] = number
+    return seeds
 
 
 def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, Any]:
-    """What all runs of a variant on a data set have in common: settings, and fixed seeds if another
-    kind of seeds varies."""
+    """Settings, and seeds of other kinds, that a variant's runs on a data set have in common."""
     flat = flatten(to_dict(config))
     flat = {key: flat[key] for key in flat if key not in NOT_OF_A_PLAN and not is_seed(key)}
-    for key, number in _seeds(config).items():
-        if key not in seed_kind and number is not None:
-            flat[key] = number
+    flat |= {key: number for key, number in _seeds(config).items() if key not in seed_kind}
     return dict(json.loads(json.dumps(flat)))  # as study.json gives it back

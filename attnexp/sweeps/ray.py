@@ -6,12 +6,11 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from attnexp.base.errors import RunFailed, require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, Outcome
+from attnexp.sweeps.executors import Executor, Futures
 from attnexp.sweeps.plan import Job
 
 PATIENCE = 30  # seconds without an answer of the head; Ray itself waits for minutes, and exits
@@ -39,11 +38,11 @@ class RayTasks(Executor):
         task = self.ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=1)
         self.task = task(executors.train_job_in)
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start a task for each job."""
         return [self.task.remote(os.getcwd(), job).future() for job in jobs]
 
-    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+    def wait(self, running: Futures) -> None:
         """Wait as every executor does. Raises `RunFailed` if Ray's head is gone."""
         super().wait(running)
         if time.monotonic() > self.last_answer + 5:

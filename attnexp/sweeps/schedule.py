@@ -41,11 +41,8 @@ class SweepEntry:
 
 
 def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
-    """Identify every run and find those that have finished; note changes of the code since. Changes
-    nothing on disk.
-
-    any_code: where none has finished with the code of today, take the newest one of other code.
-    """
+    """Identify every run and find those that have finished; note changes of the code since.
+    any_code: where none has finished with the code of today, take the newest one of other code."""
     entries: list[SweepEntry] = []
     missing: list[Identity] = []
     fingerprints: dict[str, str] = {}
@@ -87,11 +84,8 @@ def run_sweep(
     choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
 ) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
-
     any_code: as in `scan`. observe: called after every change, with the entries so far and what is
-    waited for. choose: of all that are planned, one batch after another, each when the one before
-    it has ended.
-    """
+    waited for. choose: from all entries, one batch after another, each when the last has ended."""
     planned = scan(sweep, any_code=any_code)
     entries: list[SweepEntry] = []
     missing = [entry.job for entry in planned if not entry.before]

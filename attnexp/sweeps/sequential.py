@@ -27,8 +27,7 @@ def fewest_seeds(m: int) -> int:
 
 
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
-    """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
-    planned those that it has begun."""
+    """The answer of a sweep; of one that adds seeds, those that it has begun count as planned."""
     declared = sweep.declaration is not None
     rows = []
     for entry in entries:
@@ -51,11 +50,8 @@ def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
-    """Plan the runs that `words` may need, with the declaration of their endpoint: the first one of
-    the protocol. margin: of accuracy, as a share.
-
-    Raises `UserError` where nothing can be decided.
-    """
+    """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
+    margin: of accuracy, as a share. Raises `UserError` where nothing can be decided."""
     has_seeds = any(word.startswith("seed=") for word in words)
     sweep = plan(words if has_seeds else [*words, "seed=range(64)"])
     protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
@@ -74,12 +70,11 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
 
 def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:
-    """Batches for `run_sweep`, until all variants are decided or no seed is left.
-
-    The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
-    added as many at a time as fill the executor. Verdicts are printed each time.
-    """
-    baseline, *undecided = sweep.variants
+    """Batches for `run_sweep`, until all variants are decided or no seed is left; after each the
+    verdicts are printed. The baseline gets seeds while any variant is open; one with a failed run
+    gets no more. Seeds are added as many at a time as fill the executor."""
+    baseline, *others = sweep.variants
+    undecided = set(others)
     slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
     fewest = fewest_seeds(len(undecided))
@@ -91,21 +86,15 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         yield [
             entry
             for entry in planned
-            if entry.job.label in (baseline, *undecided) and entry.job.config.seed in batch_seeds
+            if entry.job.label in {baseline, *undecided} and entry.job.config.seed in batch_seeds
         ]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-        if baseline in failed or failed.issuperset(undecided):
+        if baseline in failed or failed >= undecided:
             return
-        still_open = _note_verdicts(judge(sweep, planned)) - failed
-        undecided = [name for name in undecided if name in still_open]
+        still_open: set[str] = set()
+        for row in judge(sweep, planned):
+            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+            if not is_decided(row.verdict):
+                still_open |= set(row.contrast.weights)
+        undecided &= still_open - failed
         batch_size = min(fewest, max(1, slots // len(sweep.variants)))
-
-
-def _note_verdicts(differences: Sequence[Difference]) -> set[str]:
-    """Print a line for each verdict; return the variants that have none yet."""
-    undecided: set[str] = set()
-    for row in differences:
-        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-        if not is_decided(row.verdict):
-            undecided |= set(row.contrast.weights)
-    return undecided

@@ -21,7 +21,7 @@ from attnexp.base.errors import UserError, require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.runs.store import RUNS
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached, train_job_in
+from attnexp.sweeps.executors import Executor, Futures, JobKilled, Outcome, TimeLimitReached
 from attnexp.sweeps.plan import Job
 
 SECONDS_BETWEEN_LOOKS = 12  # at the queue
@@ -119,12 +119,14 @@ class SlurmQueue(Executor):
         self.next_look = 0.0  # at the queue, by the clock of `time.monotonic`
         self.has_failures = False
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Queue jobs. Raises `UserError` where Slurm refuses them. The futures of jobs that Slurm
         ends raise `JobKilled`."""
         try:
             with self.submitter.batch():
-                queued = [self.submitter.submit(train_job_in, os.getcwd(), job) for job in jobs]
+                queued = [
+                    self.submitter.submit(executors.train_job_in, os.getcwd(), job) for job in jobs
+                ]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
         first = queued[0].job_id
@@ -134,7 +136,7 @@ class SlurmQueue(Executor):
         self.next_look = time.monotonic() + 3
         return futures
 
-    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+    def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
         names = set(os.listdir(self.folder)) if self.queued else set()

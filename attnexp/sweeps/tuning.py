@@ -70,13 +70,10 @@ def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
-    """The study with every variant at its best setting, which its label says; and a line on what
-    the search found for each variant and setting.
-
-    Best is the highest mean held-out accuracy, of the last epoch or, where the study chooses
-    epochs, of the best one; the first of equals, and none with a failed run. Raises `RunFailed`
-    for a variant that has no other.
-    """
+    """The study with every variant at its best setting, which its label says; and a line on each
+    variant and setting of the search. Best is the highest mean held-out accuracy, of the last epoch
+    or, where the study chooses epochs, of the best one; the first of equals, and none with a failed
+    run. Raises `RunFailed` for a variant that has no other."""
     study = tuning.study
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
     parts_of = {job.label: set(job.parts) for job in study.jobs}

@@ -50,11 +50,8 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
 
 
 class Watch(Progress):
-    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for: in one
-    bar on a terminal, else in a line a minute.
-
-    foresee: lines that are shown first where some runs have finished before and others are missing.
-    """
+    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for, in a
+    bar on a terminal, else once a minute. foresee: lines shown before a sweep that is resumed."""
 
     def __init__(
         self, foresee: Callable[[list[SweepEntry]], Iterable[str]] = lambda entries: []
