@@ -1,7 +1,7 @@
-"""Manifest of a study or sweep: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
+"""Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs themselves are in `OUT/runs/`, where several studies may share them. A study is one plan:
-more seeds may join it, other settings, data or kinds of seeds may not.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds may join it, other
+settings, data or kinds of seeds may not.
 """
 
 import itertools
@@ -87,8 +87,8 @@ def load_manifest(folder: Path) -> Manifest | None:
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
-    """How a stored study differs from a new plan, as `train.epochs=1`; empty where more runs of the
-    new plan may join it. A plan of fixed seeds joins a study that adds seeds by its results."""
+    """How a stored study differs from a plan, as `train.epochs=1`; empty where its runs may join. A
+    plan of fixed seeds joins a study that adds seeds by its results."""
     if planned.settings and not stored.settings:
         return "of an earlier version, which did not record it"
     parts: list[str] = []
@@ -123,11 +123,9 @@ def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command, which `planned.commands` holds, to the study of a folder.
-
-    Of what other commands planned, finished runs stay. Raises `UserError` if the study cannot be
-    read or written, and where it has another plan.
-    """
+    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
+    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
+    the study cannot be read or written."""
     with _editing(folder):
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
@@ -167,8 +165,7 @@ def forget_run(folder: Path, run_id: str) -> None:
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
     a study beside them, if any. left_out: called with a message for each run that cannot be read.
-    Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
-    """
+    Raises `UserError` for a folder without any that can, and a study that cannot be read."""
     folder = check_folder(folder)
     runs: list[Run] = []
     for path, label, declared in _runs_of_study(folder) or _runs_below(folder):
@@ -208,8 +205,7 @@ def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
 
 
 def check_folder(folder: Path) -> Path:
-    """A folder that the user names; `.` and `..` in full, since runs lie beside a study. Raises
-    `UserError` if it is none."""
+    """A folder of the user, `.` and `..` in full. Raises `UserError` if there is none."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
     return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder

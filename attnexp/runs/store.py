@@ -31,8 +31,7 @@ VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
-NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
-"""Exceptions that reading a half-written document raises."""
+NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -70,8 +69,7 @@ def _lock_file(path: Path) -> Path:
 
 
 def describe_lock(path: Path) -> str:
-    """The file that locks a run. Where the disk has no locks, it names the process that made it,
-    and outlives it on another machine."""
+    """The file that locks a run, and, where the disk has no locks, the process that made it."""
     file = _lock_file(path)
     try:
         pid, host = file.read_text().split()[:2]

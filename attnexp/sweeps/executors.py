@@ -1,7 +1,4 @@
-"""Executors on this machine: runs one after another, or in processes side by side.
-
-`slurm` and `ray` hold those of a cluster.
-"""
+"""Executors on this machine; `slurm` and `ray` hold those of a cluster."""
 
 import itertools
 import os
@@ -91,8 +88,7 @@ class OneByOne(Executor):
 
 
 class SideBySide(Executor):
-    """Jobs in processes, one for each slot, so that one that is killed ends its own run alone. GPUs
-    are dealt to the slots in turn."""
+    """Jobs in processes, one a slot, so that each ends alone. GPUs are dealt to slots in turn."""
 
     def __init__(self, slots: int) -> None:
         super().__init__(slots)
@@ -104,8 +100,7 @@ class SideBySide(Executor):
         self.slot_of: dict[Future[Outcome], Slot] = {}
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
-        """Start each job in a slot of its own. The future of one whose process is killed raises
-        `BrokenProcessPool`."""
+        """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
         for future in [future for future in self.slot_of if future.done()]:
             self.free_slots.append(self.slot_of.pop(future))
         slots = [self.free_slots.pop() for _ in jobs]
@@ -147,8 +142,8 @@ class Slot:
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Let processes that are started within inherit that Ctrl-C and the end of a terminal are
-    blocked: they reach all of a terminal's processes, and this one ends the others."""
+    """Block Ctrl-C and the end of a terminal in processes that start within: both reach all of a
+    terminal's processes, and this one ends the others."""
     resource_tracker.ensure_running()  # now, since it unblocks
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:

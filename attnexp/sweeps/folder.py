@@ -55,9 +55,9 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
 
 
-def manifest_of(sweep: Sweep, runs: Iterable[PlannedRun]) -> Manifest:
-    """The study of a sweep with these of its runs."""
-    runs = list(runs)
+def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
+    """The study of a sweep with these of its jobs, each with the id of its run."""
+    runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
     seeds = {run.seed for run in runs}
     kind = _seed_kind(sweep.jobs)
     plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}

@@ -23,9 +23,6 @@ from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
 
-Axis = list[tuple[str, str]]
-"""Choices of an axis, as `expand` gives them: the key, the same in all, and a word."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
@@ -65,8 +62,7 @@ class Sweep:
 
 
 def plan(words: Sequence[str]) -> Sweep:
-    """Plan the runs that `words` ask for; `folder.choose_folder` then says where they are recorded.
-    Raises `UserError` if any of the words is wrong."""
+    """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     names = _values("name=", words)
     studies = _values("study=", words)
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
@@ -117,8 +113,8 @@ def _varied_keys(words: Sequence[str]) -> list[str]:
 
 
 def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
-    """Jobs of all combinations, those of the baseline first. shared: words of all variants. title:
-    name of the factor whose levels are the variants."""
+    """Jobs of all combinations, those of the baseline first. shared: words of all variants.
+    title: name of the factor whose levels are the variants."""
     levels = study.levels or {label: {title: label} for label in study.variants if label}
     for variant, variant_words in study.variants.items():
         axes = expand([*variant_words, *shared])
@@ -127,14 +123,14 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
             message = f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
             raise UserError(message)
         seed_axes = [axis for axis in axes if is_seed(axis[0][0])]
-        other_axes = [axis for axis in axes if not is_seed(axis[0][0])]
+        other_axes = [axis for axis in axes if axis not in seed_axes]
         is_compared = [len(axis) > 1 and axis[0][0] != "data" for axis in other_axes]
         for choices in itertools.product(*other_axes):
             # pairs of key and word, since several axes of experiments have one key
             compared = list(itertools.compress(choices, is_compared))
             parts = tuple(filter(None, [variant, *_words(compared)]))
             factors = levels.get(variant, {}) | dict(compared)
-            yield from _jobs_by_seed(_words(choices), seed_axes, parts, factors)
+            yield from _jobs_by_seed(_words(choices), [*map(_words, seed_axes)], parts, factors)
 
 
 def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
@@ -142,18 +138,18 @@ def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _jobs_by_seed(
-    words: list[str], seed_axes: Sequence[Axis], parts: tuple[str, ...], factors: dict[str, str]
+    words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
 ) -> list[Job]:
-    """Jobs that differ in seeds alone; their model is built once, as a check."""
-    configs = [compose(words, _words(seeds)) for seeds in itertools.product(*seed_axes)]
+    """Jobs that differ in seeds alone; their model is built once, as a check. seeds: words of each
+    axis of seeds."""
+    configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
     try_to_build(configs[0])
     label = " ".join(parts) or default_label(to_dict(configs[0]))
     return [Job(config=config, label=label, parts=parts, factors=factors) for config in configs]
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs, each once, since a value may be given twice. Raises `UserError` for different runs of
-    one name, and for one run of different names."""
+    """Jobs, each once. Raises `UserError` for two runs of one name, and one run of two names."""
     jobs_by_name: dict[str, Job] = {}
     names_by_run: dict[str, str] = {}
     for job in jobs:

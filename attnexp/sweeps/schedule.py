@@ -17,7 +17,7 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.identity import Identity, identify
-from attnexp.runs.manifest import PlannedRun, record_runs
+from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached
@@ -105,11 +105,8 @@ def run_sweep(
 
 def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     """Add runs to the study of a sweep."""
-    runs = [
-        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
-        for entry in entries
-    ]
-    record_runs(sweep.directory, manifest_of(sweep, runs))
+    run_ids = [(entry.job, entry.path.name) for entry in entries]
+    record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
 
 class Batch:

@@ -11,7 +11,7 @@ from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
-from attnexp.runs.manifest import Declaration, PlannedRun
+from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec, is_decided
@@ -29,16 +29,13 @@ def fewest_seeds(m: int) -> int:
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
     """The answer of a sweep; of one that adds seeds, those that it has begun count as planned."""
     declared = sweep.declaration is not None
-    rows = []
-    for entry in entries:
-        if isinstance(entry.outcome, Run):
-            rows += make_rows(replace(entry.outcome, declared=declared))
-    order = list(sweep.variants)
-    rows.sort(key=lambda row: order.index(row["label"]))
+    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+    runs.sort(key=lambda run: list(sweep.variants).index(run.label))
+    rows = [row for run in runs for row in make_rows(replace(run, declared=declared))]
     begun = [entry.job for entry in entries if entry.outcome is not None]
     jobs = begun if declared else sweep.jobs
-    planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    return compare(make_groups(rows, {"": manifest_of(sweep, planned)}), [metric])
+    study = manifest_of(sweep, [(job, "") for job in jobs])
+    return compare(make_groups(rows, {"": study}), [metric])
 
 
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:

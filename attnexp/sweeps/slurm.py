@@ -34,8 +34,8 @@ REPLACED_BY = {
 
 
 def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -> dict[str, Any]:
-    """What is asked for each run, as submitit's `SlurmExecutor` takes it. The user's options win
-    but for the jobs' name; null takes one away."""
+    """What is asked for each run, as submitit takes it. The user's options win; null takes one
+    away."""
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
     if isinstance(chosen.get("setup"), str):
@@ -63,8 +63,8 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
 
 
 def _ask_partition(partition: str | None) -> tuple[float, bool]:
-    """Time limit of a partition, or the default one, in minutes, and whether it has GPUs. Without
-    an answer nothing is ruled out."""
+    """Minutes that a partition, or the default one, gives, and whether it has GPUs. Without an
+    answer nothing is ruled out."""
     words = [f"--partition={partition}"] if partition else []
     answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words) or ""
     rows = [line.split("|") for line in answer.splitlines() if partition or "*|" in line]
@@ -120,8 +120,8 @@ class SlurmQueue(Executor):
         self.has_failures = False
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
-        """Queue jobs. Raises `UserError` where Slurm refuses them. The futures of jobs that Slurm
-        ends raise `JobKilled`."""
+        """Queue jobs; a future raises `JobKilled` if Slurm ends its job. Raises `UserError` where
+        Slurm refuses them."""
         try:
             with self.submitter.batch():
                 queued = [

@@ -16,8 +16,6 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 
-USAGE = "Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2."
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
@@ -65,7 +63,7 @@ def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
     values = [word.partition("=")[::2] for word in filter(is_tuning, words)]
     grid = [value for key, value in values if key == "tune"]
     if not grid or any(key not in ("tune", "tune.seeds") for key, _ in values):
-        raise UserError(USAGE)
+        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     return grid, f"seed={dict(values).get('tune.seeds', 'range(1000,1003)')}"
 
 

@@ -19,8 +19,7 @@ from attnexp.sweeps.slurm import sbatch_script
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything."""
-    num_seeds = Counter(job.title for job in sweep.jobs)
-    fewest = min(num_seeds.values())
+    fewest = min(Counter(job.title for job in sweep.jobs).values())
     if len(sweep.variants) == 1 or fewest >= 3:
         return []
     return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
