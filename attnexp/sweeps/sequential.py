@@ -31,7 +31,9 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     declared = sweep.declaration is not None
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     runs.sort(key=lambda run: list(sweep.variants).index(run.label))
-    rows = [row for run in runs for row in make_rows(replace(run, declared=declared))]
+    rows = []
+    for run in runs:
+        rows += make_rows(replace(run, declared=declared))
     begun = [entry.job for entry in entries if entry.outcome is not None]
     jobs = begun if declared else sweep.jobs
     study = manifest_of(sweep, [(job, "") for job in jobs])
@@ -49,8 +51,9 @@ def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
     margin: of accuracy, as a share. Raises `UserError` where nothing can be decided."""
-    has_seeds = any(word.startswith("seed=") for word in words)
-    sweep = plan(words if has_seeds else [*words, "seed=range(64)"])
+    if not any(word.startswith("seed=") for word in words):
+        words = [*words, "seed=range(64)"]
+    sweep = plan(words)
     protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
     if len(protocols) > 1 or has_other_seeds or len(sweep.variants) < 2:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -68,8 +67,12 @@ def _ask_partition(partition: str | None) -> tuple[float, bool]:
     words = [f"--partition={partition}"] if partition else []
     answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words) or ""
     rows = [line.split("|") for line in answer.splitlines() if partition or "*|" in line]
-    minutes = min([_minutes(limit) for _, limit, _ in rows], default=float("inf"))
-    return minutes, not rows or any("gpu" in generic for _, _, generic in rows)
+    minutes = float("inf")
+    has_gpus = not rows
+    for _, limit, generic in rows:
+        minutes = min(minutes, _minutes(limit))
+        has_gpus = has_gpus or "gpu" in generic
+    return minutes, has_gpus
 
 
 def _minutes(limit: str) -> float:
@@ -169,12 +172,16 @@ class SlurmQueue(Executor):
         if answer is None:
             self.status = "squeue does not answer"
             return
-        rows = [line.split("|", 2) for line in answer.splitlines()]
-        waiting = Counter(reason for _, state, reason in rows if state == "PENDING")
-        self.status = f"Slurm: {len(rows) - waiting.total()} run"
+        waiting: list[str] = []
+        listed: set[str] = set()
+        for line in answer.splitlines():
+            job_id, state, reason = line.split("|", 2)
+            listed.add(job_id)
+            if state == "PENDING":
+                waiting.append(reason)
+        self.status = f"Slurm: {len(listed) - len(waiting)} run"
         if waiting:
-            self.status += f", {waiting.total()} wait ({', '.join(waiting)})"
-        listed = {job_id for job_id, _, _ in rows}
+            self.status += f", {len(waiting)} wait ({', '.join(dict.fromkeys(waiting))})"
         for future, job in [*self.queued.items()]:
             if job.job_id not in listed and not job.paths.result_pickle.exists():
                 error = _reason_of_end(job)

@@ -60,11 +60,17 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
 
 def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
     """Words of the grid, and the word of the search's seeds."""
-    values = [word.partition("=")[::2] for word in filter(is_tuning, words)]
-    grid = [value for key, value in values if key == "tune"]
-    if not grid or any(key not in ("tune", "tune.seeds") for key, _ in values):
+    grid: list[str] = []
+    values = {"tune.seeds": "range(1000,1003)"}
+    for word in filter(is_tuning, words):
+        key, _, value = word.partition("=")
+        if key == "tune":
+            grid.append(value)
+        else:
+            values[key] = value
+    if not grid or len(values) > 1:
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return grid, f"seed={dict(values).get('tune.seeds', 'range(1000,1003)')}"
+    return grid, f"seed={values['tune.seeds']}"
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
