@@ -1,5 +1,4 @@
-"""Arrays of a run on disk, in a format that cannot contain code: its weights, and its predictions
-for every text, enough to compare two runs text by text."""
+"""Arrays of a run on disk, in a format that holds no code: weights, and predictions by text."""
 
 import zlib
 from collections.abc import Mapping
@@ -52,9 +51,8 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`. At `best`,
-    whose epoch all seeds of a variant share, no logits are stored. Raises `UserError` if the
-    predictions cannot be read."""
+    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`; at `best` none
+    are stored. Raises `UserError` if the predictions cannot be read."""
     arrays = load_arrays(run, FILE)
     if point == "chosen":
         return arrays[TEST], arrays[TEST_LABELS]

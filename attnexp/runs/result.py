@@ -18,9 +18,8 @@ class EpochRow:
     # Running means over the epoch, dropout on, as Keras and K show them (C29):
     train_loss: float  # of `train.loss` if given
     train_accuracy: float
-    # Measured on the same texts after the epoch, dropout off; None unless asked for:
-    train_loss_after: float | None = None
-    train_accuracy_after: float | None = None
+    train_loss_after: float | None = None  # on the same texts after the epoch, dropout off
+    train_accuracy_after: float | None = None  # None, as the loss, unless asked for
     val_loss: float
     val_accuracy: float
     val_brier: float
