@@ -18,11 +18,7 @@ alone), and the source of the data, whose fingerprint is in the id."""
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
     flat = flatten(config)
-    return {
-        key: value
-        for key, value in flat.items()
-        if key not in NOT_OF_A_VARIANT and not is_seed(key)
-    }
+    return {key: flat[key] for key in flat if key not in NOT_OF_A_VARIANT and not is_seed(key)}
 
 
 def replicate(config: dict[str, Any]) -> str:
@@ -31,9 +27,8 @@ def replicate(config: dict[str, Any]) -> str:
     seed = config["seed"]
     parts = [str(seed)]
     for source, number in config["seeds"].items():
-        if number is None:
-            continue
-        if number != seed or source == "resample":  # which never follows `seed`
+        follows_seed = number == seed and source != "resample"
+        if number is not None and not follows_seed:
             parts.append(f"{source}{number}")
     return "-".join(parts)
 
@@ -43,15 +38,9 @@ def default_label(config: dict[str, Any]) -> str:
     model and position, then every other piece, and every setting, that is not the default one."""
     values = settings(config)
     words = [data_of(config).title]
-    named_keys: list[str] = []
-    for section in ("model", "position"):
-        if section in config:  # a baseline has no position
-            key = f"{section}.kind"
-            named_keys.append(key)
-            words.append(name_of(values[key]))
-    for key in departures(config):
-        if key not in named_keys:
-            words.append(as_word(key, values[key]))
+    named_keys = [key for key in ("model.kind", "position.kind") if key in values]
+    words += [name_of(values[key]) for key in named_keys]
+    words += [as_word(key, values[key]) for key in departures(config) if key not in named_keys]
     return " ".join(words)
 
 
@@ -60,24 +49,17 @@ def departures(config: dict[str, Any]) -> list[str]:
     defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
     data = data_of(config)
     values = settings(config)
-    foreign = foreign_code(config)
-    words = [f"data={data.name}"]
-    if data.path:
-        words.append("data.path=any")
+    words = [f"data={data.name}", "data.path=any"] if data.path else [f"data={data.name}"]
     defaults = default_settings(*words)
     chosen: list[str] = []
     for key, value in values.items():
-        is_choice = key.endswith((".kind", "train.protocol"))
-        if is_choice and (key not in defaults or defaults[key] != value):
+        if key.endswith((".kind", "train.protocol")) and (key, value) not in defaults.items():
             chosen.append(key)
-            if value not in foreign:
+            if value not in foreign_code(config):
                 words.append(as_word(key, value))
             defaults = default_settings(*words)  # a choice brings settings of its own
-    return [
-        key
-        for key, value in values.items()
-        if key in chosen or key not in defaults or defaults[key] != value
-    ]
+    items = values.items()
+    return [key for key, value in items if key in chosen or (key, value) not in defaults.items()]
 
 
 def data_of(config: dict[str, Any]) -> DataConfig:

@@ -1,9 +1,10 @@
-"""Manifest of a study or sweep: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
+"""Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs themselves are in `OUT/runs/`, where several studies may share them. A study is one plan:
-more seeds may join it, other settings, data or kinds of seeds may not.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds may join it, other
+settings, data or kinds of seeds may not.
 """
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -60,15 +61,11 @@ class Manifest:
     settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
     study that was written before plans were recorded."""
-    seed_kind: str = "seed"
-    """Keys of the seeds that differ between runs: `seed`, `seeds.init`, or several joined by ` x `.
-    """
+    seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
     commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
-    declaration: Declaration | None = None
-    """Set where seeds are added because of results, for every later sweep and report as well."""
-    added_seeds: list[str] = field(default_factory=list)
-    """Seeds given to a study of fixed seeds after it had once been complete."""
+    declaration: Declaration | None = None  # of a study that adds seeds because of its results
+    added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
 
 
 def load_manifest(folder: Path) -> Manifest | None:
@@ -76,16 +73,11 @@ def load_manifest(folder: Path) -> Manifest | None:
     file = folder / FILE
     try:
         tree = json.loads(file.read_bytes())
-        declaration = tree["declaration"]
-        return Manifest(
-            variants=tree["variants"],
-            settings=tree.get("settings", {}),
-            seed_kind=tree.get("seed_kind", "seed"),
-            commands=tree["commands"],
-            runs=[_planned_run(row) for row in tree["runs"]],
-            declaration=None if declaration is None else Declaration(**declaration),
-            added_seeds=tree.get("added_seeds", []),
-        )
+        del tree["schema"]
+        tree["runs"] = [PlannedRun(**row) for row in tree["runs"]]
+        if tree["declaration"] is not None:
+            tree["declaration"] = Declaration(**tree["declaration"])
+        return Manifest(**tree)
     except FileNotFoundError:
         return None
     except (OSError, *store.NOT_A_RESULT) as error:
@@ -94,38 +86,26 @@ def load_manifest(folder: Path) -> Manifest | None:
         ) from error
 
 
-def _planned_run(row: dict[str, str]) -> PlannedRun:
-    return PlannedRun(variant=row["variant"], seed=row["seed"], run_id=row["run_id"])
-
-
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
-    """How a stored study differs from a new plan, as `train.epochs=1`; empty where more runs of the
-    new plan may join it. A plan of fixed seeds joins a study that adds seeds by its results."""
+    """How a stored study differs from a plan, as `train.epochs=1`; empty where its runs may join. A
+    plan of fixed seeds joins a study that adds seeds by its results."""
     if planned.settings and not stored.settings:
         return "of an earlier version, which did not record it"
     parts: list[str] = []
     if stored.seed_kind != planned.seed_kind:
         parts.append(f"seeds by {stored.seed_kind}")
-    baselines = [next(iter(study.variants)) for study in (stored, planned)]
-    if baselines[0] != baselines[1]:
-        parts.append(f"baseline {baselines[0]}")
+    baseline = next(iter(stored.variants))
+    if baseline != next(iter(planned.variants)):
+        parts.append(f"baseline {baseline}")
     if stored.variants != planned.variants:
         parts.append(f"variants {', '.join(stored.variants)}")
-    data_sets = _data_sets(stored)
-    if set(data_sets) != set(_data_sets(planned)):
-        parts.append(f"data {', '.join(data_sets)}")
+    data = dict.fromkeys(itertools.chain(*stored.settings.values()))
+    if data.keys() != set(itertools.chain(*planned.settings.values())):
+        parts.append(f"data {', '.join(data)}")
     parts += _differing_settings(stored, planned)
     if stored.declaration and planned.declaration not in (None, stored.declaration):
         parts.append(str(stored.declaration))
     return ", ".join(dict.fromkeys(parts))
-
-
-def _data_sets(study: Manifest) -> list[str]:
-    """Data sets of a study, each once."""
-    names: dict[str, None] = {}
-    for by_data in study.settings.values():
-        names |= dict.fromkeys(by_data)
-    return list(names)
 
 
 def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
@@ -137,20 +117,17 @@ def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
             for key in {**settings, **planned_settings}:
                 if key not in settings:
                     words.append(f"no {key}")
-                elif key not in planned_settings or settings[key] != planned_settings[key]:
+                elif (key, settings[key]) not in planned_settings.items():
                     words.append(as_word(key, settings[key]))
     return words
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command, which `planned.commands` holds, to the study of a folder.
-
-    Of what other commands planned, finished runs stay. Raises `UserError` if the study cannot be
-    read or written, and where it has another plan.
-    """
+    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
+    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
+    the study cannot be read or written."""
     with _editing(folder):
-        stored = load_manifest(folder)
-        if stored is not None:
+        if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
                 raise UserError(f"{folder} holds another plan ({difference}). Give name=NAME.")
             planned = _merge(stored, planned, folder)
@@ -161,19 +138,15 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     """The stored study with the runs of a new command of the same plan."""
     replaced = {run.place for run in planned.runs}
     out = folder.absolute().parent
-    is_same_command = stored.commands[-1:] == planned.commands  # --until decided plans repeatedly
-    kept = []
-    for run in stored.runs:
-        if run.place in replaced:
-            continue
-        if is_same_command or store.has_finished(store.run_dir(out, run.run_id)):
-            kept.append(run)
+    kept = [run for run in stored.runs if run.place not in replaced]
+    if stored.commands[-1:] != planned.commands:  # --until decided plans repeatedly
+        kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(planned.variants)
     other_commands = [command for command in stored.commands if command not in planned.commands]
     return replace(
         planned,
         commands=other_commands + planned.commands,
-        runs=sorted([*planned.runs, *kept], key=lambda run: order.index(run.variant)),
+        runs=sorted(planned.runs + kept, key=lambda run: order.index(run.variant)),
         declaration=planned.declaration or stored.declaration,
         added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
     )
@@ -183,29 +156,25 @@ def forget_run(folder: Path, run_id: str) -> None:
     """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
     with _editing(check_folder(folder)):
         study = load_manifest(folder)
-        runs = [] if study is None else study.runs
-        kept = [run for run in runs if run.run_id != run_id]
-        if study is None or len(kept) == len(runs):
+        if study is None or run_id not in [run.run_id for run in study.runs]:
             raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
+        kept = [run for run in study.runs if run.run_id != run_id]
         _write(folder, replace(study, runs=kept))
 
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
     a study beside them, if any. left_out: called with a message for each run that cannot be read.
-    Raises `UserError` for a folder without any run that can, and for a study that cannot be read.
-    """
+    Raises `UserError` for a folder without any that can, and a study that cannot be read."""
     folder = check_folder(folder)
     runs: list[Run] = []
     for path, label, declared in _runs_of_study(folder) or _runs_below(folder):
-        if not store.has_finished(path):
-            continue
         try:
-            result = store.load_result(path)
+            if store.has_finished(path):
+                result = store.load_result(path)
+                runs.append(Run(path=path, result=result, label=label, declared=declared))
         except UserError as error:
             left_out(str(error))
-            continue
-        runs.append(Run(path=path, result=result, label=label, declared=declared))
     if not runs:
         raise UserError(f"There is no finished run in {folder} that can be read.")
     return runs
@@ -213,9 +182,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 def _runs_of_study(folder: Path) -> list[tuple[Path, str, bool]]:
     """Runs that the study of a folder planned: folder, variant, and whether they are declared."""
-    study = load_manifest(folder)
-    if study is None:
-        return []
+    study = load_manifest(folder) or Manifest(variants={})
     declared = study.declaration is not None
     return [(store.run_dir(folder.parent, run.run_id), run.variant, declared) for run in study.runs]
 
@@ -224,28 +191,21 @@ def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
     """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
     labels: dict[str, str] = {}
     declared: set[str] = set()
-    for study in _studies_near(folder):
-        labels |= {run.run_id: run.variant for run in study.runs}
-        if study.declaration is not None:
-            declared |= {run.run_id for run in study.runs}
+    # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
+    for out in [*reversed(folder.absolute().parents[:2]), folder]:
+        for file in sorted(out.glob(f"*/{FILE}")):
+            if study := load_manifest(file.parent):
+                labels |= {run.run_id: run.variant for run in study.runs}
+                if study.declaration is not None:
+                    declared |= {run.run_id for run in study.runs}
     order = {run_id: place for place, run_id in enumerate(labels)}
     paths = sorted(file.parent for file in folder.rglob(store.RESULT))
     paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
 
 
-def _studies_near(folder: Path) -> Iterator[Manifest]:
-    """Studies beside a folder, beside its parent and in it; the nearest comes last, and counts."""
-    for out in [*reversed(folder.absolute().parents[:2]), folder]:
-        for file in sorted(out.glob(f"*/{FILE}")):
-            study = load_manifest(file.parent)
-            if study is not None:
-                yield study
-
-
 def check_folder(folder: Path) -> Path:
-    """A folder that the user names; `.` and `..` in full, since runs lie beside a study. Raises
-    `UserError` if it is none."""
+    """A folder of the user, `.` and `..` in full. Raises `UserError` if there is none."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
     return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder

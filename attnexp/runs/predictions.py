@@ -1,5 +1,4 @@
-"""Arrays of a run on disk, in a format that cannot contain code: its weights, and its predictions
-for every text, enough to compare two runs text by text."""
+"""Arrays of a run on disk, in a format that holds no code: weights, and predictions by text."""
 
 import zlib
 from collections.abc import Mapping
@@ -18,14 +17,11 @@ from attnexp.runs.result import Run
 FILE = "predictions.safetensors"
 WEIGHTS = "model.safetensors"
 
-BEST = "best"
-FINAL = "final"
-TEST = "test"
+BEST, FINAL, TEST = "best", "final", "test"
 """Logits, (n,) of two classes and (n, C) of more: on the validation set after its best and the last
 epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
 
-VAL_LABELS = "val_labels"
-TEST_LABELS = "test_labels"
+VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
@@ -41,17 +37,8 @@ def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         opened.write(safetensors.numpy.save(contiguous))
 
 
-def load_predictions(run: Run) -> dict[str, NDArray[Any]]:
-    """Predictions of a finished run, by name. Raises `UserError` if they cannot be read."""
-    return _load_arrays(run, FILE)
-
-
-def load_weights(run: Run) -> dict[str, NDArray[Any]]:
-    """Weights of a finished run, by name. Raises `UserError` if they cannot be read."""
-    return _load_arrays(run, WEIGHTS)
-
-
-def _load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
+def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
+    """Arrays of a file of a run, by name. Raises `UserError` if they cannot be read."""
     try:
         return safetensors.numpy.load(run.read(name))
     except SafetensorError as error:
@@ -64,10 +51,9 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`. At `best`,
-    whose epoch all seeds of a variant share, no logits are stored. Raises `UserError` if the
-    predictions cannot be read."""
-    arrays = load_predictions(run)
+    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`; at `best` none
+    are stored. Raises `UserError` if the predictions cannot be read."""
+    arrays = load_arrays(run, FILE)
     if point == "chosen":
         return arrays[TEST], arrays[TEST_LABELS]
     return arrays[FINAL], arrays[VAL_LABELS]
@@ -86,11 +72,9 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
         return {}
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
-        right = most_probable(logits) == labels
-        return {run.result.best.epoch: np.packbits(right).tobytes()}
-    bits: dict[int, bytes] = {}
-    for name, packed in load_predictions(run).items():
-        if name.startswith(CORRECT):
-            epoch = int(name.removeprefix(CORRECT))
-            bits[epoch] = zlib.decompress(packed.tobytes())
-    return bits
+        return {run.result.best.epoch: np.packbits(most_probable(logits) == labels).tobytes()}
+    return {
+        int(name.removeprefix(CORRECT)): zlib.decompress(packed.tobytes())
+        for name, packed in load_arrays(run, FILE).items()
+        if name.startswith(CORRECT)
+    }

@@ -15,18 +15,16 @@ class EpochRow:
     """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 
     epoch: int
+    # Running means over the epoch, dropout on, as Keras and K show them (C29):
     train_loss: float  # of `train.loss` if given
     train_accuracy: float
-    """Running means over the epoch, dropout on, as Keras and K show them (C29)."""
-    train_loss_after: float | None = None
-    """Measured on the same texts after the epoch, dropout off; None unless asked for."""
-    train_accuracy_after: float | None = None
+    train_loss_after: float | None = None  # on the same texts after the epoch, dropout off
+    train_accuracy_after: float | None = None  # None, as the loss, unless asked for
     val_loss: float
     val_accuracy: float
     val_brier: float
     val_ece: float
-    seconds: float
-    """Duration of training and validation, without measuring train again."""
+    seconds: float  # of training and validation, without measuring train again
     examples_per_second: float  # of training
 
 
@@ -65,8 +63,7 @@ class RunResult:
     @property
     def classes(self) -> list[str]:
         """Names in the order of labels."""
-        names: list[str] = self.data["classes"]
-        return names
+        return list(self.data["classes"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,8 +72,7 @@ class Run:
 
     path: Path
     result: RunResult
-    label: str = ""
-    """Name of the variant in its study; empty without a study."""
+    label: str = ""  # name of the variant in its study; empty without a study
     declared: bool = False  # whether a study has it that adds seeds because of results
 
     def read(self, name: str) -> bytes:

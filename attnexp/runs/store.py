@@ -7,6 +7,7 @@ from, and `result.json`, which is written last: a run has finished when this is 
 
 import json
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -29,10 +30,8 @@ CONFIG = "config.yaml"
 VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
-SCHEMA_WITHOUT_LABEL = 4
-"""The schema before 5, from which it differs by `label` and `departures` alone."""
-NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)
-"""Exceptions that reading a half-written document raises."""
+SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
+NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -61,7 +60,7 @@ def lock(path: Path) -> Iterator[None]:
         except Timeout:
             raise Busy(
                 f"Another process is at this run ({describe_lock(path)}). Wait for it, or give "
-                f"another place with out=DIR."
+                "another place with out=DIR."
             ) from None
 
 
@@ -70,8 +69,7 @@ def _lock_file(path: Path) -> Path:
 
 
 def describe_lock(path: Path) -> str:
-    """The file that locks a run. Where the disk has no locks, it names the process that made it,
-    and outlives it on another machine."""
+    """The file that locks a run, and, where the disk has no locks, the process that made it."""
     file = _lock_file(path)
     try:
         pid, host = file.read_text().split()[:2]
@@ -90,8 +88,7 @@ def is_locked(path: Path) -> bool:
 
 
 def create(path: Path, config: RunConfig) -> None:
-    """Make the folder of a run, or take up that of an earlier attempt, and write its configuration.
-    Call with the run locked."""
+    """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
     path.mkdir(parents=True, exist_ok=True)
     for temporary in path.glob(".*"):  # what a killed process was writing
         temporary.unlink()
@@ -134,23 +131,20 @@ def load_result(path: Path) -> RunResult:
 
 
 def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:
-    """Folders of finished runs with the same settings, seeds and data but other code, the newest
-    first."""
-    folders = (Path(out) / RUNS).glob(f"{identity.settings}-*")
-    others = [path for path in folders if has_finished(path) and path.name != identity.run_id]
-    return sorted(others, key=lambda path: (path / RESULT).stat().st_mtime, reverse=True)
+    """Folders of finished runs that differ in code alone, the newest first."""
+    files = (Path(out) / RUNS).glob(f"{identity.settings}-*/{RESULT}")
+    others = [file for file in files if file.parent.name != identity.run_id]
+    others.sort(key=lambda file: file.stat().st_mtime, reverse=True)
+    return [file.parent for file in others]
 
 
 def describe_outdated_runs(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
     """Changes of the code since runs with these settings finished: a line for each change."""
-    runs_by_change: dict[str, set[Path]] = {}
+    runs_by_change = defaultdict[str, set[Path]](set)
     for identity in wanted:
         for path in find_runs_of_other_code(out, identity)[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
                 digests = load_result(path).code.items() ^ identity.code.items()
-                change = ", ".join(sorted({file for file, _ in digests}))
-                runs_by_change.setdefault(change, set()).add(path)
-    return [
-        f"{files} changed since {len(paths)} of these runs."
-        for files, paths in runs_by_change.items()
-    ]
+                runs_by_change[", ".join(sorted({file for file, _ in digests}))].add(path)
+    changes = runs_by_change.items()
+    return [f"{files} changed since {len(paths)} of these runs." for files, paths in changes]

@@ -1,7 +1,4 @@
-"""Executors on this machine: runs one after another, or in processes side by side.
-
-`slurm` and `ray` hold those of a cluster.
-"""
+"""Executors on this machine; `slurm` and `ray` hold those of a cluster."""
 
 import itertools
 import os
@@ -23,8 +20,8 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import train_run
 
-Outcome = Run | str
-"""A finished run, or the reason why it failed."""
+Outcome = Run | str  # a finished run, or the reason why it failed
+Futures = Sequence[Future[Outcome]]
 
 
 def train_job(job: Job) -> Outcome:
@@ -63,11 +60,11 @@ class Executor:
         self.slots = slots
         self.status = ""  # what jobs wait for, to be shown
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start jobs, as many as slots are free at most."""
         raise NotImplementedError
 
-    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+    def wait(self, running: Futures) -> None:
         """Wait until a job has ended, or for half a second."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
@@ -81,7 +78,7 @@ class Executor:
 class OneByOne(Executor):
     """Jobs in this process; without a terminal they print nothing."""
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Train the one job, however long it takes."""
         (job,) = jobs
         future = Future[Outcome]()
@@ -91,8 +88,7 @@ class OneByOne(Executor):
 
 
 class SideBySide(Executor):
-    """Jobs in processes, one for each slot, so that one that is killed ends its own run alone. GPUs
-    are dealt to the slots in turn."""
+    """Jobs in processes, one a slot, so that each ends alone. GPUs are dealt to slots in turn."""
 
     def __init__(self, slots: int) -> None:
         super().__init__(slots)
@@ -103,18 +99,14 @@ class SideBySide(Executor):
         self.free_slots = [Slot(gpu, self.lifeline) for gpu in itertools.islice(gpus, slots)]
         self.slot_of: dict[Future[Outcome], Slot] = {}
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
-        """Start each job in a slot of its own. The future of one whose process is killed raises
-        `BrokenProcessPool`."""
+    def submit(self, jobs: Sequence[Job]) -> Futures:
+        """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
         for future in [future for future in self.slot_of if future.done()]:
             self.free_slots.append(self.slot_of.pop(future))
-        running = []
+        slots = [self.free_slots.pop() for _ in jobs]
         with _blocked_signals():
-            for job in jobs:
-                slot = self.free_slots.pop()
-                future = slot.submit(job)
-                self.slot_of[future] = slot
-                running.append(future)
+            running = [slot.submit(job) for slot, job in zip(slots, jobs, strict=True)]
+        self.slot_of |= zip(running, slots, strict=True)
         return running
 
     def close(self) -> None:
@@ -150,8 +142,8 @@ class Slot:
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Let processes that are started within inherit that Ctrl-C and the end of a terminal are
-    blocked: they reach all of a terminal's processes, and this one ends the others."""
+    """Block Ctrl-C and the end of a terminal in processes that start within: both reach all of a
+    terminal's processes, and this one ends the others."""
     resource_tracker.ensure_running()  # now, since it unblocks
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:
@@ -181,16 +173,11 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
         fitting = len(jobs)
     elif num_gpus:
         fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
+    elif hasattr(os, "sched_getaffinity"):  # on Linux
+        fitting = len(os.sched_getaffinity(0)) // num_threads(jobs)
     else:
-        fitting = _num_cores() // num_threads(jobs)
+        fitting = (os.cpu_count() or 1) // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
-
-
-def _num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # on Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def num_threads(jobs: Sequence[Job]) -> int:

@@ -1,7 +1,4 @@
-"""Folder of a sweep: where its plan is recorded, and may be found again.
-
-A folder holds one plan, so that seeds join only those that may be compared with them.
-"""
+"""Folder of a sweep, which holds one plan, so that seeds join only those that they compare with."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,27 +26,24 @@ def choose_folder(sweep: Sweep) -> Sweep:
     folder = sweep.directory
     reason = ""
     number = 1
-    while True:
-        stored = load_manifest(folder)
-        difference = "" if stored is None else describe_other_plan(stored, planned)
+    while stored := load_manifest(folder):
+        difference = describe_other_plan(stored, planned)
         if not difference:
-            if reason:
-                progress.note(f"{reason}. This one is in {folder}.")
-            return _continue_study(stored, replace(sweep, directory=folder))
+            break
+        reason = reason or f"{folder} holds another plan ({difference})."
         if sweep.is_named:
-            raise UserError(
-                f"{folder} holds another plan ({difference}). Choose another name=NAME."
-            )
-        reason = reason or f"{folder} holds another plan ({difference})"
+            raise UserError(f"{reason} Choose another name=NAME.")
         number += 1
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
+    if reason:
+        progress.note(f"{reason} This one is in {folder}.")
+    sweep = replace(sweep, directory=folder)
+    return _continue_study(stored, sweep) if stored else sweep
 
 
-def _continue_study(stored: Manifest | None, sweep: Sweep) -> Sweep:
-    """A sweep with the declaration of the study that it continues, and the seeds that were added to
-    the study, or are added now, after it had its answer."""
-    if stored is None:
-        return sweep
+def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
+    """A sweep with the declaration of the study that it continues, and the seeds added to it after
+    it had its answer."""
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     is_complete = stored.declaration is None and all(map(store.has_finished, paths))
@@ -57,23 +51,20 @@ def _continue_study(stored: Manifest | None, sweep: Sweep) -> Sweep:
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
         added_seeds |= dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
-    return replace(
-        sweep,
-        declaration=sweep.declaration or stored.declaration,
-        added_seeds=tuple(added_seeds),
-    )
+    declaration = sweep.declaration or stored.declaration
+    return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
 
 
-def manifest_of(sweep: Sweep, runs: Iterable[PlannedRun]) -> Manifest:
-    """The study of a sweep with these of its runs."""
-    runs = list(runs)
+def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
+    """The study of a sweep with these of its jobs, each with the id of its run."""
+    runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
     seeds = {run.seed for run in runs}
     kind = _seed_kind(sweep.jobs)
     plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
     for job in sweep.jobs:
-        by_data = plan_settings[job.label]
-        if job.config.data.title not in by_data:
-            by_data[job.config.data.title] = _settings_of_plan(job.config, kind)
+        data = job.config.data.title
+        if data not in plan_settings[job.label]:
+            plan_settings[job.label][data] = _settings_of_plan(job.config, kind)
     return Manifest(
         variants=sweep.variants,
         settings=plan_settings,
@@ -88,29 +79,24 @@ def manifest_of(sweep: Sweep, runs: Iterable[PlannedRun]) -> Manifest:
 def _seed_kind(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; of a single seed those that are given."""
     first = _seeds(jobs[0].config)
-    varied: dict[str, None] = {}
+    varied: set[str] = set()
     for job in jobs:
-        for key, number in _seeds(job.config).items():
-            if number != first[key]:
-                varied[key] = None
-    sources = [key for key, number in first.items() if key != "seed" and number is not None]
-    return sorted(varied) or sources or ["seed"]
+        varied |= {key for key, _ in _seeds(job.config).items() ^ first.items()}
+    return sorted(varied) or [key for key in first if key != "seed"] or ["seed"]
 
 
-def _seeds(config: RunConfig) -> dict[str, int | None]:
-    """Every seed of a run, by key."""
-    sources = asdict(config.seeds).items()
-    return {"seed": config.seed} | {f"seeds.{source}": number for source, number in sources}
+def _seeds(config: RunConfig) -> dict[str, int]:
+    """The seeds that are given to a run, by key."""
+    seeds = {"seed": config.seed}
+    for source, number in asdict(config.seeds).items():
+        if number is not None:
+            seeds[f"seeds.{source}"] = number
+    return seeds
 
 
 def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, Any]:
-    """What all runs of a variant on a data set have in common: settings, and fixed seeds if another
-    kind of seeds varies."""
-    flat = {key: value for key, value in flatten(to_dict(config)).items() if not is_seed(key)}
-    for key in NOT_OF_A_PLAN:
-        flat.pop(key, None)
-    for key, number in _seeds(config).items():
-        if key not in seed_kind and number is not None:
-            flat[key] = number
-    plan_settings: dict[str, Any] = json.loads(json.dumps(flat))  # as study.json gives it back
-    return plan_settings
+    """Settings, and seeds of other kinds, that a variant's runs on a data set have in common."""
+    flat = flatten(to_dict(config))
+    flat = {key: flat[key] for key in flat if key not in NOT_OF_A_PLAN and not is_seed(key)}
+    flat |= {key: number for key, number in _seeds(config).items() if key not in seed_kind}
+    return dict(json.loads(json.dumps(flat)))  # as study.json gives it back

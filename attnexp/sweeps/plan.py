@@ -14,7 +14,7 @@ from pathlib import Path
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
-from attnexp.config.study import load_study
+from attnexp.config.study import Study, load_study
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, replicate, settings
@@ -22,9 +22,6 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
-
-Axis = list[tuple[str, str]]
-"""Choices of an axis, as `expand` gives them: the key, the same in all, and a word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +31,7 @@ class Job:
     config: RunConfig
     label: str  # name of the variant this run belongs to
     parts: tuple[str, ...]  # of the label: variant of the study, then words of the axes
+    factors: dict[str, str]  # level of each factor: of the study, and of axes
 
     @property
     def seed(self) -> str:
@@ -63,49 +61,30 @@ class Sweep:
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Design:
-    """What is compared: variants, each by its own words, and words that all runs share."""
-
-    name: str
-    variants: dict[str, list[str]]
-    levels: dict[str, dict[str, str]]  # of the factors of the study, by variant
-    shared: list[str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Combination:
-    """One value of every axis but the seeds."""
-
-    parts: tuple[str, ...]  # as in `Job`
-    factors: dict[str, str]  # level of each factor: of the study, and of axes
-    words: list[str]
-    seed_axes: list[list[str]]  # words of each axis of seeds
-
-
 def plan(words: Sequence[str]) -> Sweep:
-    """Plan the runs that `words` ask for; `folder.choose_folder` then says where they are recorded.
-    Raises `UserError` if any of the words is wrong."""
+    """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     names = _values("name=", words)
     studies = _values("study=", words)
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
     run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    design = _design_of_study(studies[-1], run_words) if studies else _design_of_axes(run_words)
-    varied_seeds = [key for key in _varied_keys(design.shared) if is_seed(key)]
+    if studies:
+        title = Path(studies[-1]).stem
+        study = _load_study(studies[-1], run_words)
+    else:
+        title = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
+        title = f"sweep_{title}" if title else "sweep"
+        study = Study(variants={"": []})  # an unnamed one, since the axes make the labels
+    shared = [*study.overrides, *run_words]
+    varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
-    jobs: list[Job] = []
-    levels: dict[str, dict[str, str]] = {}
-    for combination in _combinations(design):
-        for job in _jobs_by_seed(combination):
-            jobs.append(job)
-            levels[job.label] = combination.factors if len(combination.factors) == 2 else {}
-    name = _check_folder_name(names[-1]) if names else _folder_name(design.name)
+    jobs = list(_jobs(study, shared, title))
+    name = _check_name(names[-1]) if names else re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
         directory=Path(jobs[0].config.out) / name,
         is_named=bool(names),
-        variants=levels,
+        variants={job.label: job.factors if len(job.factors) == 2 else {} for job in jobs},
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
         command=shlex.join(["attnexp", "sweep", *words]),
@@ -116,87 +95,66 @@ def _values(prefix: str, words: Sequence[str]) -> list[str]:
     return [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
 
 
-def _design_of_study(source: str, run_words: Sequence[str]) -> Design:
-    """Variants of a study. Raises `UserError` for a word that sets what the study varies."""
+def _load_study(source: str, run_words: Sequence[str]) -> Study:
+    """A study. Raises `UserError` for a word that sets what the study varies."""
     study = load_study(source)
-    name = Path(source).stem
-    varied_keys: set[str] = set()
-    for variant_words in study.variants.values():
-        varied_keys |= {key_of(word) for word in variant_words}
+    varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
     for word in [*study.overrides, *run_words]:
         if key_of(word) in varied_keys:
-            raise UserError(f"{word}: {name} varies this setting itself. Leave it out.")
-    return Design(
-        name=name,
-        variants=study.variants,
-        levels=study.levels or {label: {name: label} for label in study.variants},
-        shared=[*study.overrides, *run_words],
-    )
-
-
-def _design_of_axes(run_words: Sequence[str]) -> Design:
-    """One unnamed variant, whose axes make the labels."""
-    factors = [key for key in _varied_keys(run_words) if not is_seed(key)]
-    name = f"sweep_{'_x_'.join(factors)}" if factors else "sweep"
-    return Design(name=name, variants={"": []}, levels={"": {}}, shared=[*run_words])
+            raise UserError(
+                f"{word}: {Path(source).stem} varies this setting itself. Leave it out."
+            )
+    return study
 
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
     """Keys of words with several values."""
-    return [_key(axis) for axis in expand(words) if len(axis) > 1]
+    return [axis[0][0] for axis in expand(words) if len(axis) > 1]
 
 
-def _combinations(design: Design) -> Iterator[Combination]:
-    """All combinations of a design, those of the baseline first."""
-    for variant, variant_words in design.variants.items():
-        axes = expand([*variant_words, *design.shared])
+def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
+    """Jobs of all combinations, those of the baseline first. shared: words of all variants.
+    title: name of the factor whose levels are the variants."""
+    levels = study.levels or {label: {title: label} for label in study.variants if label}
+    for variant, variant_words in study.variants.items():
+        axes = expand([*variant_words, *shared])
         num_runs = math.prod(map(len, axes))
         if num_runs > MAX_RUNS:
-            raise UserError(
-                f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
-            )
-        seed_axes = [axis for axis in axes if is_seed(_key(axis))]
-        other_axes = [axis for axis in axes if not is_seed(_key(axis))]
-        is_compared = [len(axis) > 1 and _key(axis) != "data" for axis in other_axes]
+            message = f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
+            raise UserError(message)
+        seed_axes = [axis for axis in axes if is_seed(axis[0][0])]
+        other_axes = [axis for axis in axes if axis not in seed_axes]
+        is_compared = [len(axis) > 1 and axis[0][0] != "data" for axis in other_axes]
         for choices in itertools.product(*other_axes):
             # pairs of key and word, since several axes of experiments have one key
             compared = list(itertools.compress(choices, is_compared))
-            yield Combination(
-                parts=tuple(filter(None, [variant, *_words(compared)])),
-                factors=design.levels[variant] | dict(compared),
-                words=_words(choices),
-                seed_axes=list(map(_words, seed_axes)),
-            )
-
-
-def _key(axis: Axis) -> str:
-    return axis[0][0]
+            parts = tuple(filter(None, [variant, *_words(compared)]))
+            factors = levels.get(variant, {}) | dict(compared)
+            yield from _jobs_by_seed(_words(choices), [*map(_words, seed_axes)], parts, factors)
 
 
 def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
     return [word for _, word in choices]
 
 
-def _jobs_by_seed(combination: Combination) -> Iterator[Job]:
-    """Jobs of a combination, which differ in seeds alone; its model is built once, as a check."""
-    label = " ".join(combination.parts)
-    is_checked = False
-    for seed_words in itertools.product(*combination.seed_axes):
-        config = compose(combination.words, seed_words)
-        if not is_checked:
-            try_to_build(config)
-            label = label or default_label(to_dict(config))
-            is_checked = True
-        yield Job(config=config, label=label, parts=combination.parts)
+def _jobs_by_seed(
+    words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
+) -> list[Job]:
+    """Jobs that differ in seeds alone; their model is built once, as a check. seeds: words of each
+    axis of seeds."""
+    configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
+    try_to_build(configs[0])
+    label = " ".join(parts) or default_label(to_dict(configs[0]))
+    return [Job(config=config, label=label, parts=parts, factors=factors) for config in configs]
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs, each once, since a value may be given twice. Raises `UserError` for different runs of
-    one name, and for one run of different names."""
+    """Jobs, each once. Raises `UserError` for two runs of one name, and one run of two names."""
     jobs_by_name: dict[str, Job] = {}
     names_by_run: dict[str, str] = {}
     for job in jobs:
-        name, config = str(job), job.config
+        name = str(job)
+        config = job.config
         if jobs_by_name.setdefault(name, job).config != config:
             raise UserError(f"Two different runs are called '{name}'. Sweep them apart.")
         run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
@@ -206,14 +164,10 @@ def _distinct(jobs: Iterable[Job]) -> list[Job]:
     return list(jobs_by_name.values())
 
 
-def _check_folder_name(name: str) -> str:
+def _check_name(name: str) -> str:
     """Raises `UserError` where a name is no plain word, or the folder of all runs."""
     if not re.fullmatch(r"\w[\w.-]{,99}", name) or name == RUNS:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
         )
     return name
-
-
-def _folder_name(name: str) -> str:
-    return re.sub(r"^\.|[^\w.-]", "-", name)[:100]

@@ -6,30 +6,21 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from attnexp.base.errors import RunFailed, require
 from attnexp.config.schema import ExecutorConfig
-from attnexp.sweeps.executors import (
-    Executor,
-    Outcome,
-    num_slots,
-    num_threads,
-    train_job_in,
-    want_gpu,
-)
+from attnexp.sweeps import executors
+from attnexp.sweeps.executors import Executor, Futures
 from attnexp.sweeps.plan import Job
 
-PATIENCE = 30
-"""Seconds after which a head that does not answer is given up. Ray itself waits for minutes, and
-then ends the process."""
+PATIENCE = 30  # seconds without an answer of the head; Ray itself waits for minutes, and exits
 
 
 class RayTasks(Executor):
     """One Ray task for each run. Ray repeats a task whose process is killed, once."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        super().__init__(num_slots(config, jobs))
+        super().__init__(executors.num_slots(config, jobs))
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
         self.ray = require("ray", "executor=ray", "ray")
         self.address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")
@@ -41,18 +32,17 @@ class RayTasks(Executor):
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
         if ":" not in self.address:
             self.address = self.ray.get_runtime_context().gcs_address
-        has_gpus = bool(self.ray.cluster_resources().get("GPU"))
-        resources = {
-            "num_cpus": num_threads(jobs),
-            "num_gpus": config.gpu if want_gpu(jobs) and has_gpus else 0,
-        }
-        self.task = self.ray.remote(max_retries=1, **resources)(train_job_in)
+        has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
+        num_gpus = config.gpu if has_gpus else 0
+        num_cpus = executors.num_threads(jobs)
+        task = self.ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=1)
+        self.task = task(executors.train_job_in)
 
-    def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:
+    def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start a task for each job."""
         return [self.task.remote(os.getcwd(), job).future() for job in jobs]
 
-    def wait(self, running: Sequence[Future[Outcome]]) -> None:
+    def wait(self, running: Futures) -> None:
         """Wait as every executor does. Raises `RunFailed` if Ray's head is gone."""
         super().wait(running)
         if time.monotonic() > self.last_answer + 5:

@@ -4,12 +4,11 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -18,17 +17,10 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.identity import Identity, identify
-from attnexp.runs.manifest import PlannedRun, record_runs
+from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import (
-    Executor,
-    JobKilled,
-    OneByOne,
-    Outcome,
-    SideBySide,
-    TimeLimitReached,
-    num_slots,
-)
+from attnexp.sweeps import executors
+from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.sweeps.ray import RayTasks
@@ -49,11 +41,8 @@ class SweepEntry:
 
 
 def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
-    """Identify every run and find those that have finished; note changes of the code since. Changes
-    nothing on disk.
-
-    any_code: where none has finished with the code of today, take the newest one of other code.
-    """
+    """Identify every run and find those that have finished; note changes of the code since.
+    any_code: where none has finished with the code of today, take the newest one of other code."""
     entries: list[SweepEntry] = []
     missing: list[Identity] = []
     fingerprints: dict[str, str] = {}
@@ -83,8 +72,8 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
             raise
         except (RuntimeError, ConnectionError) as error:
             raise UserError(f"executor={config.kind} is not here: {error}") from error
-    slots = num_slots(config, jobs)
-    return OneByOne(slots) if slots == 1 else SideBySide(slots)
+    slots = executors.num_slots(config, jobs)
+    return executors.OneByOne(slots) if slots == 1 else executors.SideBySide(slots)
 
 
 def run_sweep(
@@ -95,22 +84,19 @@ def run_sweep(
     choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
 ) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
-
     any_code: as in `scan`. observe: called after every change, with the entries so far and what is
-    waited for. choose: of all that are planned, one batch after another, each when the one before
-    it has ended.
-    """
+    waited for. choose: from all entries, one batch after another, each when the last has ended."""
     planned = scan(sweep, any_code=any_code)
-    batches = choose(planned) if choose else [planned]
     entries: list[SweepEntry] = []
     missing = [entry.job for entry in planned if not entry.before]
     with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
         executor = open_executor(sweep.executor, missing)
         try:
-            for batch in batches:
+            for batch in choose(planned) if choose else [planned]:
                 entries.extend(batch)
                 _record(sweep, entries)
-                _run_batch(batch, executor, partial(observe, entries))
+                for status in Batch(batch, executor).run():
+                    observe(entries, status)
         finally:
             executor.close()
             _record(sweep, entries)  # another sweep of this study may have begun since
@@ -119,26 +105,8 @@ def run_sweep(
 
 def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     """Add runs to the study of a sweep."""
-    runs = [
-        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
-        for entry in entries
-    ]
-    record_runs(sweep.directory, manifest_of(sweep, runs))
-
-
-def _run_batch(
-    entries: Sequence[SweepEntry], executor: Executor, observe: Callable[[str], None]
-) -> None:
-    """Run entries, in their order but for what another sweep is doing."""
-    batch = Batch(entries, executor)
-    batch.load_finished()
-    observe("")
-    while batch.waiting or batch.running:
-        batch.start_runs()
-        executor.wait([*batch.running])
-        batch.take_outcomes()
-        batch.load_finished()
-        observe(batch.status or executor.status)
+    run_ids = [(entry.job, entry.path.name) for entry in entries]
+    record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
 
 class Batch:
@@ -151,7 +119,19 @@ class Batch:
         self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
         self.status = ""  # which runs of another sweep are awaited
 
-    def load_finished(self) -> None:
+    def run(self) -> Iterator[str]:
+        """Run all, in their order but for what another sweep is doing; after every change, yield
+        what is waited for."""
+        self._load_finished()
+        yield ""
+        while self.waiting or self.running:
+            self._start_runs()
+            self.executor.wait([*self.running])
+            self._take_outcomes()
+            self._load_finished()
+            yield self.status or self.executor.status
+
+    def _load_finished(self) -> None:
         """Load runs that another sweep has finished, twice a second at most."""
         if time.monotonic() < self.next_look:
             return
@@ -162,7 +142,7 @@ class Batch:
             entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
         self.next_look = time.monotonic() + 0.5
 
-    def start_runs(self) -> None:
+    def _start_runs(self) -> None:
         """Fill the free slots with runs that no other sweep is doing or has done."""
         num_free = self.executor.slots - len(self.running)
         startable = (
@@ -171,8 +151,7 @@ class Batch:
             if not store.has_finished(entry.path) and not store.is_locked(entry.path)
         )
         starting = [*itertools.islice(startable, num_free)]
-        remaining = set(self.waiting) - set(starting)
-        self.waiting = [entry for entry in self.waiting if entry in remaining]
+        self.waiting = [entry for entry in self.waiting if entry not in starting]
         self.status = ""
         if self.waiting and len(starting) < num_free:
             lock = store.describe_lock(self.waiting[0].path)
@@ -183,18 +162,22 @@ class Batch:
             futures = self.executor.submit([entry.job for entry in starting])
             self.running |= zip(futures, starting, strict=True)
 
-    def take_outcomes(self) -> None:
+    def _take_outcomes(self) -> None:
         """Take what ended runs have come to; those that were killed may wait once more."""
         for future in [future for future in self.running if future.done()]:
             entry = self.running.pop(future)
             try:
-                entry.outcome = _check_code(entry, future.result())
+                entry.outcome = future.result()
             except BrokenProcessPool:
                 self._repeat(entry, JobKilled("its process was killed (out of memory?)"))
             except JobKilled as error:
                 self._repeat(entry, error)
             except Exception as error:  # whatever a cluster may do to a job
                 entry.outcome = str(error).strip().partition("\n")[0]
+            if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
+                entry.outcome = (
+                    "the code or the data changed since the sweep began. Give the command again."
+                )
 
     def _repeat(self, entry: SweepEntry, reason: JobKilled) -> None:
         """Let a run wait again: after a time limit if it did an epoch, else the first time."""
@@ -224,10 +207,3 @@ def _seconds_of_epochs(path: Path) -> list[float]:
         return [json.loads(line)["seconds"] for line in lines]
     except (OSError, *store.NOT_A_RESULT):  # none, or half a line
         return []
-
-
-def _check_code(entry: SweepEntry, outcome: Outcome) -> Outcome:
-    """An outcome, or the failure of a run that has another id than was planned."""
-    if isinstance(outcome, Run) and outcome.path.name != entry.path.name:
-        return "the code or the data changed since the sweep began. Give the command again."
-    return outcome

@@ -11,7 +11,7 @@ from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
-from attnexp.runs.manifest import Declaration, PlannedRun
+from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec, is_decided
@@ -27,19 +27,16 @@ def fewest_seeds(m: int) -> int:
 
 
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
-    """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
-    planned those that it has begun."""
+    """The answer of a sweep; of one that adds seeds, those that it has begun count as planned."""
+    declared = sweep.declaration is not None
+    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+    runs.sort(key=lambda run: list(sweep.variants).index(run.label))
     rows = []
-    for entry in entries:
-        if isinstance(entry.outcome, Run):
-            declared = {"declared": sweep.declaration is not None}
-            rows += [row | declared for row in make_rows(entry.outcome)]
-    order = list(sweep.variants)
-    rows.sort(key=lambda row: order.index(row["label"]))
+    for run in runs:
+        rows += make_rows(replace(run, declared=declared))
     begun = [entry.job for entry in entries if entry.outcome is not None]
-    jobs = begun if sweep.declaration else sweep.jobs
-    planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
-    study = manifest_of(sweep, planned)
+    jobs = begun if declared else sweep.jobs
+    study = manifest_of(sweep, [(job, "") for job in jobs])
     return compare(make_groups(rows, {"": study}), [metric])
 
 
@@ -52,13 +49,11 @@ def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
-    """Plan the runs that `words` may need, with the declaration of their endpoint: the first one of
-    the protocol. margin: of accuracy, as a share.
-
-    Raises `UserError` where nothing can be decided.
-    """
-    has_seeds = any(word.startswith("seed=") for word in words)
-    sweep = plan(words if has_seeds else [*words, "seed=range(64)"])
+    """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
+    margin: of accuracy, as a share. Raises `UserError` where nothing can be decided."""
+    if not any(word.startswith("seed=") for word in words):
+        words = [*words, "seed=range(64)"]
+    sweep = plan(words)
     protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
     if len(protocols) > 1 or has_other_seeds or len(sweep.variants) < 2:
@@ -75,12 +70,11 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
 
 
 def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:
-    """Batches for `run_sweep`, until all variants are decided or no seed is left.
-
-    The baseline gets seeds while any variant is open; one with a failed run gets no more. Seeds are
-    added as many at a time as fill the executor. Verdicts are printed each time.
-    """
-    baseline, *undecided = sweep.variants
+    """Batches for `run_sweep`, until all variants are decided or no seed is left; after each the
+    verdicts are printed. The baseline gets seeds while any variant is open; one with a failed run
+    gets no more. Seeds are added as many at a time as fill the executor."""
+    baseline, *others = sweep.variants
+    undecided = set(others)
     slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
     fewest = fewest_seeds(len(undecided))
@@ -92,21 +86,15 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         yield [
             entry
             for entry in planned
-            if entry.job.label in (baseline, *undecided) and entry.job.config.seed in batch_seeds
+            if entry.job.label in {baseline, *undecided} and entry.job.config.seed in batch_seeds
         ]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
-        if baseline in failed or failed.issuperset(undecided):
+        if baseline in failed or failed >= undecided:
             return
-        still_open = _note_verdicts(judge(sweep, planned)) - failed
-        undecided = [name for name in undecided if name in still_open]
+        still_open: set[str] = set()
+        for row in judge(sweep, planned):
+            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+            if not is_decided(row.verdict):
+                still_open |= set(row.contrast.weights)
+        undecided &= still_open - failed
         batch_size = min(fewest, max(1, slots // len(sweep.variants)))
-
-
-def _note_verdicts(differences: Sequence[Difference]) -> set[str]:
-    """Print a line for each verdict; return the variants that have none yet."""
-    undecided: set[str] = set()
-    for row in differences:
-        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-        if not is_decided(row.verdict):
-            undecided |= set(row.contrast.weights)
-    return undecided

@@ -16,8 +16,6 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 
-USAGE = "Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2."
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
@@ -48,13 +46,13 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     study = plan(run_words)
     if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
         raise UserError("tune.seeds= must be other seeds than those of the study.")
-    folder = study.directory
     command = shlex.join(["attnexp", "sweep", *words])
+    folder = study.directory
+    search_folder = folder.with_name(f"{folder.name}_tuning")
+    study_folder = folder.with_name(f"{folder.name}_tuned")
     return Tuning(
-        search=replace(
-            search, directory=folder.with_name(f"{folder.name}_tuning"), command=command
-        ),
-        study=replace(study, directory=folder.with_name(f"{folder.name}_tuned"), command=command),
+        search=replace(search, directory=search_folder, command=command),
+        study=replace(study, directory=study_folder, command=command),
         judged=plan([*run_words, *grid]).jobs,
         grid_words=frozenset(word for axis in expand(grid) for _, word in axis),
     )
@@ -63,75 +61,59 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
 def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
     """Words of the grid, and the word of the search's seeds."""
     grid: list[str] = []
-    seed_word = "seed=range(1000,1003)"
+    values = {"tune.seeds": "range(1000,1003)"}
     for word in filter(is_tuning, words):
         key, _, value = word.partition("=")
         if key == "tune":
             grid.append(value)
-        elif key == "tune.seeds":
-            seed_word = f"seed={value}"
         else:
-            raise UserError(USAGE)
-    if not grid:
-        raise UserError(USAGE)
-    return grid, seed_word
+            values[key] = value
+    if not grid or len(values) > 1:
+        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
+    return grid, f"seed={values['tune.seeds']}"
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
-    """The study with every variant at its best setting, which its label says; and a line on what
-    the search found for each variant and setting.
-
-    Best is the highest mean held-out accuracy, of the last epoch or, where the study chooses
-    epochs, of the best one; the first of equals, and none with a failed run. Raises `RunFailed`
-    for a variant that has no other.
-    """
+    """The study with every variant at its best setting, which its label says; and a line on each
+    variant and setting of the search. Best is the highest mean held-out accuracy, of the last epoch
+    or, where the study chooses epochs, of the best one; the first of equals, and none with a failed
+    run. Raises `RunFailed` for a variant that has no other."""
     study = tuning.study
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
-    search_labels = _labels_by_variant(tuning)
+    parts_of = {job.label: set(job.parts) for job in study.jobs}
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     lines: list[str] = []
     for variant, factors in study.variants.items():
-        means: dict[str, float] = {}
-        for label in search_labels[variant]:
-            mean = _held_out_accuracy(entries, label, point)
+        candidates = [
+            job for job in tuning.judged if set(job.parts) - tuning.grid_words == parts_of[variant]
+        ]
+        labels = {job.parts: job.label for job in candidates}
+        means: dict[tuple[str, ...], float] = {}
+        for parts, label in labels.items():
+            mean = _held_out_accuracy(entries, parts, point)
             if mean is None:
                 lines.append(f"{label}: a run failed")
             else:
-                means[label] = mean
+                means[parts] = mean
                 lines.append(f"{label}: held-out accuracy {mean:.2f} % ({point} epoch)")
         if not means:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
         best = max(means, key=means.__getitem__)
-        best_jobs = [job for job in tuning.judged if job.label == best]
-        setting = " ".join(part for part in best_jobs[0].parts if part in tuning.grid_words)
-        label = f"{variant}, {setting} of {len(search_labels[variant])}"
+        setting = " ".join(part for part in best if part in tuning.grid_words)
+        label = f"{variant}, {setting} of {len(labels)}"
         variants[label] = factors
-        jobs += [replace(job, label=label) for job in best_jobs]
+        jobs += [replace(job, label=label) for job in candidates if job.parts == best]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _labels_by_variant(tuning: Tuning) -> dict[str, list[str]]:
-    """Labels of the search by variant of the study, in the order of the grid."""
-    variants = {job.parts: job.label for job in tuning.study.jobs}
-    labels: dict[str, list[str]] = {variant: [] for variant in tuning.study.variants}
-    for job in tuning.search.jobs:
-        parts = tuple(part for part in job.parts if part not in tuning.grid_words)
-        labels_of_variant = labels[variants[parts]]
-        if job.label not in labels_of_variant:  # it has a job for each seed
-            labels_of_variant.append(job.label)
-    return labels
-
-
-def _held_out_accuracy(entries: Sequence[SweepEntry], label: str, point: str) -> float | None:
-    """Mean over the runs of a label, in %; None where a run failed. point: `final` or `best`."""
-    accuracies = []
-    for entry in entries:
-        if entry.job.label != label:
-            continue
-        if not isinstance(entry.outcome, Run):
-            return None
-        row = getattr(entry.outcome.result, point)
-        accuracies.append(100 * row.val_accuracy)
-    return fmean(accuracies)
+def _held_out_accuracy(
+    entries: Sequence[SweepEntry], parts: tuple[str, ...], point: str
+) -> float | None:
+    """Mean over the runs of a setting, in %; None where one failed. point: `final` or `best`."""
+    outcomes = [entry.outcome for entry in entries if entry.job.parts == parts]
+    runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
+    if len(runs) < len(outcomes):
+        return None
+    return fmean(100 * getattr(run.result, point).val_accuracy for run in runs)

@@ -19,8 +19,7 @@ from attnexp.sweeps.slurm import sbatch_script
 
 def notes_on_seeds(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything."""
-    num_seeds = Counter(job.title for job in sweep.jobs)
-    fewest = min(num_seeds.values())
+    fewest = min(Counter(job.title for job in sweep.jobs).values())
     if len(sweep.variants) == 1 or fewest >= 3:
         return []
     return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
@@ -50,11 +49,8 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
 
 
 class Watch(Progress):
-    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for: in one
-    bar on a terminal, else in a line a minute.
-
-    foresee: lines that are shown first where some runs have finished before and others are missing.
-    """
+    """Observer for `run_sweep`: a line for each run that has ended, and what is waited for, in a
+    bar on a terminal, else once a minute. foresee: lines shown before a sweep that is resumed."""
 
     def __init__(
         self, foresee: Callable[[list[SweepEntry]], Iterable[str]] = lambda entries: []

@@ -83,7 +83,7 @@ def _load_same_test(run: Run, config: RunConfig) -> encode.Encoded:
 
 def load_weights(run: Run, model: nn.Module) -> None:
     """Fill the model from a finished run. Raises `UserError` if it is another model's."""
-    weights = predictions.load_weights(run)
+    weights = predictions.load_arrays(run, predictions.WEIGHTS)
     try:
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
     except RuntimeError as error:

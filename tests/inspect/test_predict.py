@@ -69,7 +69,7 @@ def test_probabilities_are_those_of_the_run(run: Run) -> None:
     corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
     reviews = corpus.rows.text[corpus.parts["test"]][:50]
     probabilities = [read(review).probabilities["positive"] for review in reviews]
-    logits = predictions.load_predictions(run)[predictions.FINAL][:50]
+    logits = predictions.load_arrays(run, predictions.FILE)[predictions.FINAL][:50]
     expected = 1 / (1 + np.exp(-logits))
     assert probabilities == pytest.approx(expected, abs=1e-5)
 

@@ -50,7 +50,7 @@ def test_the_folder_holds_what_the_contract_says(
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
-    stored = predictions.load_predictions(Run(path=path, result=result))
+    stored = predictions.load_arrays(Run(path=path, result=result), predictions.FILE)
     for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
         found = measure(stored[name], stored[predictions.VAL_LABELS])
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
@@ -163,7 +163,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
     path, result = train_run(config_in(tmp_path, *given, f"data.vocab_size={4 + len(words)}"))
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    weights = predictions.load_weights(Run(path=path, result=result))
+    weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
     table = weights["embedding.weight"][4 : 4 + len(words)]  # every id is taken
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
