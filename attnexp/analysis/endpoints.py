@@ -1,7 +1,4 @@
-"""Endpoints: the epoch and the texts at which runs are compared, declared before any run.
-
-Whatever is known of an endpoint stands in its row of `ENDPOINTS`.
-"""
+"""Endpoints: the epoch and the texts at which runs are compared, declared before any run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +11,12 @@ class Endpoint:
     """An epoch of each run and the texts on which it is measured."""
 
     name: str
-    label: str
-    """Name in tables; with the split where not all endpoints of a protocol are on the same."""
+    label: str  # in tables; with the split where not all endpoints of a protocol are on the same
     title: str = ""  # in the tables of docs/
     description: str = ""
     split: str = ""  # `test` or `validation`; empty in results of other trainers
-    measured: str = ""
-    """The stored evaluation, `val` or `test`: prefix of its columns (`val_accuracy`)."""
-    remark: str = ""
-    """What a reader must know beside the epochs of the variants."""
+    measured: str = ""  # the stored evaluation, `val` or `test`: prefix of its columns
+    remark: str = ""  # what a reader must know beside the epochs of the variants
     select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
     """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
     `val_accuracy`; None in results of other trainers."""

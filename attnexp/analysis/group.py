@@ -43,8 +43,8 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        is_wanted = (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
-        rows = self.endpoints[is_wanted]
+        rows = self.endpoints
+        rows = rows[(rows["point"] == point) & (rows["metric"] == metric)]
         wide = rows.pivot(index="seed", columns="variant", values="value")
         return wide.reindex(columns=[name for name in self.variants if name in wide])
 
@@ -60,15 +60,14 @@ class Group:
         """Smallest step of a metric, as `t_interval` wants it."""
         if self.num_texts:
             return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
-        values = self.endpoints.loc[self.endpoints["metric"] == metric, "value"]
-        return smallest_step(values)
+        return smallest_step(self.endpoints.loc[self.endpoints["metric"] == metric, "value"])
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        finished = self.endpoints.groupby("variant")["seed"].agg(set)
-        missing = {}
-        for variant, planned in self.planned.items():
-            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
-            if seeds:
-                missing[variant] = seeds
+        finished = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
+        missing: dict[str, list[str]] = {}
+        for variant, seeds in self.planned.items():
+            for seed in seeds:
+                if (variant, seed) not in finished:
+                    missing.setdefault(variant, []).append(seed)
         return missing

@@ -49,10 +49,8 @@ def _k_table() -> pd.DataFrame:
 @cache
 def _k_settings() -> dict[str, dict[str, Any]]:
     """Settings of K's runs by position, where those of `SETTINGS` have later values."""
-    tree: dict[str, dict[str, Any]] = json.loads(
-        Path(__file__).with_name("kexue.json").read_bytes()
-    )
-    return tree
+    text = Path(__file__).with_name("kexue.json").read_bytes()
+    return dict(json.loads(text))
 
 
 def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
@@ -61,16 +59,12 @@ def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     table = _k_table()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    compared = {}
-    for key, value in settings(config).items():
-        is_as_k_had_it = key in SETTINGS and SETTINGS[key] == value
-        if key not in FREE and not is_as_k_had_it:
-            compared[key] = value
-    alike = [
-        position
-        for position, k_settings in _k_settings().items()
-        if compared.items() <= k_settings.items()
-    ]
+    compared = {
+        key: value
+        for key, value in settings(config).items()
+        if key not in FREE and (key, value) not in SETTINGS.items()
+    }
+    alike = [name for name, values in _k_settings().items() if compared.items() <= values.items()]
     return table[table["position"].isin(alike)]
 
 
@@ -89,12 +83,9 @@ def agreements_with_k(group: Group) -> list[Agreement]:
         return []
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
     unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
-    agreements = []
-    for differing in unlike.unique():
-        agreement = _agreement(group, published[unlike == differing], differing)
-        if agreement.n >= FEWEST_SEEDS:
-            agreements.append(agreement)
-    return agreements
+    groups = published.groupby(unlike, sort=False)
+    agreements = [_agreement(group, rows, words) for words, rows in groups]
+    return [agreement for agreement in agreements if agreement.n >= FEWEST_SEEDS]
 
 
 def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:

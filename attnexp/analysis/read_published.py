@@ -30,11 +30,7 @@ def load_published(file: Path) -> tuple[list[dict[str, Any]], Manifest]:
     for row in rows:
         row["shared"] = shared[row["data"], row["protocol"], row["label"]]
         row["declared"] = tree["declaration"] is not None
-    return rows, _study(tree)
-
-
-def _study(tree: dict[str, Any]) -> Manifest:
-    return Manifest(
+    return rows, Manifest(
         variants=tree["variants"],
         settings=tree.get("settings", {}),
         seed_kind=tree.get("seed_kind", "seed"),

@@ -51,8 +51,8 @@ def format_size(mean: float, low: float, high: float, is_share: bool) -> str:
     return f"{format_number(mean, is_share, '+')} {format_interval(low, high, is_share)}"
 
 
-def size_of(row: Difference) -> str:
-    """The mean of a difference with its interval for other seeds."""
+def size_of(row: Difference | MeanDifference) -> str:
+    """The mean of a difference with its interval, for other seeds or data sets."""
     interval = row.interval
     return format_size(interval.mean, interval.low, interval.high, row.metric.is_share)
 
@@ -69,7 +69,8 @@ def name_of(row: Difference | MeanDifference) -> str:
 
 def format_margins(metrics: Sequence[MetricSpec]) -> str:
     """`margin ±0.25`; of several metrics with different margins each with its name."""
-    margins = {metric.name: f"±{format_margin(metric)}" for metric in metrics}
-    if len(set(margins.values())) == 1:
-        return f"margin {next(iter(margins.values()))}"
-    return f"margins {', '.join(f'{name} {margin}' for name, margin in margins.items())}"
+    margins = [f"±{format_margin(metric)}" for metric in metrics]
+    if len(set(margins)) == 1:
+        return f"margin {margins[0]}"
+    names = [metric.name for metric in metrics]
+    return f"margins {', '.join(map(' '.join, zip(names, margins, strict=True)))}"
