@@ -236,6 +236,9 @@ def means(study: str) -> Iterator[str]:
 COLUMNS = {"size": "", "texts": "other texts too", "verdict": "verdict"}
 """Headings of the cells of an endpoint; the first is the endpoint's own name."""
 
+TITLES = {"final": "last epoch", "best": "best epoch", "chosen": "chosen epoch"}
+"""Headings of the endpoints."""
+
 ALIGNMENT = {"size": "---:|", "texts": "---:|", "verdict": "---|"}
 
 
@@ -258,7 +261,7 @@ def row_of_difference(row: Difference, place: str) -> Row:
         place=place,
         name=row.contrast.name,
         n=row.interval.n,
-        endpoint=row.endpoint.title,
+        endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
         texts=format_texts_interval(row),
         verdict=row.words,
@@ -271,7 +274,7 @@ def row_of_mean(row: MeanDifference) -> Row:
         place="mean over data sets",
         name=row.contrast.name,
         n=row.n,
-        endpoint=row.endpoint.title,
+        endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
         texts="–",
         verdict="–",

@@ -12,7 +12,6 @@ class Endpoint:
 
     name: str
     label: str  # in tables; with the split where not all endpoints of a protocol are on the same
-    title: str = ""  # in the tables of docs/
     description: str = ""
     split: str = ""  # `test` or `validation`; empty in results of other trainers
     measured: str = ""  # the stored evaluation, `val` or `test`: prefix of its columns
@@ -44,7 +43,6 @@ ENDPOINTS = {
         Endpoint(
             name="final",
             label="final",
-            title="last epoch",
             description="the last epoch, on the test set",
             split="test",
             measured="val",  # on the test set: this protocol validates on it
@@ -53,7 +51,6 @@ ENDPOINTS = {
         Endpoint(
             name="best",
             label="best",
-            title="best epoch",
             description="one epoch for all seeds of a variant, the best on average on the test set",
             split="test",
             measured="val",
@@ -65,7 +62,6 @@ ENDPOINTS = {
         Endpoint(
             name="chosen",
             label="chosen (test)",
-            title="chosen epoch",
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
             measured="test",
@@ -74,7 +70,6 @@ ENDPOINTS = {
         Endpoint(
             name="final",
             label="final (validation)",
-            title="last epoch",
             description="the last epoch, on held-out data",
             split="validation",
             measured="val",

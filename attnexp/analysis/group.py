@@ -31,14 +31,14 @@ class Group:
     families: list[Family]  # of each study, of variants with or without finished runs
     published: pd.DataFrame = field(default_factory=pd.DataFrame)  # K's: variant, epoch, metrics
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
+    # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
-    """Which texts of one test set are right, by variant, seed and endpoint."""
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
+    # seeds that studies planned, by variant, also of variants without any finished run
     planned: dict[str, list[str]] = field(default_factory=dict)
-    """Seeds that studies planned, by variant, also of variants without any finished run."""
     notes: list[str] = field(default_factory=list)
 
     def values(self, point: str, metric: str) -> pd.DataFrame:

@@ -23,9 +23,7 @@ METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 
-FREE = {"train.epochs", "train.measure_train", "train.precision"}
-"""Settings in which a run may differ from K's."""
-
+FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
 FEWEST_SEEDS = 3  # with a prediction interval
 
 
@@ -33,9 +31,8 @@ FEWEST_SEEDS = 3  # with a prediction interval
 class Agreement:
     """K's values beside the 95 % prediction interval of one more of our seeds."""
 
-    variants: list[str]
     n: int  # our seeds
-    unlike: tuple[str, ...]  # settings, as `key=value`, in which these variants differ from K's
+    unlike: tuple[str, ...]  # settings, as `key=value`, in which the variants differ from K's
     num_inside: int
     num_values: int
     ours: list[int]  # the same count for each of our seeds, by the others; empty below four
@@ -95,16 +92,15 @@ def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -
     k_values = published.set_index(place)["value"]
     k_values = k_values[k_values.index.isin(ours.columns)]
     ours = ours[k_values.index].dropna()
+    num_inside = 0
+    for at, value in k_values.items():
+        low, high = prediction_interval(ours[at])
+        if low <= value <= high:
+            num_inside += 1
     return Agreement(
-        variants=list(published["variant"].unique()),
         n=len(ours),
         unlike=unlike,
-        num_inside=sum(_is_inside(value, ours[at]) for at, value in k_values.items()),
+        num_inside=num_inside,
         num_values=len(k_values),
         ours=inside_by_the_others(ours.to_numpy()) if len(ours) > FEWEST_SEEDS else [],
     )
-
-
-def _is_inside(value: float, ours: "pd.Series[float]") -> bool:
-    low, high = prediction_interval(ours)
-    return low <= value <= high

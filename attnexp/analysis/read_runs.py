@@ -14,8 +14,8 @@ from attnexp.analysis.families import Family, differences_from, family_of_study
 from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import find_k_epochs
 from attnexp.analysis.metrics import METRICS
-from attnexp.analysis.naming import kind_of_seeds, name_variants
-from attnexp.analysis.read_published import load_published
+from attnexp.analysis.naming import name_variants
+from attnexp.analysis.read_published import describe_run, load_published
 from attnexp.base import progress
 from attnexp.runs import manifest, predictions
 from attnexp.runs.labels import replicate
@@ -43,8 +43,8 @@ def load_groups(
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
         study: Manifest | None
         if file.is_file():
-            published, study = load_published(file)
-            rows += [_row_of_published(row, key) for row in published]
+            published, study = load_published(file, key)
+            rows += published
         else:
             for run in manifest.load_runs(path, left_out):
                 rows += make_rows(run, key)
@@ -57,7 +57,7 @@ def load_groups(
 def make_rows(run: Run, study: str = "") -> list[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result = run.result
-    about = _describe_run(result.config, result.data) | {
+    about = describe_run(result.config, result.data) | {
         "label": run.label,
         "study": study,
         "declared": run.declared,
@@ -78,27 +78,6 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
             row |= tested
         rows.append(row)
     return rows
-
-
-def _describe_run(config: dict[str, Any], facts: dict[str, Any]) -> Row:
-    """What a config and the facts of its data say of a run."""
-    return {
-        "config": config,
-        "protocol": config["train"]["protocol"],
-        "seed_kind": kind_of_seeds(config),
-        "facts": facts,
-        "fingerprint": facts["fingerprint"],
-        "n_test": facts["n_test"],
-        "vectors": facts.get("vectors"),
-    }
-
-
-def _row_of_published(row: Row, study: str) -> Row:
-    """A row of a published file as `make_rows` would give it."""
-    shared = row.pop("shared")
-    about = _describe_run(shared["config"], shared["data"])
-    about |= {"study": study, "default_label": "", "num_departures": 0, "folder": None}
-    return row | about | {key: shared[key] for key in ("code", "parameters")}
 
 
 def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Group]:
@@ -208,27 +187,25 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
 
 
 def _at_endpoints(rows: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFrame:
-    """Rows of each endpoint, with the column point and the metrics there. An endpoint at the same
-    epochs as the one before it, on the same texts, is left out."""
+    """Rows of each endpoint, with the column point and one for each metric that was measured there.
+    An endpoint at the same epochs as the one before it, on the same texts, is left out."""
     parts: list[pd.DataFrame] = []
     places: list[tuple[str, list[bool]]] = []
     for point in points:
         assert point.select is not None
         is_there = point.select(rows)
         place = (point.measured, list(is_there))
-        if place not in places:
-            places.append(place)
-            parts.append(_metrics_at(point, rows[is_there]))
+        if place in places:
+            continue
+        places.append(place)
+        part = rows[is_there].assign(point=point.name)
+        for metric in METRICS:
+            if f"{point.measured}_{metric.name}" in rows:
+                part[metric.name] = part[f"{point.measured}_{metric.name}"]
+        if "train_accuracy_after" in rows:
+            part["gap"] = part["train_accuracy_after"] - part["accuracy"]
+        parts.append(part)
     return pd.concat(parts, ignore_index=True)
-
-
-def _metrics_at(point: Endpoint, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of an endpoint with a column for each metric that was measured there."""
-    columns = {metric.name: f"{point.measured}_{metric.name}" for metric in METRICS}
-    measured = {name: rows[column] for name, column in columns.items() if column in rows}
-    if "train_accuracy_after" in rows:
-        measured["gap"] = rows["train_accuracy_after"] - measured["accuracy"]
-    return rows.assign(point=point.name, **measured)
 
 
 def _melt(rows: pd.DataFrame, keys: list[str], metrics: Iterable[str]) -> pd.DataFrame:

@@ -247,9 +247,9 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     parts = []
     for row in answer.means:
         if row.contrast.variant == "pe_scaled − none_scaled":
-            bounds = (row.mean.low, row.mean.high)
+            bounds = (row.interval.low, row.interval.high)
             name = row.endpoint.name
-            parts.append(Evidence(name=name, n=row.n, mean=row.mean.mean, bounds=bounds))
+            parts.append(Evidence(name=name, n=row.n, mean=row.interval.mean, bounds=bounds))
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)

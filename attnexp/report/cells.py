@@ -8,8 +8,7 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import format_margin
 from attnexp.statistics.verdict import MetricSpec
 
-NONE = "–"
-"""Where there is no number."""
+NONE = "–"  # where there is no number
 
 
 def format_number(value: float, is_share: bool, sign: str = "") -> str:

@@ -59,9 +59,7 @@ def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
 
 
 def _make_frame(
-    rows: Sequence[Difference | MeanDifference],
-    texts: Sequence[dict[str, str]],
-    columns: Sequence[str],
+    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
     """What differences are about, and these columns of their texts, but for those in which nothing
     stands."""

@@ -82,10 +82,8 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     panels = [part for part in comparisons if (part.epochs["metric"] == "val_accuracy").any()]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
-    heights = []
-    for comparison in panels:
-        names = comparison.group.variants
-        heights.append(3 + 0.2 * len(names) / _num_legend_columns(names))
+    names = [comparison.group.variants for comparison in panels]
+    heights = [3 + 0.2 * len(variants) / _num_legend_columns(variants) for variants in names]
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
     for comparison, axes in zip(panels, all_axes[:, 0], strict=True):

@@ -89,8 +89,8 @@ def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Settings in which each variant differs from the first, as words."""
     words = {}
     for name, config in configs.items():
-        items = settings(next(iter(configs.values()))).items()
-        differing = [as_word(*item) for item in settings(config).items() if item not in items]
+        of_baseline = settings(next(iter(configs.values()))).items()
+        differing = [as_word(*item) for item in settings(config).items() if item not in of_baseline]
         words[name] = ", ".join(differing) or "the baseline's settings"
     return words
 

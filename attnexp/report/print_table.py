@@ -19,16 +19,13 @@ from attnexp.report.table import Table
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 
-TEXTS = {*PLACES, *"variant difference verdict class run state settings intervention".split()}
-TEXTS |= {"data set"}
+TEXTS = {*PLACES, "variant", "difference", "verdict", "class", "run", "state", "settings"}
+TEXTS |= {"data set", "intervention"}
 """Columns that stand to the left; all others are numbers."""
 
-VERDICT_WIDTH = 12
-"""Width down to which a verdict wraps before anything else does."""
+VERDICT_WIDTH = 12  # down to which a verdict wraps before anything else does
 
-
-Section = tuple[str, pd.DataFrame]
-"""A heading, or nothing, and its rows."""
+Section = tuple[str, pd.DataFrame]  # a heading, or nothing, and its rows
 
 
 @dataclass(frozen=True)
@@ -147,8 +144,7 @@ def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTabl
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(name, justify=side, width=width, overflow="fold")
     for _, row in rows.iterrows():
-        verdict = str(row.get("verdict", "")).partition(" ")[0]
-        style = VERDICT_STYLES.get(verdict, "")
+        style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
         cells = [Text(text, style if name == "verdict" else "") for name, text in row.items()]
         table.add_row(*cells)
     return table

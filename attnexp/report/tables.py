@@ -32,12 +32,12 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
     makers: dict[TableName, Callable[[Answer], Table]] = {
-        TableName.differences: tabulate_all_differences,
-        TableName.epochs: tabulate_epochs,
-        TableName.metrics: tabulate_metrics,
-        TableName.classes: tabulate_classes,
-        TableName.within: tabulate_within,
-        TableName.across: lambda answer: tabulate_means_over_data(answer.means),
+        "differences": tabulate_all_differences,
+        "epochs": tabulate_epochs,
+        "metrics": tabulate_metrics,
+        "classes": tabulate_classes,
+        "within": tabulate_within,
+        "across": lambda answer: tabulate_means_over_data(answer.means),
     }
     return makers[name](answer)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+import plotext
 from rich.console import Console
 from rich.text import Text
 
@@ -116,8 +117,6 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
 
 def _make_figure(epochs: list[int], width: int) -> Any:
     """An empty figure of ten lines, with ticks at ten epochs at most."""
-    import plotext
-
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
     figure = plotext.figure.clear()
     figure.theme("colorless")
@@ -131,6 +130,4 @@ def _make_figure(epochs: list[int], width: int) -> Any:
 
 def _mark(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
     """Marks at the values of a line, by epoch."""
-    import plotext
-
     return figure.signal(list(line.index), list(line), marker=plotext.marker(marker))
