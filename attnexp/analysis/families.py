@@ -5,7 +5,7 @@ values @ weights is one number.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,26 +76,19 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
         baseline = variants.get((base_first, second))
         if first == base_first or baseline is None:
             continue
-        effect = Contrast(
-            weights={variant: 1.0, baseline: -1.0},
-            variant=variant,
-            baseline=baseline,
-            within=second,
-            variant_level=first,
-            baseline_level=first_baseline,
-            suffix=f" within {second}",
-        )
+        levels = {"variant_level": first, "baseline_level": first_baseline, "within": second}
+        effect = replace(difference(variant, baseline), **levels, suffix=f" within {second}")
         effects.append(effect)
         at_base = variants.get((first, base_second))
         if second == base_second or at_base is None:
             continue
         origin = variants[base_first, base_second]
-        interaction = Contrast(
+        interaction = replace(
+            effect,
             weights={variant: 1.0, baseline: -1.0, at_base: -1.0, origin: 1.0},
             variant=f"{variant} − {baseline}",
             baseline=f"{at_base} − {origin}",
-            variant_level=first,
-            baseline_level=first_baseline,
+            within="",
             suffix=f", {second} − {second_baseline}",
         )
         interactions.append(interaction)

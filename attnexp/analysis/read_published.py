@@ -30,13 +30,9 @@ def load_published(file: Path, study: str) -> tuple[list[dict[str, Any]], Manife
         about |= {key: entry[key] for key in ("code", "parameters")}
         shared[entry["data"]["name"], about["protocol"], entry["variant"]] = about
     rows = table.rename_columns({"variant": "label"}).to_pylist()
-    manifest = Manifest(
-        variants=tree["variants"],
-        settings=tree.get("settings", {}),
-        seed_kind=tree.get("seed_kind", "seed"),
-        runs=[PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]],
-        added_seeds=tree.get("added_seeds", []),
-    )
+    runs = [PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]]
+    keys = {"variants", "settings", "seed_kind", "added_seeds"} & tree.keys()
+    manifest = Manifest(**{key: tree[key] for key in keys}, runs=runs)
     return [row | shared[row["data"], row["protocol"], row["label"]] for row in rows], manifest
 
 

@@ -73,3 +73,14 @@ def format_margins(metrics: Sequence[MetricSpec]) -> str:
         return f"margin {margins[0]}"
     names = [metric.name for metric in metrics]
     return f"margins {', '.join(map(' '.join, zip(names, margins, strict=True)))}"
+
+
+def describe_padding(share: float) -> str:
+    """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
+    if share == 0:
+        return ""
+    if share < 0.005:
+        return "padding: below 1 %"
+    if share > 0.995:
+        return "padding: above 99 %"
+    return f"padding: {100 * share:.0f} %"

@@ -23,7 +23,7 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report.cells import name_of, size_of
+from attnexp.report.cells import describe_padding, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -184,11 +184,9 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
 def draw_attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
     at the largest weight; what goes to padding is said beside the keys."""
-    from attnexp.report.reading import describe_padding  # imports torch
-
     attention = reading.attention()
     largest = float(attention.mean.max()) or 1.0
-    padding = describe_padding(attention)
+    padding = describe_padding(attention.padding_share)
     tokens = [_break_lines(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")

@@ -31,10 +31,6 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"cells": cells, "figures": figures}
-    if readings:
-        from attnexp.report.reading import describe_padding  # imports torch
-
-        environment.globals["describe_padding"] = describe_padding
     template = environment.get_template("page.html")
     text = template.render(
         title=_title(answer),

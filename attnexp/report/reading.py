@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from attnexp.inspect.insight import Attention, Reading
+from attnexp.report.cells import describe_padding
 
 FULL = (240, 130, 20)  # RGB background of the largest weight
 MOST_CLASSES = 5
@@ -28,20 +29,8 @@ def colour(depth: float) -> str:
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
     """`darkest: 0.0312, padding: 68 %`: the largest of the weights that are shown, and the share of
     attention that is not shown."""
-    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention)]
+    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention.padding_share)]
     return ", ".join(filter(None, parts))
-
-
-def describe_padding(attention: Attention) -> str:
-    """`padding: 68 %`, the share of all weight that goes there; empty where none does."""
-    share = attention.padding_share
-    if share == 0:
-        return ""
-    if share < 0.005:
-        return "padding: below 1 %"
-    if share > 0.995:
-        return "padding: above 99 %"
-    return f"padding: {100 * share:.0f} %"
 
 
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:

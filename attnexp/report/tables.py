@@ -1,7 +1,6 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +10,8 @@ from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import SHARES
 from attnexp.base.errors import UserError
+from attnexp.report import difference_tables
 from attnexp.report.cells import NONE, format_mean, format_number
-from attnexp.report.difference_tables import (
-    tabulate_all_differences,
-    tabulate_means_over_data,
-    tabulate_within,
-)
 from attnexp.report.table import Table, TableName, drop_constant
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
@@ -32,20 +27,22 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
     makers: dict[TableName, Callable[[Answer], Table]] = {
-        "differences": tabulate_all_differences,
+        "differences": difference_tables.tabulate_all_differences,
         "epochs": tabulate_epochs,
         "metrics": tabulate_metrics,
         "classes": tabulate_classes,
-        "within": tabulate_within,
-        "across": lambda answer: tabulate_means_over_data(answer.means),
+        "within": difference_tables.tabulate_within,
+        "across": lambda answer: difference_tables.tabulate_means_over_data(answer.means),
     }
     return makers[name](answer)
 
 
 def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, with K's where they belong."""
-    rows = [_rows_of_means(comparison, answer.metrics) for comparison in answer.comparisons]
-    frame = pd.DataFrame([*chain(*rows)]).fillna("")
+    rows = []
+    for comparison in answer.comparisons:
+        rows += _rows_of_means(comparison, answer.metrics)
+    frame = pd.DataFrame(rows).fillna("")
     return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
 
 
@@ -173,9 +170,8 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
 
 def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    texts = []
-    for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
-        texts.append(format_mean(row.mean, row.sd, row.metric in shares))
+    numbers = rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False)
+    texts = [format_mean(mean, sd, metric in shares) for mean, sd, metric in numbers]
     table = rows[[*keys, "metric"]].astype(str).assign(text=texts)
     wide = table.set_index([*keys, "metric"])["text"].unstack(sort=False).fillna(NONE)
     frame = wide.rename_axis(columns=None).reset_index()
