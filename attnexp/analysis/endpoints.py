@@ -14,7 +14,7 @@ class Endpoint:
     label: str  # in tables; with the split where not all endpoints of a protocol are on the same
     description: str = ""
     split: str = ""  # `test` or `validation`; empty in results of other trainers
-    measured: str = ""  # the stored evaluation, `val` or `test`: prefix of its columns
+    measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
     remark: str = ""  # what a reader must know beside the epochs of the variants
     select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
     """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
@@ -44,8 +44,7 @@ ENDPOINTS = {
             name="final",
             label="final",
             description="the last epoch, on the test set",
-            split="test",
-            measured="val",  # on the test set: this protocol validates on it
+            split="test",  # on which this protocol validates
             select=_is_last,
         ),
         Endpoint(
@@ -53,7 +52,6 @@ ENDPOINTS = {
             label="best",
             description="one epoch for all seeds of a variant, the best on average on the test set",
             split="test",
-            measured="val",
             remark="the epoch that is best on average over seeds",
             select=_is_best_on_average,
         ),
@@ -72,7 +70,6 @@ ENDPOINTS = {
             label="final (validation)",
             description="the last epoch, on held-out data",
             split="validation",
-            measured="val",
             select=_is_last,
         ),
     ),

@@ -76,8 +76,13 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
         baseline = variants.get((base_first, second))
         if first == base_first or baseline is None:
             continue
-        levels = {"variant_level": first, "baseline_level": first_baseline, "within": second}
-        effect = replace(difference(variant, baseline), **levels, suffix=f" within {second}")
+        effect = replace(
+            difference(variant, baseline),
+            within=second,
+            variant_level=first,
+            baseline_level=first_baseline,
+            suffix=f" within {second}",
+        )
         effects.append(effect)
         at_base = variants.get((first, base_second))
         if second == base_second or at_base is None:
