@@ -101,8 +101,6 @@ def judge_contrast(
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     words = verdict(interval, metric, texts, margin_text=format_margin(metric))
     seeds = describe_seeds(interval.n, if_as_measured, at_most)
-    if words == UNDECIDED and seeds:
-        words += f", {seeds}"
     return Difference(
         data=group.data,
         source=group.source,
@@ -118,11 +116,16 @@ def judge_contrast(
         p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
         verdict="" if reason else verdict(interval, metric, texts),
         reason=reason,
-        words=reason or words,
+        words=reason or _add_seeds(words, seeds),
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
         is_skewed=is_skewed(d, step=step),
     )
+
+
+def _add_seeds(words: str, seeds: str) -> str:
+    """`undecided, 6 to 120 seeds`; other verdicts as they are."""
+    return f"{words}, {seeds}" if words == UNDECIDED and seeds else words
 
 
 def _cross_with_texts(

@@ -33,8 +33,7 @@ def tabulate_differences(
 
 
 def _describe_rows(rows: Sequence[Difference]) -> str:
-    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals, all
-    3 together`; of families of different sizes the largest."""
+    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`."""
     text = ""
     labels = {row.endpoint.label for row in rows}
     if len(labels) == 1 and labels != {RESULT.label}:
@@ -45,11 +44,15 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     text += f", {cells.format_margins(metrics)}, "
     if all(row.anytime for row in rows):
         text += "anytime-valid "
-    text += "95 % intervals"
+    return f"{text}95 % intervals{_describe_family(rows)}"
+
+
+def _describe_family(rows: Sequence[Difference]) -> str:
+    """`, all 3 together`; of families of different sizes the largest."""
     sizes = {row.m for row in rows}
-    if sizes != {1}:
-        text += f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
-    return text
+    if sizes == {1}:
+        return ""
+    return f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
 
 
 def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:

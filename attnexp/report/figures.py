@@ -82,8 +82,11 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     panels = [part for part in comparisons if (part.epochs["metric"] == "val_accuracy").any()]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
-    names = [comparison.group.variants for comparison in panels]
-    heights = [3 + 0.2 * len(variants) / _num_legend_columns(variants) for variants in names]
+    heights = []
+    for comparison in panels:
+        names = comparison.group.variants
+        num_rows = len(names) / _num_legend_columns(names)
+        heights.append(3 + 0.2 * num_rows)
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
     for comparison, axes in zip(panels, all_axes[:, 0], strict=True):
@@ -137,11 +140,10 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
         raise UserError("There is no difference to draw: no two variants share a seed.")
     names = list(dict.fromkeys(map(name_of, rows)))
     rows = sorted(rows, key=lambda row: names.index(name_of(row)))
-    places = [row.data if isinstance(row, Difference) else f"mean over {row.n}" for row in rows]
-    texts = []
-    for place, row in zip(places, rows, strict=True):
-        text = f"{place}: {name_of(row)}" if len(set(places)) > 1 else name_of(row)
-        texts.append(_break_lines(text))
+    texts = [name_of(row) for row in rows]
+    if len({_name_place(row) for row in rows}) > 1:
+        texts = [f"{_name_place(row)}: {name_of(row)}" for row in rows]
+    texts = [_break_lines(text) for text in texts]
     # bottoms of the texts; bars are below them
     bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
     figure = Figure(figsize=(5.5, 1 + 0.42 * bottoms[-1]), layout="constrained")
@@ -154,6 +156,11 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     axes.set_ylim(float(bottoms[-1]) + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
+
+
+def _name_place(row: Difference | MeanDifference) -> str:
+    """Name of the data set, or `mean over 7`."""
+    return row.data if isinstance(row, Difference) else f"mean over {row.n}"
 
 
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:

@@ -21,17 +21,22 @@ def list_runs(root: Path) -> pd.DataFrame:
     else of the last, then folder, and for a broken run reason and again, the command that repeats
     it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
+    folders = _find_runs(root)
+    if not folders:
+        raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
+    folders.sort(key=lambda folder: folder.stat().st_mtime)
+    runs = [_describe_run(folder) for folder in folders]
+    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+
+
+def _find_runs(root: Path) -> list[Path]:
+    """Folders of the runs of a study, or of those below another folder."""
     study = manifest.load_manifest(root)
     if study is not None:
-        folders = {store.run_dir(root.parent, run.run_id) for run in study.runs}
-    else:
-        files = [*root.rglob(store.RESULT), *root.rglob(store.CONFIG)]
-        folders = {file.parent for file in files}
-    last_change = {path: path.stat().st_mtime for path in folders if path.is_dir()}
-    if not last_change:
-        raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
-    runs = [_describe_run(folder) for folder in sorted(last_change, key=last_change.__getitem__)]
-    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+        paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
+        return [path for path in paths if path.is_dir()]
+    files = [*root.rglob(store.RESULT), *root.rglob(store.CONFIG)]
+    return list({file.parent for file in files})
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:

@@ -49,13 +49,15 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    names = [name for group in answer.groups for name in group.variants]
+    names: list[str] = []
+    for group in answer.groups:
+        names += group.variants
     baseline, *others = dict.fromkeys(names)
-    data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
-    if not others:
-        return f"{baseline} on {data}"
-    subject = others[0] if len(others) == 1 else f"{len(others)} variants"
-    return f"{subject} against {baseline} on {data}"
+    data = dict.fromkeys(group.data for group in answer.groups)
+    title = f"{baseline} on {', '.join(data)}"
+    if len(others) == 1:
+        return f"{others[0]} against {title}"
+    return f"{len(others)} variants against {title}" if others else title
 
 
 def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, Any]:
@@ -83,11 +85,15 @@ def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
 
 def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Settings in which each variant differs from the first, as words."""
+    baseline: dict[str, Any] | None = None
     words = {}
     for name, config in configs.items():
-        of_baseline = settings(next(iter(configs.values()))).items()
-        differing = [as_word(*item) for item in settings(config).items() if item not in of_baseline]
-        words[name] = ", ".join(differing) or "the baseline's settings"
+        values = settings(config)
+        if baseline is None:
+            baseline = values
+        differing = [item for item in values.items() if item not in baseline.items()]
+        texts = [as_word(key, value) for key, value in differing]
+        words[name] = ", ".join(texts) or "the baseline's settings"
     return words
 
 

@@ -170,9 +170,12 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
 
 def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    numbers = rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False)
-    texts = [format_mean(mean, sd, metric in shares) for mean, sd, metric in numbers]
-    table = rows[[*keys, "metric"]].astype(str).assign(text=texts)
-    wide = table.set_index([*keys, "metric"])["text"].unstack(sort=False).fillna(NONE)
-    frame = wide.rename_axis(columns=None).reset_index()
+    columns = [*keys, "metric"]
+    texts = []
+    for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
+        is_share = row.metric in shares
+        texts.append(format_mean(row.mean, row.sd, is_share))
+    table = rows[columns].astype(str).assign(text=texts)
+    wide = table.set_index(columns)["text"].unstack(sort=False)
+    frame = wide.fillna(NONE).rename_axis(columns=None).reset_index()
     return drop_constant(frame, ["data", "protocol", "variant"])
