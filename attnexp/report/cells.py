@@ -71,8 +71,8 @@ def format_margins(metrics: Sequence[MetricSpec]) -> str:
     margins = [f"±{format_margin(metric)}" for metric in metrics]
     if len(set(margins)) == 1:
         return f"margin {margins[0]}"
-    names = [metric.name for metric in metrics]
-    return f"margins {', '.join(map(' '.join, zip(names, margins, strict=True)))}"
+    texts = [f"{metric.name} ±{format_margin(metric)}" for metric in metrics]
+    return f"margins {', '.join(texts)}"
 
 
 def describe_padding(share: float) -> str:

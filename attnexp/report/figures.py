@@ -180,7 +180,8 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
     margin = factor * row.metric.margin
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    for bounds, width in (((interval.low, interval.high), 2.2), (thin, 1.0)):
+    thick = (interval.low, interval.high)
+    for bounds, width in ((thick, 2.2), (thin, 1.0)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
             axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")

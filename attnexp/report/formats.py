@@ -29,7 +29,8 @@ def format_answer(answer: Answer, format: str) -> str:
         return to_csv(pd.concat([group.endpoints for group in answer.groups]))
     text = _format_text(tabulate_means(answer), "accuracy", format)
     if answer.differences:
-        text += "\n\n" + _format_text(tabulate_differences(answer.differences), "verdicts", format)
+        verdicts = tabulate_differences(answer.differences)
+        text += "\n\n" + _format_text(verdicts, "verdicts", format)
     return text
 
 

@@ -64,7 +64,8 @@ def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
             layout = Layout(sections, _widths(sections), gap)
             if layout.width <= width:
                 return layout
-    for sections in (below_places, list(_sections_by_name(below_places))):
+    below_names = list(_sections_by_name(below_places))
+    for sections in (below_places, below_names):
         layout = _wrap(Layout(sections, _widths(sections)), width)
         if layout.width <= width:
             return layout
@@ -109,7 +110,9 @@ def _widths(sections: Iterable[Section], *, of_words: bool = False) -> dict[str,
     widths = {}
     for name in frame:
         texts = [str(name), *frame[name]]
-        widths[str(name)] = max(map(len, " ".join(texts).split() if of_words else texts))
+        if of_words:
+            texts = " ".join(texts).split()
+        widths[str(name)] = max(map(len, texts))
     return widths
 
 
@@ -121,10 +124,13 @@ def _wrap(layout: Layout, width: int) -> Layout:
         least["verdict"] = max(least["verdict"], VERDICT_WIDTH)
     widths = dict(layout.widths)
     excess = layout.width - width
-    for name in sorted(widths, key=lambda name: (name != "verdict", name not in TEXTS)):
-        cut = max(min(excess, widths[name] - least[name]), 0)
-        widths[name] -= cut
-        excess -= cut
+    names = [name for name in widths if name in TEXTS and name != "verdict"]
+    numbers = [name for name in widths if name not in TEXTS]
+    for name in ["verdict", *names, *numbers]:
+        if name in widths and excess > 0:
+            cut = min(excess, max(widths[name] - least[name], 0))
+            widths[name] -= cut
+            excess -= cut
     return replace(layout, widths=widths)
 
 
@@ -144,7 +150,8 @@ def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTabl
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(name, justify=side, width=width, overflow="fold")
     for _, row in rows.iterrows():
-        style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
+        verdict = str(row.get("verdict", "")).partition(" ")[0]
+        style = VERDICT_STYLES.get(verdict, "")
         cells = [Text(text, style if name == "verdict" else "") for name, text in row.items()]
         table.add_row(*cells)
     return table

@@ -22,8 +22,8 @@ def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
 
 def colour(depth: float) -> str:
     """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
-    red, green, blue = (round(255 + depth * (full - 255)) for full in FULL)
-    return f"rgb({red},{green},{blue})"
+    channels = [str(round(255 + depth * (full - 255))) for full in FULL]
+    return f"rgb({','.join(channels)})"
 
 
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:

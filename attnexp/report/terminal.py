@@ -18,7 +18,6 @@ from attnexp.report.tables import tabulate_means
 from attnexp.statistics.verdict import UNDECIDED
 
 LETTERS = "abcdef"  # marks of the variants that a curve has room for
-NO_BREAK = "\xa0"
 
 
 def show_answer(answer: Answer, console: Console) -> None:
@@ -70,16 +69,19 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 def _describe_epochs(group: Group) -> Iterator[str]:
     """A line for each endpoint whose epoch differs between variants."""
     for point in group.points:
-        epochs = [f"{variant} {epoch}" for variant, epoch in group.epochs_of(point.name).items()]
+        epochs = group.epochs_of(point.name)
         if point.remark and epochs:
-            yield f"{point.name}: {point.remark} ({', '.join(epochs)})."
+            listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
+            yield f"{point.name}: {point.remark} ({listed})."
 
 
 def _describe_agreement(agreement: Agreement) -> str:
     """How many of K's values lie where one more of our seeds would."""
-    unlike = f" (ours differ by {' '.join(agreement.unlike)})" if agreement.unlike else ""
-    counts = f"{agreement.num_inside} of {agreement.num_values}"
-    line = f"K's run{unlike}: {counts} values within the interval of one more seed"
+    line = "K's run"
+    if agreement.unlike:
+        line += f" (ours differ by {' '.join(agreement.unlike)})"
+    line += f": {agreement.num_inside} of {agreement.num_values} values"
+    line += " within the interval of one more seed"
     if agreement.ours:
         line += f" (ours: {min(agreement.ours)} to {max(agreement.ours)})"
     return line
@@ -109,10 +111,15 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
-    # an entry stands in one line
-    names = "   ".join(entry.replace(" ", NO_BREAK) for entry in legend)
-    names = textwrap.fill(names, console.width).replace(NO_BREAK, " ")
+    names = _break_legend(legend, console.width)
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
+
+
+def _break_legend(entries: list[str], width: int) -> str:
+    """Entries in lines, each entry in one of them."""
+    no_break = "\xa0"
+    text = "   ".join(entry.replace(" ", no_break) for entry in entries)
+    return textwrap.fill(text, width).replace(no_break, " ")
 
 
 def _make_figure(epochs: list[int], width: int) -> Any:
@@ -123,7 +130,8 @@ def _make_figure(epochs: list[int], width: int) -> Any:
     figure.plot_size(min(width, 100), 10)
     figure.axes(False, axis="x", side="upper")
     figure.axes(False, axis="y", side="right")
-    ticks = epochs[:: -(-len(epochs) // 10)]
+    step = -(-len(epochs) // 10)
+    ticks = epochs[::step]
     figure.ruler("x").ticks(ticks, labels=[str(tick) for tick in ticks])
     return figure
 
