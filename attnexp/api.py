@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from attnexp.analysis import answer
-from attnexp.analysis.group import Group
 from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
@@ -31,37 +30,29 @@ def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     varies between their variants, its pieces named as one types them. Raises `UserError` for a path
     without any finished run."""
     groups = load_groups([Path(path) for path in paths])
-    table = _varying_settings(groups)
-    endpoints = pd.concat([group.endpoints for group in groups])
-    epochs = pd.concat([group.epochs for group in groups])
-    return _finish(endpoints, table), _finish(epochs, table)
-
-
-def _varying_settings(groups: Sequence[Group]) -> pd.DataFrame:
-    """A row for each variant, a column for each setting that differs between any two."""
     rows = []
     for group in groups:
         for variant, config in group.configs.items():
-            row = {"data": group.data, "protocol": group.protocol, "variant": variant}
-            rows.append(row | _typed_settings(config))
+            place = dict(zip(PLACE, (group.data, group.protocol, variant), strict=True))
+            rows.append(place | _typed_settings(config))
     table = pd.DataFrame(rows)
     varying = [name for name in table if table[name].astype(str).nunique(dropna=False) > 1]
-    return table[[*PLACE, *(name for name in varying if name not in PLACE)]]
+    table = table[[*PLACE, *(name for name in varying if name not in PLACE)]]
+    endpoints = pd.concat([group.endpoints for group in groups])
+    epochs = pd.concat([group.epochs for group in groups])
+    return _add_settings(endpoints, table), _add_settings(epochs, table)
 
 
 def _typed_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as one types them: `position=none` in place of `position.kind` with a class."""
     typed = {}
     for key, value in settings(config).items():
-        place, _, last = key.rpartition(".")
-        if last == "kind":
-            typed[place] = name_of(value)
-        else:
-            typed[key] = value
+        is_kind = key.endswith(".kind")
+        typed[key.removesuffix(".kind")] = name_of(value) if is_kind else value
     return typed
 
 
-def _finish(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Rows with the settings of their variants, and seeds as whole numbers where all are."""
     rows = rows.merge(table, on=PLACE)
     if rows["seed"].str.fullmatch(r"\d{1,18}").all():

@@ -168,10 +168,10 @@ def other_data() -> str:
     final = means["final"]
     scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
     return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
-        {size_of_mean(best)} points at the best epoch, over {best.n} data sets, and
-        {size_of_mean(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
+        {size_of(best)} points at the best epoch, over {best.n} data sets, and
+        {size_of(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
         If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
-        {size_of_mean(scaled)}. The positions are large beside the words
+        {size_of(scaled)}. The positions are large beside the words
         ([why](docs/results.md#why-the-sign-turns))."""
 
 
@@ -198,7 +198,7 @@ def means_at_endpoints(*studies: str) -> dict[str, MeanDifference]:
 
 def describe_zero(row: MeanDifference) -> str:
     """Whether the interval of a mean over data sets holds 0."""
-    return "includes zero" if row.mean.low <= 0 <= row.mean.high else "excludes zero"
+    return "includes zero" if row.interval.low <= 0 <= row.interval.high else "excludes zero"
 
 
 def find_difference(answer: Answer, point: str, variant: str = "") -> Difference:
@@ -207,11 +207,6 @@ def find_difference(answer: Answer, point: str, variant: str = "") -> Difference
     if variant:
         rows = [row for row in rows if row.contrast.variant == variant]
     return rows[0]
-
-
-def size_of_mean(row: MeanDifference) -> str:
-    """A mean over data sets with its interval: `-3.38 [-7.60, +0.83]`."""
-    return format_size(row.mean.mean, row.mean.low, row.mean.high, is_share=True)
 
 
 def differences(*studies: str) -> Iterator[str]:
@@ -227,7 +222,7 @@ def studies(*names: str) -> Iterator[str]:
     rows = []
     for name in names:
         for row in compare_published(name).differences:
-            if not row.contrast.levels:
+            if len(row.contrast.weights) == 2:
                 rows.append(row_of_difference(row, f"`{name}`, {row.data}"))
     return table(rows)
 
@@ -240,6 +235,9 @@ def means(study: str) -> Iterator[str]:
 
 COLUMNS = {"size": "", "texts": "other texts too", "verdict": "verdict"}
 """Headings of the cells of an endpoint; the first is the endpoint's own name."""
+
+TITLES = {"final": "last epoch", "best": "best epoch", "chosen": "chosen epoch"}
+"""Headings of the endpoints."""
 
 ALIGNMENT = {"size": "---:|", "texts": "---:|", "verdict": "---|"}
 
@@ -263,7 +261,7 @@ def row_of_difference(row: Difference, place: str) -> Row:
         place=place,
         name=row.contrast.name,
         n=row.interval.n,
-        endpoint=row.endpoint.title,
+        endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
         texts=format_texts_interval(row),
         verdict=row.words,
@@ -276,8 +274,8 @@ def row_of_mean(row: MeanDifference) -> Row:
         place="mean over data sets",
         name=row.contrast.name,
         n=row.n,
-        endpoint=row.endpoint.title,
-        size=size_of_mean(row),
+        endpoint=TITLES[row.endpoint.name],
+        size=size_of(row),
         texts="–",
         verdict="–",
     )

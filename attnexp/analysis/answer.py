@@ -1,7 +1,7 @@
 """The answer of a command: everything that is computed of results, once, for whoever shows it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -39,7 +39,7 @@ class MeanDifference:
     endpoint: Endpoint
     metric: MetricSpec
     n: int  # data sets
-    mean: Meta
+    interval: Meta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +47,16 @@ class Answer:
     """Everything that a command shows of results."""
 
     comparisons: list[Comparison]
-    metrics: list[MetricSpec]  # those that are judged
+    metrics: Sequence[MetricSpec]  # those that are judged
     means: list[MeanDifference]
-    notes_on_means: list[str]  # data sets that take no part in them
 
     @property
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
         notes = [note for comparison in self.comparisons for note in comparison.notes]
-        notes += [*_notes_on_skew(self.differences), *self.notes_on_means]
+        notes += _notes_on_skew(self.differences)
+        if self.means:
+            notes += _notes_on_left_out(self.differences)
         return list(dict.fromkeys(notes))
 
     @property
@@ -74,17 +75,6 @@ class Answer:
         return pd.concat([comparison.endpoints for comparison in self.comparisons])
 
     @property
-    def epochs(self) -> pd.DataFrame:
-        """Means by epoch of all groups."""
-        return pd.concat([comparison.epochs for comparison in self.comparisons])
-
-    def select(self, comparisons: list[Comparison]) -> "Answer":
-        """The answer of some of the comparisons alone."""
-        protocols = {comparison.group.protocol for comparison in comparisons}
-        means = [row for row in self.means if row.protocol in protocols]
-        return _join(comparisons, self.metrics, means)
-
-    @property
     def undecided(self) -> list[str]:
         """Contrasts without a verdict yet, as `pe − none`."""
         names = []
@@ -96,23 +86,18 @@ class Answer:
             names += [row.contrast.name for row in rows if not is_decided(row.verdict)]
         return list(dict.fromkeys(names))
 
+    def select(self, comparisons: list[Comparison]) -> "Answer":
+        """The answer of some of the comparisons alone."""
+        protocols = {comparison.group.protocol for comparison in comparisons}
+        means = [row for row in self.means if row.protocol in protocols]
+        return replace(self, comparisons=comparisons, means=means)
+
 
 def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     """Compare the variants of each group by these metrics, and their differences over data sets."""
     comparisons = [_compare_group(group, metrics) for group in groups]
-    differences = [row for comparison in comparisons for row in comparison.differences]
-    return _join(comparisons, list(metrics), list(_average_over_data(differences)))
-
-
-def _join(
-    comparisons: list[Comparison], metrics: list[MetricSpec], means: list[MeanDifference]
-) -> Answer:
-    return Answer(
-        comparisons=comparisons,
-        metrics=metrics,
-        means=means,
-        notes_on_means=list(_notes_on_left_out(comparisons)) if means else [],
-    )
+    answer = Answer(comparisons=comparisons, metrics=metrics, means=[])
+    return replace(answer, means=_average_over_data(answer.differences))
 
 
 def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
@@ -126,7 +111,7 @@ def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
     return Comparison(
         group=group,
         endpoints=_mean_endpoints(group),
-        epochs=_mean_over_seeds(group.epochs, EPOCH_KEYS),
+        epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
         differences=differences,
         agreements=agreements_with_k(group),
         notes=[*_notes_on_seeds(group), *group.notes],
@@ -139,41 +124,41 @@ def _mean_endpoints(group: Group) -> pd.DataFrame:
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     splits = {point.name: point.split for point in group.points}
     rows = rows.assign(epoch=rows["epoch"].where(num_epochs == 1), split=rows["point"].map(splits))
-    return _mean_over_seeds(rows, ENDPOINT_KEYS)
+    return mean_over_seeds(rows, ENDPOINT_KEYS)
 
 
-def _mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """n, mean and sd of the column value for each combination of keys."""
     values = rows.groupby(keys, sort=False, dropna=False)["value"]
     return values.agg(n="count", mean="mean", sd="std").reset_index()
 
 
-def _average_over_data(differences: Iterable[Difference]) -> Iterator[MeanDifference]:
+def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference]:
     """Means of the differences that several data sets have, of cuts of one its first; those without
     a verdict take no part."""
-    by_contrast: dict[tuple[str, ...], dict[str, Difference]] = {}
+    by_place: dict[tuple[str, ...], dict[str, Difference]] = {}
     for row in differences:
         if has_verdict(row):
-            key = (
-                row.protocol,
-                row.contrast.variant,
-                row.contrast.baseline,
-                row.endpoint.name,
-                row.metric.name,
-            )
-            by_contrast.setdefault(key, {}).setdefault(row.source, row)
-    for by_source in by_contrast.values():
+            place = (row.protocol, row.endpoint.name, row.metric.name)
+            contrast = (row.contrast.variant, row.contrast.baseline)
+            by_place.setdefault(place + contrast, {}).setdefault(row.source, row)
+    means = []
+    for by_source in by_place.values():
         rows = list(by_source.values())
-        if len(rows) > 1:
-            yield MeanDifference(
-                protocol=rows[0].protocol,
-                contrast=rows[0].contrast,
-                endpoint=rows[0].endpoint,
-                metric=rows[0].metric,
-                n=len(rows),
-                mean=random_effects(
-                    [row.interval.mean for row in rows], [row.error for row in rows]
-                ),
-            )
+        if len(rows) == 1:
+            continue
+        mean = MeanDifference(
+            protocol=rows[0].protocol,
+            contrast=rows[0].contrast,
+            endpoint=rows[0].endpoint,
+            metric=rows[0].metric,
+            n=len(rows),
+            interval=random_effects(
+                [row.interval.mean for row in rows], [row.error for row in rows]
+            ),
+        )
+        means.append(mean)
+    return means
 
 
 def has_verdict(row: Difference) -> bool:
@@ -217,10 +202,8 @@ def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
     ]
 
 
-def _notes_on_left_out(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _notes_on_left_out(differences: Sequence[Difference]) -> Iterator[str]:
     """A line for each data set that takes no part in the means over data sets."""
-    for comparison in comparisons:
-        rows = [row for row in comparison.differences if not has_verdict(row)]
-        reasons = [row.reason or row.verdict for row in rows]
-        for reason in dict.fromkeys(reasons):
-            yield f"Not in the mean over data sets: {comparison.group.data} ({reason})."
+    for row in differences:
+        if not has_verdict(row):
+            yield f"Not in the mean over data sets: {row.data} ({row.reason or row.verdict})."

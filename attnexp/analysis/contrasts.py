@@ -12,15 +12,9 @@ from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY, format_margin
+from attnexp.statistics import intervals
 from attnexp.statistics.crossed import Crossed, crossed, widen
-from attnexp.statistics.intervals import (
-    Interval,
-    anytime_interval,
-    assumed_sd,
-    p_value,
-    round_to_scale,
-    t_interval,
-)
+from attnexp.statistics.intervals import Interval
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
 from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
@@ -32,6 +26,10 @@ from attnexp.statistics.verdict import (
 )
 
 Bounds = tuple[float, float]
+
+FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
+texts_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
+"""Keys of the record of a difference in the JSON document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,35 +58,10 @@ class Difference:
     @property
     def record(self) -> dict[str, Any]:
         """The flat record of the JSON document."""
-        texts_low, texts_high = self.texts or (math.nan, math.nan)
-        return {
-            "data": self.data,
-            "protocol": self.protocol,
-            "variant": self.contrast.variant,
-            "baseline": self.contrast.baseline,
-            "within": self.contrast.within,
-            "point": self.endpoint.name,
-            "metric": self.metric.name,
-            "n": self.interval.n,
-            "mean": self.interval.mean,
-            "sd": self.interval.sd,
-            "low": self.interval.low,
-            "high": self.interval.high,
-            "texts_low": texts_low,
-            "texts_high": texts_high,
-            "m": self.m,
-            "anytime": self.anytime,
-            "p": self.p,
-            "verdict": self.verdict,
-            "seeds_if_as_measured": self.seeds_if_as_measured,
-            "seeds_at_most": self.seeds_at_most,
-            "reason": self.reason,
-        }
-
-
-FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
-"""Keys of a record."""
+        values = vars(self) | vars(self.contrast) | self.interval._asdict()
+        values |= {"point": self.endpoint.name, "metric": self.metric.name}
+        values["texts_low"], values["texts_high"] = self.texts or (math.nan, math.nan)
+        return {key: values[key] for key in FIELDS}
 
 
 def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
@@ -96,11 +69,10 @@ def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     have it, those of the larger one."""
     comparisons: dict[tuple[str, str], tuple[Contrast, int]] = {}
     for family in families:
-        m = len(family)
         for contrast in family:
             key = (contrast.variant, contrast.baseline)
-            if key not in comparisons or comparisons[key][1] < m:
-                comparisons[key] = (contrast, m)
+            if key not in comparisons or comparisons[key][1] < len(family):
+                comparisons[key] = (contrast, len(family))
     return list(comparisons.values())
 
 
@@ -114,17 +86,17 @@ def judge_contrast(
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
-    d = round_to_scale(weighted, shared)  # so that equal differences are equal
+    d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
     step = group.step(endpoint.name, metric.name)
     anytime = not group.sequential.isdisjoint(contrast.weights)
-    make_interval = anytime_interval if anytime else t_interval
+    make_interval = intervals.anytime_interval if anytime else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
-    sd = assumed_sd(interval.sd, step)
+    sd = intervals.assumed_sd(interval.sd, step)
     crossing = None
     if metric.name == ACCURACY.name and not anytime:
         crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
     texts = None if crossing is None else widen(crossing, interval)
-    reason = _why_no_verdict(group, contrast, values, endpoint, metric, interval.n)
+    reason = _why_no_verdict(group, contrast, values, endpoint.name, metric.name, interval.n)
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     words = verdict(interval, metric, texts, margin_text=format_margin(metric))
@@ -141,7 +113,7 @@ def judge_contrast(
         error=crossing.se if crossing else sd / math.sqrt(interval.n),
         m=m,
         anytime=anytime,
-        p=math.nan if anytime else p_value(d, m=m, step=step),
+        p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
         verdict="" if reason else verdict(interval, metric, texts),
         reason=reason,
         words=reason or _add_seeds(words, seeds),
@@ -171,12 +143,7 @@ def _cross_with_texts(
 
 
 def _why_no_verdict(
-    group: Group,
-    contrast: Contrast,
-    values: pd.DataFrame,
-    endpoint: Endpoint,
-    metric: MetricSpec,
-    n: int,
+    group: Group, contrast: Contrast, values: pd.DataFrame, point: str, metric: str, n: int
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
     shown to be above always guessing the largest class. Empty where there may be one."""
@@ -184,8 +151,8 @@ def _why_no_verdict(
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if metric.name == "accuracy" and group.chance is not None:
-        num_texts = group.num_texts[endpoint.name]
+    if metric == "accuracy" and group.chance is not None:
+        num_texts = group.num_texts[point]
         if not any(is_above_chance(mean, group.chance, num_texts) for mean in values.mean()):
             return NOT_ABOVE_CHANCE
     return ""

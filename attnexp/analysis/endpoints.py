@@ -1,7 +1,4 @@
-"""Endpoints: the epoch and the texts at which runs are compared, declared before any run.
-
-Whatever is known of an endpoint stands in its row of `ENDPOINTS`.
-"""
+"""Endpoints: the epoch and the texts at which runs are compared, declared before any run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +11,11 @@ class Endpoint:
     """An epoch of each run and the texts on which it is measured."""
 
     name: str
-    label: str
-    """Name in tables; with the split where not all endpoints of a protocol are on the same."""
-    title: str = ""  # in the tables of docs/
+    label: str  # in tables; with the split where not all endpoints of a protocol are on the same
     description: str = ""
     split: str = ""  # `test` or `validation`; empty in results of other trainers
-    measured: str = ""
-    """The stored evaluation, `val` or `test`: prefix of its columns (`val_accuracy`)."""
-    remark: str = ""
-    """What a reader must know beside the epochs of the variants."""
+    measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
+    remark: str = ""  # what a reader must know beside the epochs of the variants
     select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
     """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
     `val_accuracy`; None in results of other trainers."""
@@ -50,19 +43,15 @@ ENDPOINTS = {
         Endpoint(
             name="final",
             label="final",
-            title="last epoch",
             description="the last epoch, on the test set",
-            split="test",
-            measured="val",  # on the test set: this protocol validates on it
+            split="test",  # on which this protocol validates
             select=_is_last,
         ),
         Endpoint(
             name="best",
             label="best",
-            title="best epoch",
             description="one epoch for all seeds of a variant, the best on average on the test set",
             split="test",
-            measured="val",
             remark="the epoch that is best on average over seeds",
             select=_is_best_on_average,
         ),
@@ -71,7 +60,6 @@ ENDPOINTS = {
         Endpoint(
             name="chosen",
             label="chosen (test)",
-            title="chosen epoch",
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
             measured="test",
@@ -80,10 +68,8 @@ ENDPOINTS = {
         Endpoint(
             name="final",
             label="final (validation)",
-            title="last epoch",
             description="the last epoch, on held-out data",
             split="validation",
-            measured="val",
             select=_is_last,
         ),
     ),

@@ -5,9 +5,7 @@ values @ weights is one number.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-Levels = tuple[str, ...]
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,28 +18,17 @@ class Contrast:
     within: str = ""  # level of a second factor at which the first is compared
     variant_level: str  # `pe`: what differs from the baseline
     baseline_level: str
-    levels: str = ""  # two levels of the second factor, of an interaction: `scaled − raw`
+    suffix: str = ""  # of two factors: ` within raw`; of an interaction `, scaled − raw`
 
     @property
     def name(self) -> str:
         """`pe − none`, `pe − none within raw`; of an interaction `pe − none, scaled − raw`."""
-        return f"{self.variant_level} − {self.baseline_level}{self._suffix}"
+        return f"{self.variant_level} − {self.baseline_level}{self.suffix}"
 
     @property
     def short_name(self) -> str:
         """The name without the baseline, which stands elsewhere."""
-        return f"{self.variant_level}{self._suffix}"
-
-    @property
-    def is_crossed(self) -> bool:
-        """Whether a second factor has a part in it."""
-        return bool(self.within or self.levels)
-
-    @property
-    def _suffix(self) -> str:
-        if self.within:
-            return f" within {self.within}"
-        return f", {self.levels}" if self.levels else ""
+        return f"{self.variant_level}{self.suffix}"
 
 
 Family = list[Contrast]
@@ -67,74 +54,47 @@ def differences_from(baseline: str, variants: Sequence[str]) -> Family:
 def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     """The contrasts of a study: simple effects and interactions where two factors are crossed, else
     every variant minus the baseline. variants: levels by factor, the baseline first."""
-    levels = {name: tuple(by_factor.values()) for name, by_factor in variants.items()}
-    is_crossed = all(len(pair) == 2 for pair in levels.values())
-    if is_crossed and len(set(levels.values())) == len(levels):
-        factors = next((tuple(by_factor) for by_factor in variants.values()), ())
-        design = CrossedDesign({pair: name for name, pair in levels.items()}, factors)
-        contrasts = [*design.simple_effects(), *design.interactions()]
-        if contrasts:
-            return contrasts
     names = list(variants)
-    return differences_from(names[0], names[1:]) if names else []
+    by_levels = {tuple(levels.values()): name for name, levels in variants.items()}
+    contrasts = []
+    if len(by_levels) == len(names) and all(len(pair) == 2 for pair in by_levels):
+        contrasts = _cross_factors(by_levels, list(variants[names[0]]))
+    return contrasts or differences_from(names[0], names)
 
 
-@dataclass(frozen=True)
-class CrossedDesign:
-    """Variants by their levels of two factors; the first has the baseline level of both."""
-
-    variants: dict[Levels, str]
-    factors: Levels
-
-    def simple_effects(self) -> Family:
-        """Levels of the first factor minus its baseline level, at each level of the second."""
-        base_first, _ = next(iter(self.variants))
-        contrasts = []
-        for (first, second), variant in self.variants.items():
-            baseline = self.variants.get((base_first, second))
-            if first == base_first or baseline is None:
-                continue
-            contrast = Contrast(
-                weights={variant: 1.0, baseline: -1.0},
-                variant=variant,
-                baseline=baseline,
-                within=second,
-                variant_level=first,
-                baseline_level=_without_key(base_first, self.factors[0]),
-            )
-            contrasts.append(contrast)
-        return contrasts
-
-    def interactions(self) -> Family:
-        """What a level of the first factor adds at a level of the second, beyond what it adds at
-        the baseline level of the second."""
-        base_first, base_second = next(iter(self.variants))
-        contrasts = []
-        for first, second in self.variants:
-            corners = [
-                self.variants.get(corner)
-                for corner in (
-                    (first, second),
-                    (base_first, second),
-                    (first, base_second),
-                    (base_first, base_second),
-                )
-            ]
-            names = [name for name in corners if name is not None]
-            if first == base_first or second == base_second or len(names) < 4:
-                continue
-            contrast = Contrast(
-                weights=dict(zip(names, (1.0, -1.0, -1.0, 1.0), strict=True)),
-                variant=f"{names[0]} − {names[1]}",
-                baseline=f"{names[2]} − {names[3]}",
-                variant_level=first,
-                baseline_level=_without_key(base_first, self.factors[0]),
-                levels=f"{second} − {_without_key(base_second, self.factors[1])}",
-            )
-            contrasts.append(contrast)
-        return contrasts
-
-
-def _without_key(level: str, factor: str) -> str:
-    """`3000` of the level `data.limit_train=3000`, beside which the key stands already."""
-    return level.removeprefix(f"{factor}=")
+def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[str]) -> Family:
+    """Levels of the first factor minus its baseline level, at each level of the second; then what
+    they add there, beyond what they add at the baseline level of the second. variants: by levels of
+    both; the first has the baseline levels."""
+    base_first, base_second = next(iter(variants))
+    # beside `data.limit_train=3000` the other level is `10000`
+    first_baseline = base_first.removeprefix(f"{factors[0]}=")
+    second_baseline = base_second.removeprefix(f"{factors[1]}=")
+    effects = []
+    interactions = []
+    for (first, second), variant in variants.items():
+        baseline = variants.get((base_first, second))
+        if first == base_first or baseline is None:
+            continue
+        effect = replace(
+            difference(variant, baseline),
+            within=second,
+            variant_level=first,
+            baseline_level=first_baseline,
+            suffix=f" within {second}",
+        )
+        effects.append(effect)
+        at_base = variants.get((first, base_second))
+        if second == base_second or at_base is None:
+            continue
+        origin = variants[base_first, base_second]
+        interaction = replace(
+            effect,
+            weights={variant: 1.0, baseline: -1.0, at_base: -1.0, origin: 1.0},
+            variant=f"{variant} − {baseline}",
+            baseline=f"{at_base} − {origin}",
+            within="",
+            suffix=f", {second} − {second_baseline}",
+        )
+        interactions.append(interaction)
+    return effects + interactions

@@ -31,20 +31,20 @@ class Group:
     families: list[Family]  # of each study, of variants with or without finished runs
     published: pd.DataFrame = field(default_factory=pd.DataFrame)  # K's: variant, epoch, metrics
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
+    # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
-    """Which texts of one test set are right, by variant, seed and endpoint."""
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
+    # seeds that studies planned, by variant, also of variants without any finished run
     planned: dict[str, list[str]] = field(default_factory=dict)
-    """Seeds that studies planned, by variant, also of variants without any finished run."""
     notes: list[str] = field(default_factory=list)
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        is_wanted = (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
-        rows = self.endpoints[is_wanted]
+        rows = self.endpoints
+        rows = rows[(rows["point"] == point) & (rows["metric"] == metric)]
         wide = rows.pivot(index="seed", columns="variant", values="value")
         return wide.reindex(columns=[name for name in self.variants if name in wide])
 
@@ -60,15 +60,14 @@ class Group:
         """Smallest step of a metric, as `t_interval` wants it."""
         if self.num_texts:
             return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
-        values = self.endpoints.loc[self.endpoints["metric"] == metric, "value"]
-        return smallest_step(values)
+        return smallest_step(self.endpoints.loc[self.endpoints["metric"] == metric, "value"])
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        finished = self.endpoints.groupby("variant")["seed"].agg(set)
-        missing = {}
-        for variant, planned in self.planned.items():
-            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
-            if seeds:
-                missing[variant] = seeds
+        finished = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
+        missing: dict[str, list[str]] = {}
+        for variant, seeds in self.planned.items():
+            for seed in seeds:
+                if (variant, seed) not in finished:
+                    missing.setdefault(variant, []).append(seed)
         return missing

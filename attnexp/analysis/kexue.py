@@ -23,9 +23,7 @@ METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 
-FREE = {"train.epochs", "train.measure_train", "train.precision"}
-"""Settings in which a run may differ from K's."""
-
+FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
 FEWEST_SEEDS = 3  # with a prediction interval
 
 
@@ -33,9 +31,8 @@ FEWEST_SEEDS = 3  # with a prediction interval
 class Agreement:
     """K's values beside the 95 % prediction interval of one more of our seeds."""
 
-    variants: list[str]
     n: int  # our seeds
-    unlike: tuple[str, ...]  # settings, as `key=value`, in which these variants differ from K's
+    unlike: tuple[str, ...]  # settings, as `key=value`, in which the variants differ from K's
     num_inside: int
     num_values: int
     ours: list[int]  # the same count for each of our seeds, by the others; empty below four
@@ -49,10 +46,8 @@ def _k_table() -> pd.DataFrame:
 @cache
 def _k_settings() -> dict[str, dict[str, Any]]:
     """Settings of K's runs by position, where those of `SETTINGS` have later values."""
-    tree: dict[str, dict[str, Any]] = json.loads(
-        Path(__file__).with_name("kexue.json").read_bytes()
-    )
-    return tree
+    text = Path(__file__).with_name("kexue.json").read_bytes()
+    return dict(json.loads(text))
 
 
 def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
@@ -61,16 +56,12 @@ def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     table = _k_table()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    compared = {}
-    for key, value in settings(config).items():
-        is_as_k_had_it = key in SETTINGS and SETTINGS[key] == value
-        if key not in FREE and not is_as_k_had_it:
-            compared[key] = value
-    alike = [
-        position
-        for position, k_settings in _k_settings().items()
-        if compared.items() <= k_settings.items()
-    ]
+    compared = {
+        key: value
+        for key, value in settings(config).items()
+        if key not in FREE and (key, value) not in SETTINGS.items()
+    }
+    alike = [name for name, values in _k_settings().items() if compared.items() <= values.items()]
     return table[table["position"].isin(alike)]
 
 
@@ -89,12 +80,9 @@ def agreements_with_k(group: Group) -> list[Agreement]:
         return []
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
     unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
-    agreements = []
-    for differing in unlike.unique():
-        agreement = _agreement(group, published[unlike == differing], differing)
-        if agreement.n >= FEWEST_SEEDS:
-            agreements.append(agreement)
-    return agreements
+    groups = published.groupby(unlike, sort=False)
+    agreements = [_agreement(group, rows, words) for words, rows in groups]
+    return [agreement for agreement in agreements if agreement.n >= FEWEST_SEEDS]
 
 
 def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
@@ -104,16 +92,15 @@ def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -
     k_values = published.set_index(place)["value"]
     k_values = k_values[k_values.index.isin(ours.columns)]
     ours = ours[k_values.index].dropna()
+    num_inside = 0
+    for at, value in k_values.items():
+        low, high = prediction_interval(ours[at])
+        if low <= value <= high:
+            num_inside += 1
     return Agreement(
-        variants=list(published["variant"].unique()),
         n=len(ours),
         unlike=unlike,
-        num_inside=sum(_is_inside(value, ours[at]) for at, value in k_values.items()),
+        num_inside=num_inside,
         num_values=len(k_values),
         ours=inside_by_the_others(ours.to_numpy()) if len(ours) > FEWEST_SEEDS else [],
     )
-
-
-def _is_inside(value: float, ours: "pd.Series[float]") -> bool:
-    low, high = prediction_interval(ours)
-    return low <= value <= high

@@ -15,12 +15,8 @@ METRICS = (
 
 ACCURACY = METRICS[0]
 
-SHARES = {
-    f"{prefix}{metric.name}"
-    for prefix in ("", "train_", "val_")
-    for metric in METRICS
-    if metric.is_share
-}
+SHARES = {metric.name for metric in METRICS if metric.is_share}
+SHARES |= {f"{measured}_{name}" for measured in ("train", "val") for name in SHARES}
 """Columns of endpoints and epochs that are shown in %."""
 
 

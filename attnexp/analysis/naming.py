@@ -58,28 +58,19 @@ def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
     is_other_kind = firsts["seed_kind"] != "seed"
     for run in firsts.iloc[is_other_kind.argsort(kind="stable")].itertuples():
         namesakes = firsts.loc[firsts["label"] == run.label, "settings"]
-        differing = [
-            as_word(key, value)
-            for key, value in run.settings.items()
-            if _differs(key, value, namesakes)
-        ]
-        name = " ".join(filter(None, [run.label, *differing])) or run.default_label
+        words = [run.label]
+        for key, value in run.settings.items():
+            # a setting that the others' pieces do not have says no more than the pieces do
+            if any(settings.get(key, value) != value for settings in namesakes):
+                words.append(as_word(key, value))
+        name = " ".join(filter(None, words)) or run.default_label
         names[run.key] = _tell_apart(name, names.values(), run)
     return names
 
 
-def _differs(key: str, value: Any, namesakes: "pd.Series[Any]") -> bool:
-    """Whether a setting has another value in another variant. One that the others' pieces do not
-    have says no more than the pieces do."""
-    return any(settings.get(key, value) != value for settings in namesakes)
-
-
 def _tell_apart(name: str, taken: Collection[str], run: Any) -> str:
     """The name, with what tells it from a variant with the same name and the same settings."""
-    suffixes = [f" (code {run.run_id[-8:]})", f" (run {run.run_id})"]
+    suffixes = ["", f" (code {run.run_id[-8:]})", f" (run {run.run_id})"]
     if run.seed_kind != "seed":
-        suffixes.insert(0, f" ({run.seed_kind})")
-    for suffix in ["", *suffixes]:
-        if name + suffix not in taken:
-            return name + suffix
-    raise AssertionError("an id names one run")
+        suffixes.insert(1, f" ({run.seed_kind})")
+    return next(name + suffix for suffix in suffixes if name + suffix not in taken)

@@ -205,7 +205,7 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     parts = []
     for row in answer.means:
         if row.contrast.variant == "pe_scaled − none_scaled":
-            mean = row.mean
+            mean = row.interval
             interval = Interval(row.n, mean.mean, mean.tau, mean.low, mean.high)
             parts.append(Evidence(row.endpoint.name, interval))
     if not parts:

@@ -88,7 +88,7 @@ def probe(
     """
     from attnexp.inspect.effects import estimate_effects, note_on_heads
     from attnexp.inspect.probe import probe_studies
-    from attnexp.report.effects_table import tabulate_effects
+    from attnexp.report.difference_tables import tabulate_effects
     from attnexp.report.formats import SCHEMA, to_records
     from attnexp.report.print_table import print_table
 

@@ -14,19 +14,15 @@ from attnexp.config.schema import RunConfig, to_dict
 from attnexp.statistics.planning import MOST_SEEDS
 from attnexp.statistics.verdict import FEWEST_SEEDS
 
-FEW = 4
-"""A sweep that takes so many times its planned seeds is told so."""
+FEW = 4  # a sweep that takes so many times its planned seeds is told so
 
 
 def foresee_seeds(answer: Answer) -> Iterator[str]:
     """A line for each data set that takes over four times its planned seeds, by the runs so far."""
     for comparison in answer.comparisons:
         group = comparison.group
-        wanted = [
-            row.seeds_at_most or MOST_SEEDS
-            for row in comparison.differences
-            if row.endpoint == group.points[0] and row.interval.n >= FEWEST_SEEDS
-        ]
+        rows = [row for row in comparison.differences if row.endpoint == group.points[0]]
+        wanted = [row.seeds_at_most or MOST_SEEDS for row in rows if row.interval.n >= FEWEST_SEEDS]
         # a sweep that adds seeds has planned none
         num_planned = min(map(len, group.planned.values()), default=math.inf)
         if wanted and min(wanted) > FEW * num_planned:

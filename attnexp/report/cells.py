@@ -8,8 +8,7 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import format_margin
 from attnexp.statistics.verdict import MetricSpec
 
-NONE = "–"
-"""Where there is no number."""
+NONE = "–"  # where there is no number
 
 
 def format_number(value: float, is_share: bool, sign: str = "") -> str:
@@ -51,8 +50,8 @@ def format_size(mean: float, low: float, high: float, is_share: bool) -> str:
     return f"{format_number(mean, is_share, '+')} {format_interval(low, high, is_share)}"
 
 
-def size_of(row: Difference) -> str:
-    """The mean of a difference with its interval for other seeds."""
+def size_of(row: Difference | MeanDifference) -> str:
+    """The mean of a difference with its interval, for other seeds or data sets."""
     interval = row.interval
     return format_size(interval.mean, interval.low, interval.high, row.metric.is_share)
 
@@ -69,7 +68,19 @@ def name_of(row: Difference | MeanDifference) -> str:
 
 def format_margins(metrics: Sequence[MetricSpec]) -> str:
     """`margin ±0.25`; of several metrics with different margins each with its name."""
-    margins = {metric.name: f"±{format_margin(metric)}" for metric in metrics}
-    if len(set(margins.values())) == 1:
-        return f"margin {next(iter(margins.values()))}"
-    return f"margins {', '.join(f'{name} {margin}' for name, margin in margins.items())}"
+    margins = [f"±{format_margin(metric)}" for metric in metrics]
+    if len(set(margins)) == 1:
+        return f"margin {margins[0]}"
+    texts = [f"{metric.name} ±{format_margin(metric)}" for metric in metrics]
+    return f"margins {', '.join(texts)}"
+
+
+def describe_padding(share: float) -> str:
+    """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
+    if share == 0:
+        return ""
+    if share < 0.005:
+        return "padding: below 1 %"
+    if share > 0.995:
+        return "padding: above 99 %"
+    return f"padding: {100 * share:.0f} %"

@@ -1,6 +1,7 @@
-"""Tables of differences, each a title and a data frame of texts."""
+"""Tables of differences and of the effects of `probe`, each a title and a data frame of texts."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -8,14 +9,8 @@ from attnexp.analysis.answer import Answer, MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.base.errors import UserError
-from attnexp.report.cells import (
-    NONE,
-    format_interval,
-    format_margins,
-    format_number,
-    format_p,
-    format_texts_interval,
-)
+from attnexp.report import cells
+from attnexp.report.cells import format_interval, format_number
 from attnexp.report.table import Table, drop_constant
 
 PLACES = ("data", "protocol", "at", "metric")
@@ -28,13 +23,13 @@ VERDICT = ("n", "mean", "other seeds", "other texts too", "verdict")
 def tabulate_differences(
     rows: Sequence[Difference], columns: Sequence[str] = VERDICT, subject: str = "Difference"
 ) -> Table:
-    """Differences as texts: what they are about, then these columns of `_cells_of_difference`.
-    Raises `UserError` where there are no rows."""
-    cells = [_cells_of_difference(row) for row in rows]
-    frame = _frame_of_differences(cells, ["difference", *columns])
-    title = subject + _from_one_baseline(rows, frame) + _describe_rows(rows)
-    omitted = [*PLACES, "n"] if "verdict" in frame else PLACES
-    return Table(title, drop_constant(frame, omitted))
+    """Differences as texts: what they are about, then these columns of `_format_difference`. Raises
+    `UserError` where there are no rows."""
+    if not rows:
+        raise UserError("No two variants, or levels of two factors, can be compared here.")
+    frame = _make_frame(rows, [_format_difference(row) for row in rows], columns)
+    title = subject + _name_baseline(rows) + _describe_rows(rows)
+    return Table(title, drop_constant(frame, [*PLACES, "n"] if "verdict" in columns else PLACES))
 
 
 def _describe_rows(rows: Sequence[Difference]) -> str:
@@ -46,11 +41,10 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.is_share for metric in metrics):
         text += " in points"
-    text += f", {format_margins(metrics)}, "
+    text += f", {cells.format_margins(metrics)}, "
     if all(row.anytime for row in rows):
         text += "anytime-valid "
-    text += "95 % intervals"
-    return text + _describe_family(rows)
+    return f"{text}95 % intervals{_describe_family(rows)}"
 
 
 def _describe_family(rows: Sequence[Difference]) -> str:
@@ -61,47 +55,39 @@ def _describe_family(rows: Sequence[Difference]) -> str:
     return f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
 
 
-def _frame_of_differences(cells: Sequence[dict[str, str]], columns: Sequence[str]) -> pd.DataFrame:
-    """Cells in the order of `PLACES` and these columns, without columns in which nothing stands."""
-    if not cells:
-        raise UserError("No two variants, or levels of two factors, can be compared here.")
-    frame = pd.DataFrame(cells)[[*PLACES, *columns]]
-    return frame.loc[:, (frame != NONE).any()]
-
-
-def _from_one_baseline(
-    rows: Sequence[Difference] | Sequence[MeanDifference], frame: pd.DataFrame
-) -> str:
-    """` from none`, where all differences have one baseline; their column then leaves it out."""
+def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
+    """` from none`, where all differences have one baseline; their names then leave it out."""
     baselines = {row.contrast.baseline_level for row in rows}
-    if len(baselines) > 1:
-        return ""
-    frame["difference"] = [row.contrast.short_name for row in rows]
-    return f" from {baselines.pop()}"
+    return f" from {baselines.pop()}" if len(baselines) == 1 else ""
 
 
-def _cells_of_place(row: Difference | MeanDifference) -> dict[str, str]:
-    """What a difference is about."""
-    return {
-        "protocol": row.protocol,
-        "at": row.endpoint.label,
-        "metric": row.metric.name,
-        "difference": row.contrast.name,
-    }
+def _make_frame(
+    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """What differences are about, and these columns of their texts, but for those in which nothing
+    stands."""
+    frame = pd.DataFrame(texts)
+    frame["protocol"] = [row.protocol for row in rows]
+    frame["at"] = [row.endpoint.label for row in rows]
+    frame["metric"] = [row.metric.name for row in rows]
+    name = "short_name" if _name_baseline(rows) else "name"
+    frame["difference"] = [getattr(row.contrast, name) for row in rows]
+    frame = frame[[*PLACES, "difference", *columns]]
+    return frame.loc[:, (frame != cells.NONE).any()]
 
 
-def _cells_of_difference(row: Difference) -> dict[str, str]:
-    """Every text that a table may have of a difference."""
+def _format_difference(row: Difference) -> dict[str, str]:
+    """Every number that a table may have of a difference."""
     is_share = row.metric.is_share
     interval = row.interval
-    return _cells_of_place(row) | {
+    return {
         "data": row.data,
         "n": str(interval.n),
         "mean": format_number(interval.mean, is_share, "+"),
         "sd": format_number(interval.sd, is_share),
         "other seeds": format_interval(interval.low, interval.high, is_share),
-        "other texts too": format_texts_interval(row),
-        "p": format_p(row.p),
+        "other texts too": cells.format_texts_interval(row),
+        "p": cells.format_p(row.p),
         "verdict": row.words,
     }
 
@@ -114,7 +100,7 @@ def tabulate_all_differences(answer: Answer) -> Table:
 
 def tabulate_within(answer: Answer) -> Table:
     """One factor at each level of another, and their interactions."""
-    rows = [row for row in answer.differences if row.contrast.is_crossed]
+    rows = [row for row in answer.differences if row.contrast.suffix]
     columns = ["mean", "other seeds", "verdict"]
     return tabulate_differences(rows, columns, "Difference within levels, and interactions,")
 
@@ -127,22 +113,39 @@ def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
             "A mean needs two data sets with the same variants, three seeds of each, where some "
             "variant is above chance."
         )
-    cells = []
-    for row in rows:
-        is_share = row.metric.is_share
-        mean = row.mean
-        cells.append(
-            _cells_of_place(row)
-            | {
-                "data": "",
-                "data sets": str(row.n),
-                "mean": format_number(mean.mean, is_share, "+"),
-                "95 %": format_interval(mean.low, mean.high, is_share),
-                "next data set": format_interval(mean.next_low, mean.next_high, is_share),
-            }
-        )
-    columns = ["difference", "data sets", "mean", "95 %", "next data set"]
-    frame = _frame_of_differences(cells, columns)
-    baseline = _from_one_baseline(rows, frame)
-    title = f"Mean difference{baseline} over data sets (random effects), and the next one's"
-    return Table(title, drop_constant(frame, PLACES))
+    columns = ["data sets", "mean", "95 %", "next data set"]
+    frame = _make_frame(rows, [_format_mean_difference(row) for row in rows], columns)
+    over = "over data sets (random effects), and the next one's"
+    return Table(f"Mean difference{_name_baseline(rows)} {over}", drop_constant(frame, PLACES))
+
+
+def _format_mean_difference(row: MeanDifference) -> dict[str, str]:
+    is_share = row.metric.is_share
+    mean = row.interval
+    return {
+        "data": "",
+        "data sets": str(row.n),
+        "mean": format_number(mean.mean, is_share, "+"),
+        "95 %": format_interval(mean.low, mean.high, is_share),
+        "next data set": format_interval(mean.next_low, mean.next_high, is_share),
+    }
+
+
+def tabulate_effects(effects: pd.DataFrame) -> Table:
+    """Effects of `probe` on a variant: changes of accuracy in points, and measures of attention."""
+    variant, data, num_texts = effects.iloc[0][["variant", "data", "num_texts"]]
+    note = "" if (effects["metric"] == "accuracy").all() else " (entropy: 1 is uniform)"
+    title = f"{variant}, {num_texts:,} texts of {data}: points{note}, 95 % intervals"
+    return Table(title, pd.DataFrame([_format_effect(row) for _, row in effects.iterrows()]))
+
+
+def _format_effect(row: "pd.Series[Any]") -> dict[str, str]:
+    is_accuracy = row["metric"] == "accuracy"
+    return {
+        "intervention": str(row["intervention"] if is_accuracy else row["metric"]),
+        "n": str(row["n"]),
+        "mean": format_number(row["mean"], is_accuracy, "+" if is_accuracy else ""),
+        "other seeds": format_interval(row["low"], row["high"], is_accuracy),
+        "other texts too": format_interval(row["texts_low"], row["texts_high"], is_accuracy),
+        "flips, %": format_number(row["flips"], True),
+    }

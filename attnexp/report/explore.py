@@ -49,9 +49,9 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
         if reading.layers:
             attention = reading.attention()
             ui.label(describe_colours(attention.received, attention))
-        for layer in range(1, 1 + len(reading.layers)):
+        for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
-                for head in range(1, 1 + len(reading.layers[layer - 1].weights)):
+                for head in range(1, 1 + len(attention.weights)):
                     with ui.column().classes("gap-0").style("width: 7rem"):
                         show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
 

@@ -6,7 +6,6 @@ What a reader must know besides the axes is for the caption. D is the width.
 import io
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +19,11 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from attnexp.analysis.answer import Comparison, MeanDifference
-from attnexp.analysis.contrasts import Bounds, Difference
+from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report.cells import format_size, name_of
-from attnexp.statistics.verdict import MetricSpec
+from attnexp.report.cells import describe_padding, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -87,7 +85,8 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     heights = []
     for comparison in panels:
         names = comparison.group.variants
-        heights.append(3 + 0.2 * len(names) / _num_legend_columns(names))
+        num_rows = len(names) / _num_legend_columns(names)
+        heights.append(3 + 0.2 * num_rows)
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
     for comparison, axes in zip(panels, all_axes[:, 0], strict=True):
@@ -132,56 +131,19 @@ def _num_legend_columns(names: Sequence[str]) -> int:
     return 2 if max(map(len, names)) < 16 else 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForestRow:
-    """A mean difference with its intervals, in the unit of the metric."""
-
-    place: str  # data set, or `mean over 7`
-    name: str
-    metric: MetricSpec
-    mean: float
-    thick: Bounds
-    thin: Bounds | None  # for other seeds and texts, or of the next data set
-
-
-def forest_row(row: Difference) -> ForestRow:
-    """A difference as a forest shows it."""
-    return ForestRow(
-        place=row.data,
-        name=name_of(row),
-        metric=row.metric,
-        mean=row.interval.mean,
-        thick=(row.interval.low, row.interval.high),
-        thin=row.texts,
-    )
-
-
-def forest_row_of_mean(row: MeanDifference) -> ForestRow:
-    """A mean over data sets as a forest shows it."""
-    return ForestRow(
-        place=f"mean over {row.n}",
-        name=name_of(row),
-        metric=row.metric,
-        mean=row.mean.mean,
-        thick=(row.mean.low, row.mean.high),
-        thin=(row.mean.next_low, row.mean.next_high),
-    )
-
-
 @own_style
-def draw_forest(rows: Sequence[ForestRow]) -> Figure:
+def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     """Mean differences with their intervals, the margin shaded; thin: the wider interval, for other
     seeds and texts, or of the next data set. rows: of one metric; those of one name stand together.
     Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    names = list(dict.fromkeys(row.name for row in rows))
-    rows = sorted(rows, key=lambda row: names.index(row.name))
-    has_places = len({row.place for row in rows}) > 1
-    texts = []
-    for row in rows:
-        text = f"{row.place}: {row.name}" if has_places else row.name
-        texts.append(_break_lines(text))
+    names = list(dict.fromkeys(map(name_of, rows)))
+    rows = sorted(rows, key=lambda row: names.index(name_of(row)))
+    texts = [name_of(row) for row in rows]
+    if len({_name_place(row) for row in rows}) > 1:
+        texts = [f"{_name_place(row)}: {name_of(row)}" for row in rows]
+    texts = [_break_lines(text) for text in texts]
     # bottoms of the texts; bars are below them
     bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
     figure = Figure(figsize=(5.5, 1 + 0.42 * bottoms[-1]), layout="constrained")
@@ -190,45 +152,49 @@ def draw_forest(rows: Sequence[ForestRow]) -> Figure:
         _draw_forest_row(axes, float(y), text, row)
     metric = rows[0].metric
     unit = ", points" if metric.is_share else ""
-    axes.set(
-        xlabel=f"difference in {metric.name}{unit}",
-        ylim=(float(bottoms[-1]) + 0.7, 0.4),
-        yticks=[],
-    )
+    axes.set(xlabel=f"difference in {metric.name}{unit}", yticks=[])
+    axes.set_ylim(float(bottoms[-1]) + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
 
 
-def _draw_forest_row(axes: Axes, y: float, text: str, row: ForestRow) -> None:
+def _name_place(row: Difference | MeanDifference) -> str:
+    """Name of the data set, or `mean over 7`."""
+    return row.data if isinstance(row, Difference) else f"mean over {row.n}"
+
+
+def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
+    interval = row.interval
+    if isinstance(row, Difference):
+        thin = row.texts
+    else:
+        thin = (row.interval.next_low, row.interval.next_high)
     factor = 100 if row.metric.is_share else 1
-    size = format_size(row.mean, *row.thick, row.metric.is_share)
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
-    axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
+    axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
     top = y + 0.08
     middle = y + 0.28
     bottom = y + 0.48
     margin = factor * row.metric.margin
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    for bounds, width in ((row.thick, 2.2), (row.thin, 1.0)):
-        if bounds is None or not np.isfinite(bounds).all():
-            continue
-        ends = factor * np.array(bounds)
-        axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
-    axes.plot(factor * row.mean, middle, "o", color="black")
+    thick = (interval.low, interval.high)
+    for bounds, width in ((thick, 2.2), (thin, 1.0)):
+        if bounds is not None and np.isfinite(bounds).all():
+            ends = factor * np.array(bounds)
+            axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
+    axes.plot(factor * interval.mean, middle, "o", color="black")
 
 
 @own_style
 def draw_attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
     at the largest weight; what goes to padding is said beside the keys."""
-    from attnexp.report.reading import describe_padding  # imports torch
-
     attention = reading.attention()
     largest = float(attention.mean.max()) or 1.0
-    padding = describe_padding(attention)
+    padding = describe_padding(attention.padding_share)
     tokens = [_break_lines(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")

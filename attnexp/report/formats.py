@@ -19,7 +19,6 @@ LATEX = str.maketrans(
     | {"±": r"$\pm$", "−": "$-$", "–": "--", "<": "$<$", ">": "$>$"}
     | {"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\^{}"}
 )
-"""LaTeX of the characters that it does not take as they are."""
 
 
 def format_answer(answer: Answer, format: str) -> str:
@@ -28,11 +27,11 @@ def format_answer(answer: Answer, format: str) -> str:
         return json.dumps(make_document(answer), indent=1)
     if format == "csv":
         return to_csv(pd.concat([group.endpoints for group in answer.groups]))
-    tables = {"accuracy": tabulate_means(answer)}
+    text = _format_text(tabulate_means(answer), "accuracy", format)
     if answer.differences:
-        tables["verdicts"] = tabulate_differences(answer.differences)
-    texts = [_format_text(table, name, format) for name, table in tables.items()]
-    return "\n\n".join(texts)
+        verdicts = tabulate_differences(answer.differences)
+        text += "\n\n" + _format_text(verdicts, "verdicts", format)
+    return text
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
@@ -40,9 +39,7 @@ def format_table(answer: Answer, name: TableName, format: str) -> str:
     table = make_table(name, answer)
     if format == "json":
         return json.dumps({name: to_records(table.frame)}, indent=1)
-    if format == "csv":
-        return to_csv(table.frame)
-    return _format_text(table, name, format)
+    return to_csv(table.frame) if format == "csv" else _format_text(table, name, format)
 
 
 def make_document(answer: Answer) -> dict[str, Any]:
@@ -72,30 +69,27 @@ def to_csv(frame: pd.DataFrame) -> str:
     return str(frame.to_csv(index=False)).rstrip("\n")
 
 
+def _format_text(table: Table, name: str, format: str) -> str:
+    return to_markdown(table) if format == "markdown" else to_latex(table, name)
+
+
 def to_markdown(table: Table) -> str:
     """A table with its title above."""
     names = list(map(str, table.frame.columns))
-    rows = [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]
-    lines = []
-    for row in rows:
+    lines = [table.title, ""]
+    for row in [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]:
         cells = [cell.replace("|", "\\|") for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([table.title, "", *lines])
+    return "\n".join(lines)
 
 
 def to_latex(table: Table, name: str) -> str:
     r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
     frame = table.frame.map(lambda cell: cell.translate(LATEX))
     frame = frame.rename(columns=lambda column: str(column).translate(LATEX))
+    caption = table.title.translate(LATEX)
+    columns = "l" + "r" * (len(frame.columns) - 1)
     text = frame.to_latex(
-        index=False,
-        caption=table.title.translate(LATEX),
-        label=f"tab:{name}",
-        position="t",
-        column_format="l" + "r" * (len(frame.columns) - 1),
+        index=False, caption=caption, label=f"tab:{name}", position="t", column_format=columns
     )
     return str(text).rstrip("\n")
-
-
-def _format_text(table: Table, name: str, format: str) -> str:
-    return to_markdown(table) if format == "markdown" else to_latex(table, name)

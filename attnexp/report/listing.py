@@ -24,25 +24,19 @@ def list_runs(root: Path) -> pd.DataFrame:
     folders = _find_runs(root)
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
-    runs = [_describe_run(folder) for folder in sorted(folders, key=_last_change)]
-    columns = [*SHOWN, "folder", "reason", "again"]
-    return pd.DataFrame(runs, columns=columns, dtype=object)
+    folders.sort(key=lambda folder: folder.stat().st_mtime)
+    runs = [_describe_run(folder) for folder in folders]
+    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
 
 
-def _find_runs(root: Path) -> set[Path]:
+def _find_runs(root: Path) -> list[Path]:
     """Folders of the runs of a study, or of those below another folder."""
     study = manifest.load_manifest(root)
     if study is not None:
         paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
-        return {path for path in paths if path.is_dir()}
-    folders = set()
-    for name in (store.RESULT, store.CONFIG):
-        folders |= {file.parent for file in root.rglob(name)}
-    return folders
-
-
-def _last_change(folder: Path) -> float:
-    return folder.stat().st_mtime
+        return [path for path in paths if path.is_dir()]
+    files = [*root.rglob(store.RESULT), *root.rglob(store.CONFIG)]
+    return list({file.parent for file in files})
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:
@@ -66,8 +60,8 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
         row["state"] = "broken"
         row["reason"] = str(error)
-        config_file = f"experiment={folder / store.CONFIG}"
-        row["again"] = shlex.join(["attnexp", "train", config_file, "--again"])
+        words = ["attnexp", "train", f"experiment={folder / store.CONFIG}", "--again"]
+        row["again"] = shlex.join(words)
     return row
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
-from attnexp.analysis.answer import Answer, Comparison
+from attnexp.analysis.answer import Answer, Comparison, MeanDifference
+from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
-from attnexp.report.figures import ForestRow
 from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.result import Run
@@ -23,7 +23,6 @@ from attnexp.runs.result import Run
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
 
-Reader = Callable[[str], "Reading"]
 Readings = Sequence[tuple[str, "Reading"]]  # each with the name of its run
 
 
@@ -32,20 +31,16 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"cells": cells, "figures": figures}
-    if readings:
-        from attnexp.report.reading import describe_padding  # imports torch
-
-        environment.globals["describe_padding"] = describe_padding
     template = environment.get_template("page.html")
     text = template.render(
         title=_title(answer),
         sections=[_describe_comparison(answer, row) for row in answer.comparisons],
         means=difference_tables.tabulate_means_over_data(answer.means) if answer.means else None,
-        forests_of_means=_forests([figures.forest_row_of_mean(row) for row in answer.means]),
+        forests_of_means=_draw_forests(answer.means),
         several=len(answer.comparisons) > 1,
         readings=readings,
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
-        svg=_embed,
+        svg=lambda figure: b64encode(figures.render_figure(figure, "svg")).decode(),
     )
     with atomic_write(path) as file:
         file.write(text.encode())
@@ -54,16 +49,15 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    variants: list[str] = []
+    names: list[str] = []
     for group in answer.groups:
-        variants += [name for name in group.variants if name not in variants]
-    title = ""
-    if len(variants) == 2:
-        title = f"{variants[1]} against "
-    elif len(variants) > 2:
-        title = f"{len(variants) - 1} variants against "
+        names += group.variants
+    baseline, *others = dict.fromkeys(names)
     data = dict.fromkeys(group.data for group in answer.groups)
-    return f"{title}{variants[0]} on {', '.join(data)}"
+    title = f"{baseline} on {', '.join(data)}"
+    if len(others) == 1:
+        return f"{others[0]} against {title}"
+    return f"{len(others)} variants against {title}" if others else title
 
 
 def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, Any]:
@@ -71,16 +65,11 @@ def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, An
     group = comparison.group
     part = answer.select([comparison])
     has_curve = (comparison.epochs["metric"] == "val_accuracy").any()
-    lines = [
-        *terminal.describe_epochs(comparison),
-        *map(terminal.describe_agreement, comparison.agreements),
-        *part.notes,
-    ]
     return {
         "data": group.data,
         "differences": comparison.differences,
-        "forests": _forests([figures.forest_row(row) for row in comparison.differences]),
-        "lines": lines,
+        "forests": _draw_forests(comparison.differences),
+        "lines": list(terminal.describe_comparisons(part)),
         "means": tables.tabulate_means(part),
         "curves": figures.draw_curves([comparison]) if has_curve else None,
         "configs": _differing_settings(group.configs),
@@ -88,45 +77,38 @@ def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, An
     }
 
 
-def _forests(rows: Sequence[ForestRow]) -> list[Figure]:
+def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
     """A forest for each metric."""
-    by_metric: dict[str, list[ForestRow]] = {}
-    for row in rows:
-        by_metric.setdefault(row.metric.name, []).append(row)
-    return [figures.draw_forest(group) for group in by_metric.values()]
+    metrics = dict.fromkeys(row.metric for row in rows)
+    return [figures.draw_forest([row for row in rows if row.metric == m]) for m in metrics]
 
 
 def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Settings in which each variant differs from the first, as words."""
-    by_variant = {name: settings(config) for name, config in configs.items()}
-    baseline = next(iter(by_variant.values()), {})
+    baseline: dict[str, Any] | None = None
     words = {}
-    for name, values in by_variant.items():
-        differing = [
-            as_word(key, value)
-            for key, value in values.items()
-            if key not in baseline or baseline[key] != value
-        ]
-        words[name] = ", ".join(differing) or "the baseline's settings"
+    for name, config in configs.items():
+        values = settings(config)
+        if baseline is None:
+            baseline = values
+        differing = [item for item in values.items() if item not in baseline.items()]
+        texts = [as_word(key, value) for key, value in differing]
+        words[name] = ", ".join(texts) or "the baseline's settings"
     return words
 
 
 def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
     """Version, commit and torch of the runs on disk, once for each commit."""
     by_commit: dict[str, dict[str, Any]] = {}
-    folders = comparison.group.runs.reindex(columns=["folder"])["folder"].dropna()
-    for folder in folders:
+    for folder in comparison.group.runs.reindex(columns=["folder"])["folder"].dropna():
         provenance = store.load_result(folder).provenance
         by_commit.setdefault(provenance["commit"], provenance)
     return list(by_commit.values())
 
 
-def _embed(figure: Figure) -> str:
-    """A picture as the data of an image."""
-    return b64encode(figures.render_figure(figure, "svg")).decode()
-
-
-def load_readers(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
+def load_readers(
+    folders: Sequence[Path], *, trust_code: bool
+) -> "list[tuple[str, Callable[[str], Reading]]]":
     """Names of finished runs, and functions that read a text with their models. Raises `UserError`
     as `make_reader` does."""
     if not folders:
@@ -136,8 +118,7 @@ def load_readers(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str
     readers = []
     for folder in folders:
         run = Run(path=folder, result=store.load_result(folder))
-        config = run.result.config
-        name = f"{default_label(config)}, seed {replicate(config)}"
+        name = f"{default_label(run.result.config)}, seed {replicate(run.result.config)}"
         readers.append((name, make_reader(run, trust_code=trust_code)))
     return readers
 
@@ -148,9 +129,7 @@ def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
     if show == "curves":
         return figures.draw_curves(answer.comparisons)
     if show == "forest":
-        rows = [figures.forest_row(row) for row in answer.differences]
-        rows += [figures.forest_row_of_mean(row) for row in answer.means]
-        return figures.draw_forest(rows)
+        return figures.draw_forest([*answer.differences, *answer.means])
     for _, reading in readings:
         if show == "attention" and reading.layers:
             return figures.draw_attention(reading)

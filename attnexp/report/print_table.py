@@ -5,7 +5,8 @@ between its words.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 from rich import box
@@ -18,19 +19,20 @@ from attnexp.report.table import Table
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 
-TEXTS = {*PLACES, *"variant difference verdict class run state settings".split()}
+TEXTS = {*PLACES, "variant", "difference", "verdict", "class", "run", "state", "settings"}
 TEXTS |= {"data set", "intervention"}
 """Columns that stand to the left; all others are numbers."""
 
-VERDICT_WIDTH = 12
-"""Width down to which a verdict wraps before anything else does."""
+VERDICT_WIDTH = 12  # down to which a verdict wraps before anything else does
+
+Section = tuple[str, pd.DataFrame]  # a heading, or nothing, and its rows
 
 
 @dataclass(frozen=True)
 class Layout:
     """Rows of texts, some of them below a heading, and the width of each column."""
 
-    sections: list[tuple[str, pd.DataFrame]]  # heading, or nothing, and its rows
+    sections: list[Section]
     widths: dict[str, int]
     gap: int = 1  # spaces between columns
 
@@ -56,22 +58,21 @@ def print_table(table: Table, console: Console) -> None:
 def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
     """The first layout that fits: all columns; headings in place of the columns `PLACES`;
     cells that wrap between words; each name as a heading above its numbers."""
-    plain = [("", frame)]
     below_places = list(_sections_by_place(frame, width))
-    below_names = list(_sections_by_name(below_places))
-    for sections in (plain, below_places):
+    for sections in ([("", frame)], below_places):
         for gap in (2, 1):
-            layout = Layout(sections, _natural_widths(sections), gap)
+            layout = Layout(sections, _widths(sections), gap)
             if layout.width <= width:
                 return layout
+    below_names = list(_sections_by_name(below_places))
     for sections in (below_places, below_names):
-        layout = _wrap(Layout(sections, _natural_widths(sections)), width)
+        layout = _wrap(Layout(sections, _widths(sections)), width)
         if layout.width <= width:
             return layout
     return _cut_words(layout, width)
 
 
-def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[tuple[str, pd.DataFrame]]:
+def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
     """Rows below headings that say what they are about. A row alone has it before its name, where
     the line has room."""
     places = [name for name in PLACES if name in frame]
@@ -80,7 +81,7 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[tuple[str, p
         return
     rest = frame.drop(columns=places)
     first = rest.columns[0]
-    numbers = _natural_widths([("", rest.drop(columns=first))])
+    numbers = _widths([("", rest.drop(columns=first))])
     room = width - sum(numbers.values()) - len(numbers)
     for place, rows in frame.groupby(places, sort=False):
         heading = ", ".join(filter(None, place))
@@ -92,9 +93,7 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[tuple[str, p
             yield heading, rows.assign(**{first: "  " + rows[first]})
 
 
-def _sections_by_name(
-    sections: Iterable[tuple[str, pd.DataFrame]],
-) -> Iterator[tuple[str, pd.DataFrame]]:
+def _sections_by_name(sections: Iterable[Section]) -> Iterator[Section]:
     """Every row below a heading of its own, its name; headings of several rows stay above."""
     for heading, rows in sections:
         if heading:
@@ -105,63 +104,51 @@ def _sections_by_name(
             yield row[first].iloc[0], row.assign(**{first: ""})
 
 
-def _natural_widths(sections: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, int]:
-    """Characters of the widest cell of each column, or of its name."""
-    frame = pd.concat([rows for _, rows in sections])
-    return {str(name): max([len(str(name)), *frame[name].map(len)]) for name in frame}
-
-
-def _least_widths(sections: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, int]:
-    """Characters of the longest word of each column."""
+def _widths(sections: Iterable[Section], *, of_words: bool = False) -> dict[str, int]:
+    """Characters of the widest cell, or of the longest word, of each column with its name."""
     frame = pd.concat([rows for _, rows in sections])
     widths = {}
     for name in frame:
-        words = " ".join([str(name), *frame[name]]).split()
-        widths[str(name)] = max(map(len, words))
+        texts = [str(name), *frame[name]]
+        if of_words:
+            texts = " ".join(texts).split()
+        widths[str(name)] = max(map(len, texts))
     return widths
 
 
 def _wrap(layout: Layout, width: int) -> Layout:
     """The layout with columns that wrap between words, as far as must be: first the verdict, then
     names, then numbers."""
-    least = _least_widths(layout.sections)
+    least = _widths(layout.sections, of_words=True)
     if "verdict" in least:
         least["verdict"] = max(least["verdict"], VERDICT_WIDTH)
-    names = [name for name in layout.widths if name in TEXTS and name != "verdict"]
-    numbers = [name for name in layout.widths if name not in TEXTS]
     widths = dict(layout.widths)
     excess = layout.width - width
+    names = [name for name in widths if name in TEXTS and name != "verdict"]
+    numbers = [name for name in widths if name not in TEXTS]
     for name in ["verdict", *names, *numbers]:
         if name in widths and excess > 0:
             cut = min(excess, max(widths[name] - least[name], 0))
             widths[name] -= cut
             excess -= cut
-    return Layout(layout.sections, widths, layout.gap)
+    return replace(layout, widths=widths)
 
 
 def _cut_words(layout: Layout, width: int) -> Layout:
     """The layout with its widest columns made narrower, within words."""
     widths = dict(layout.widths)
-    excess = layout.width - width
-    while excess > 0 and max(widths.values()) > 1:
+    for _ in range(layout.width - width):
         widest = max(widths, key=widths.__getitem__)
-        widths[widest] -= 1
-        excess -= 1
-    return Layout(layout.sections, widths, layout.gap)
+        widths[widest] = max(widths[widest] - 1, 1)
+    return replace(layout, widths=widths)
 
 
 def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTable:
-    table = RichTable(
-        box=box.SIMPLE_HEAD,
-        padding=(0, layout.gap - 1, 0, 0),
-        show_edge=False,
-        pad_edge=False,
-        show_header=has_header,
-    )
+    table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=has_header)
+    table.padding = (0, layout.gap - 1, 0, 0)
     for name, width in layout.widths.items():
-        table.add_column(
-            name, justify="left" if name in TEXTS else "right", width=width, overflow="fold"
-        )
+        side: Literal["left", "right"] = "left" if name in TEXTS else "right"
+        table.add_column(name, justify=side, width=width, overflow="fold")
     for _, row in rows.iterrows():
         verdict = str(row.get("verdict", "")).partition(" ")[0]
         style = VERDICT_STYLES.get(verdict, "")

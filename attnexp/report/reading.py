@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from attnexp.inspect.insight import Attention, Reading
+from attnexp.report.cells import describe_padding
 
-FULL = (240, 130, 20)
-"""RGB background of the largest weight."""
-
+FULL = (240, 130, 20)  # RGB background of the largest weight
 MOST_CLASSES = 5
 
 
@@ -30,58 +29,43 @@ def colour(depth: float) -> str:
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
     """`darkest: 0.0312, padding: 68 %`: the largest of the weights that are shown, and the share of
     attention that is not shown."""
-    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention)]
+    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention.padding_share)]
     return ", ".join(filter(None, parts))
-
-
-def describe_padding(attention: Attention) -> str:
-    """`padding: 68 %`, the share of all weight that goes there; empty where none does."""
-    share = attention.padding_share
-    if share == 0:
-        return ""
-    if share < 0.005:
-        return "padding: below 1 %"
-    if share > 0.995:
-        return "padding: above 99 %"
-    return f"padding: {100 * share:.0f} %"
 
 
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
     """The reading as plain containers; attention is what each token receives from all queries, and
     padding the share of attention that tokens do not receive."""
-    received = None
-    padding = None
-    if reading.layers or head is not None:  # a head that is not there is refused
-        attention = reading.attention(head=head)
-        received = attention.received.tolist()
-        padding = attention.padding_share
+    attention = _attention_of(reading, head)
     return {
         "label": reading.label,
         "probabilities": reading.label and reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": received,
-        "padding": padding,
+        "attention": attention and attention.received.tolist(),
+        "padding": attention and attention.padding_share,
         "words_cut": reading.num_cut,
     }
+
+
+def _attention_of(reading: Reading, head: int | None) -> Attention | None:
+    """Attention of the first layer, if there is any. A head that is not there is refused."""
+    return reading.attention(head=head) if reading.layers or head is not None else None
 
 
 def as_line(reading: Reading, head: int | None) -> Text:
     """A line with the most probable classes, and the tokens: the more attention they receive in the
     first layer, the darker."""
     line = _answer(reading)
-    depths = np.zeros(0)
-    remarks = []
-    if reading.layers or head is not None:
-        attention = reading.attention(head=head)
-        depths = shade(attention.received)
-        remarks.append(describe_colours(attention.received, attention))
-    if reading.num_cut:
-        remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
+    attention = _attention_of(reading, head)
+    depths = shade(attention.received) if attention else ()
     for token, depth in zip_longest(reading.marked, depths):
         style = "" if depth is None else f"black on {colour(depth)}"
         line.append(" ").append(token, style)
-    for remark in remarks:
+    if attention:
+        line.append(f" ({describe_colours(attention.received, attention)})", "dim")
+    if reading.num_cut:
+        remark = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
         line.append(f" ({remark})", "dim")
     return line
 

@@ -1,22 +1,13 @@
 """Tables: their names, and what they are."""
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class TableName(StrEnum):
-    """A table that `--table` takes, and `tables.make_table` makes."""
-
-    differences = "differences"
-    epochs = "epochs"
-    metrics = "metrics"
-    classes = "classes"
-    within = "within"
-    across = "across"
+TableName = Literal["differences", "epochs", "metrics", "classes", "within", "across"]
+"""A table that `--table` takes, and `tables.make_table` makes."""
 
 
 class Table(NamedTuple):

@@ -1,23 +1,24 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, Comparison
+from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import SHARES
 from attnexp.base.errors import UserError
+from attnexp.report import difference_tables
 from attnexp.report.cells import NONE, format_mean, format_number
-from attnexp.report.classes import class_rows
-from attnexp.report.difference_tables import (
-    tabulate_all_differences,
-    tabulate_means_over_data,
-    tabulate_within,
-)
 from attnexp.report.table import Table, TableName, drop_constant
+from attnexp.runs import predictions, store
+from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
+from attnexp.training.metrics import by_class
+
+CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
@@ -26,12 +27,12 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
     makers: dict[TableName, Callable[[Answer], Table]] = {
-        TableName.differences: tabulate_all_differences,
-        TableName.epochs: tabulate_epochs,
-        TableName.metrics: tabulate_metrics,
-        TableName.classes: tabulate_classes,
-        TableName.within: tabulate_within,
-        TableName.across: lambda answer: tabulate_means_over_data(answer.means),
+        "differences": difference_tables.tabulate_all_differences,
+        "epochs": tabulate_epochs,
+        "metrics": tabulate_metrics,
+        "classes": tabulate_classes,
+        "within": difference_tables.tabulate_within,
+        "across": lambda answer: difference_tables.tabulate_means_over_data(answer.means),
     }
     return makers[name](answer)
 
@@ -56,10 +57,9 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
         row["n"] = str(num_seeds[variant])
         for point in group.points:
             for metric in metrics:
-                cell = means.get((variant, point.name, metric.name))
-                row[_column_of_means(point, metric)] = (
-                    format_mean(cell.mean, cell.sd, metric.is_share) if cell else NONE
-                )
+                mean = means.get((variant, point.name, metric.name))
+                text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
+                row[_column_of_means(point, metric)] = text
         rows.append(row | _k_cells(comparison, variant))
     return rows
 
@@ -108,66 +108,74 @@ def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
     keys = ["data", "protocol", "variant", "epoch"]
-    rows = answer.epochs
-    parts = [rows[rows["metric"].isin(K_METRICS)]]
+    parts = [part.epochs[part.epochs["metric"].isin(K_METRICS)] for part in answer.comparisons]
     for group in answer.groups:
         if len(group.published):
-            k_run = group.published.assign(
-                data=group.data,
-                protocol=group.protocol,
-                variant=group.published["variant"] + ", K",
-            )
+            k_run = group.published.assign(data=group.data, protocol=group.protocol)
+            k_run["variant"] += ", K"
             parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return Table(title, _pivot_means(rows, keys, _shares(answer)))
+    return Table(title, _pivot_means(rows, keys, SHARES))
 
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     rows = answer.endpoints
-    labels = {
-        (group.protocol, point.name): point.label
-        for group in answer.groups
-        for point in group.points
-    }
+    shares = SHARES | {metric.name for metric in answer.metrics if metric.is_share}
+    labels: dict[tuple[str, str], str] = {}
+    for group in answer.groups:
+        labels |= {(group.protocol, point.name): point.label for point in group.points}
     places = zip(rows["protocol"], rows["point"], strict=True)
     rows = rows.assign(at=[labels[place] for place in places])
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], _shares(answer))
+    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], shares)
     return Table(f"{title})", frame)
 
 
 def tabulate_classes(answer: Answer) -> Table:
     """Precision, recall and F1 of each class at the deciding endpoint, and their means over
     classes. Raises `UserError` where no run is on disk, with its predictions."""
-    rows = class_rows(answer.groups)
+    parts = []
+    for group in answer.groups:
+        runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
+        for run in runs.itertuples():
+            place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
+            parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+    if not parts:
+        raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     keys = ["data", "protocol", "variant", "class"]
-    values = rows.groupby([*keys, "metric"], sort=False)["value"]
-    means = values.agg(mean="mean", sd="std").reset_index()
+    rows = pd.concat(parts).melt(keys, var_name="metric")
+    means = mean_over_seeds(rows, [*keys, "metric"])
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
-    frame = _pivot_means(means[~is_count], keys, set(means["metric"]))
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    return Table(title, frame.assign(n=num_texts))
+    return Table(title, _pivot_means(means[~is_count], keys, {*CLASS_METRICS}).assign(n=num_texts))
 
 
-def _shares(answer: Answer) -> set[str]:
-    """Metrics that are shown in %."""
-    return SHARES | {metric.name for metric in answer.metrics if metric.is_share}
+def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
+    """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
+    run = Run(path=folder, result=store.load_result(folder))
+    by_metric = by_class(*predictions.at_endpoint(run, point))
+    frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
+    macro = frame.mean()
+    macro["num_texts"] = frame["num_texts"].sum()
+    frame.loc["macro"] = macro
+    return frame.rename_axis("class").reset_index()
 
 
 def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
+    columns = [*keys, "metric"]
     texts = []
     for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
         is_share = row.metric in shares
         texts.append(format_mean(row.mean, row.sd, is_share))
-    table = rows[[*keys, "metric"]].astype(str).assign(text=texts)
-    wide = table.set_index([*keys, "metric"])["text"].unstack(sort=False).fillna(NONE)
-    frame = wide.rename_axis(columns=None).reset_index()
+    table = rows[columns].astype(str).assign(text=texts)
+    wide = table.set_index(columns)["text"].unstack(sort=False)
+    frame = wide.fillna(NONE).rename_axis(columns=None).reset_index()
     return drop_constant(frame, ["data", "protocol", "variant"])

@@ -5,43 +5,41 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+import plotext
 from rich.console import Console
 from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
+from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement
 from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.print_table import print_table
 from attnexp.report.tables import tabulate_means
 from attnexp.statistics.verdict import UNDECIDED
 
-LETTERS = "abcdef"
-"""Marks of the variants that a curve has room for."""
+LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
 def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
-    protocols = dict.fromkeys(group.protocol for group in answer.groups)
-    for protocol in protocols:
-        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
-        has_one_group = len(answer.groups) == 1
-        _show_part(part, console, with_curve=has_one_group and has_curve(part.comparisons[0]))
+    for protocol in dict.fromkeys(group.protocol for group in answer.groups):
+        parts = [row for row in answer.comparisons if row.group.protocol == protocol]
+        _show_part(answer.select(parts), console, with_curve=len(answer.groups) == 1)
 
 
 def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
     """Print the answer of one protocol. That of several data sets has the differences at the
     deciding endpoint alone."""
     print_table(tabulate_means(answer), console)
-    if with_curve:
+    if with_curve and answer.comparisons[0].epochs["epoch"].nunique() > 1:
         console.print(draw_curve(answer.comparisons[0], console))
-    differences = answer.differences
-    means = answer.means
+    points = answer.groups[0].points
     if len({group.data for group in answer.groups}) > 1:
-        deciding = answer.groups[0].points[0]
-        differences = [row for row in differences if row.endpoint == deciding]
-        means = [row for row in means if row.endpoint == deciding]
+        points = points[:1]
+    differences = [row for row in answer.differences if row.endpoint in points]
     if differences:
         print_table(tabulate_differences(differences), console)
+    means = [row for row in answer.means if row.endpoint in points]
     if means:
         print_table(tabulate_means_over_data(means), console)
     for line in dict.fromkeys(remarks(answer)):
@@ -50,45 +48,43 @@ def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
 
 def remarks(answer: Answer) -> Iterator[str]:
     """What a reader of the numbers must know: epochs, K's run, and the notes of the answer."""
-    if len(answer.groups) == 1:
-        yield from describe_epochs(answer.comparisons[0])
-    for comparison in answer.comparisons:
-        yield from map(describe_agreement, comparison.agreements)
-    yield from answer.notes
-    open_words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
-    if any(words != UNDECIDED for words in open_words):
+    yield from describe_comparisons(answer)
+    words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
+    if any(text != UNDECIDED for text in words):
         yield (
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
 
 
-def describe_epochs(comparison: Comparison) -> Iterator[str]:
+def describe_comparisons(answer: Answer) -> Iterator[str]:
+    """Epochs of endpoints where there is one group, how K's run agrees, and notes."""
+    if len(answer.comparisons) == 1:
+        yield from _describe_epochs(answer.groups[0])
+    for comparison in answer.comparisons:
+        yield from map(_describe_agreement, comparison.agreements)
+    yield from answer.notes
+
+
+def _describe_epochs(group: Group) -> Iterator[str]:
     """A line for each endpoint whose epoch differs between variants."""
-    for point in comparison.group.points:
-        epochs = comparison.group.epochs_of(point.name)
+    for point in group.points:
+        epochs = group.epochs_of(point.name)
         if point.remark and epochs:
             listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
             yield f"{point.name}: {point.remark} ({listed})."
 
 
-def describe_agreement(agreement: Agreement) -> str:
+def _describe_agreement(agreement: Agreement) -> str:
     """How many of K's values lie where one more of our seeds would."""
-    run = "K's run"
+    line = "K's run"
     if agreement.unlike:
-        run += f" (ours differ by {' '.join(agreement.unlike)})"
-    line = (
-        f"{run}: {agreement.num_inside} of {agreement.num_values} values within the interval of "
-        "one more seed"
-    )
+        line += f" (ours differ by {' '.join(agreement.unlike)})"
+    line += f": {agreement.num_inside} of {agreement.num_values} values"
+    line += " within the interval of one more seed"
     if agreement.ours:
         line += f" (ours: {min(agreement.ours)} to {max(agreement.ours)})"
     return line
-
-
-def has_curve(comparison: Comparison) -> bool:
-    """Whether accuracies of several epochs are known."""
-    return int(comparison.epochs["epoch"].nunique()) > 1
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
@@ -128,8 +124,6 @@ def _break_legend(entries: list[str], width: int) -> str:
 
 def _make_figure(epochs: list[int], width: int) -> Any:
     """An empty figure of ten lines, with ticks at ten epochs at most."""
-    import plotext
-
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
     figure = plotext.figure.clear()
     figure.theme("colorless")
@@ -144,6 +138,4 @@ def _make_figure(epochs: list[int], width: int) -> Any:
 
 def _mark(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
     """Marks at the values of a line, by epoch."""
-    import plotext
-
     return figure.signal(list(line.index), list(line), marker=plotext.marker(marker))

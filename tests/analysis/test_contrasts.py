@@ -272,7 +272,7 @@ def test_the_mean_over_data_sets() -> None:
     rows = [differences(one)["pe"] for one in groups]
     row = mean_of_pe(compare(groups, [ACCURACY]))
     expected = random_effects([row.interval.mean for row in rows], [row.error for row in rows])
-    assert (row.n, row.mean) == (3, pytest.approx(expected))
+    assert (row.n, row.interval) == (3, pytest.approx(expected))
     assert compare(groups[:1], [ACCURACY]).means == []
     cut = replace(groups[1], data="set0 (100 + 200 texts)", source="set0")  # the texts of the first
     assert compare([groups[0], cut], [ACCURACY]).means == []

@@ -242,7 +242,6 @@ def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
 
 def ks_values_inside(inside: int) -> Breakage:
     agreement = Agreement(
-        variants=["no_pe", "pe"],
         n=20,
         unlike=(),
         num_inside=inside,

@@ -17,7 +17,8 @@ from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.reading import as_line, describe_padding, shade
+from attnexp.report.cells import describe_padding
+from attnexp.report.reading import as_line, shade
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
@@ -90,7 +91,7 @@ def test_the_share_of_padding_is_never_said_to_be_all_or_nothing(
 ) -> None:
     one = np.ones((1, 1, 1), np.float32)
     attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
-    assert describe_padding(attention) == line
+    assert describe_padding(attention.padding_share) == line
 
 
 def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None:

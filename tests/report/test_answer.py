@@ -5,7 +5,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -234,7 +234,7 @@ def test_numbers(value: float, share: bool, text: str) -> None:
     assert cells.format_number(value, share) == text
 
 
-@pytest.mark.parametrize("name", [name for name in TableName if name is not TableName.classes])
+@pytest.mark.parametrize("name", [name for name in get_args(TableName) if name != "classes"])
 def test_every_table_of_every_kind_of_study_has_texts_alone(name: TableName) -> None:
     study = {"across": "position_x_embedding", "within": "position_x_scale"}.get(name, "blog")
     _, frame = make_table(name, published(study))
@@ -249,8 +249,8 @@ def test_a_difference_has_one_interval_wherever_it_is_shown(study: str) -> None:
     keys = ["data", "at", "difference"]
     frames = [
         tabulate_differences(answer.differences).frame,
-        make_table(TableName.differences, answer).frame,
-        make_table(TableName.within, answer).frame,
+        make_table("differences", answer).frame,
+        make_table("within", answer).frame,
     ]
     shown = [
         frame.set_index([key for key in keys if key in frame])["other seeds"] for frame in frames

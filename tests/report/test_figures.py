@@ -17,17 +17,10 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS
 from attnexp.base.errors import UserError
 from attnexp.report import figures
-from attnexp.report.figures import ForestRow, forest_row, forest_row_of_mean
 
 
 def curves(*groups: Group) -> Figure:
     return figures.draw_curves(made_answer(*groups).comparisons)
-
-
-def rows_of(*groups: Group) -> list[ForestRow]:
-    """Differences, then means over data sets."""
-    answer = made_answer(*groups)
-    return [*map(forest_row, answer.differences), *map(forest_row_of_mean, answer.means)]
 
 
 LONG = "a name without any end that goes on for longer than a figure is wide"
@@ -62,14 +55,14 @@ def test_no_two_of_many_variants_look_alike() -> None:
 
 def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label() -> None:
     rows = [
-        replace(row, thin=(row.thick[0] - 0.01, row.thick[1] + 0.01))
-        for row in rows_of(made_group("none", "pe", LONG))
+        replace(row, texts=(row.interval.low - 0.01, row.interval.high + 0.01))
+        for row in made_answer(made_group("none", "pe", LONG)).differences
     ]
     figure = figures.draw_forest(rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     bars = [line for line in axes.lines if np.size(line.get_xdata()) == 2]
-    ends = [bounds for row in rows for bounds in (row.thick, row.thin)]
+    ends = [bounds for row in rows for bounds in (row.interval[-2:], row.texts)]
     assert np.array([line.get_xdata() for line in bars]) == pytest.approx(100 * np.array(ends))
     assert " ".join(axes.texts[2].get_text().split()) == f"{LONG} − none, final"
     words, lines = ([each.get_window_extent() for each in of] for of in (axes.texts, bars))
@@ -81,14 +74,14 @@ def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label()
 
 def test_several_data_sets_end_with_their_mean_and_the_interval_of_the_next_one() -> None:
     groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
-    rows = rows_of(*groups)
-    (axes,) = figures.draw_forest(rows).axes
+    answer = made_answer(*groups)
+    (axes,) = figures.draw_forest([*answer.differences, *answer.means]).axes
     named = [f"{where}: pe − none, final" for where in ("data 3", "data 4", "data 5")]
     assert [text.get_text() for text in axes.texts[:-2:2]] == named
     assert axes.texts[-2].get_text().split() == "mean over 3: pe − none, final".split()
     *_, bar = (line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2)
-    assert rows[-1].thin is not None
-    assert bar == pytest.approx(100 * np.array(rows[-1].thin))
+    mean = answer.means[-1].interval
+    assert bar == pytest.approx([100 * mean.next_low, 100 * mean.next_high])
 
 
 def test_curves_of_several_data_sets_are_drawn_each_with_its_name() -> None:
@@ -134,7 +127,7 @@ def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
 
 DRAWN: dict[str, Callable[[], Figure]] = {
     "curves": lambda: curves(made_group("none", "$pe")),
-    "forest": lambda: figures.draw_forest(rows_of(made_group("none", "$pe"))),
+    "forest": lambda: figures.draw_forest(made_answer(made_group("none", "$pe")).differences),
     "attention": lambda: figures.draw_attention(made_reading("$pe <b> \x00c")),
     "positions": lambda: figures.draw_positions(np.zeros((3, 2))),
 }
