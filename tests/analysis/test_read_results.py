@@ -116,7 +116,7 @@ def test_no_other_column_is_judged_unasked(name: str) -> None:
 
 
 def test_seeds_of_several_files_are_numbers_where_all_of_a_file_are(tmp_path: Path) -> None:
-    files = []
+    files: list[Path] = []
     for rows in ("a ,1.0,.8\na,02,.81\n", "b, 1,.82\nb,2,.83\n", "c,1,.8\nc,02x,.8\n"):
         files.append(tmp_path / f"{len(files)}.csv")
         files[-1].write_text(f"variant,seed,accuracy\n{rows}")
