@@ -93,7 +93,9 @@ class DataConfig:
     vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
-    tokenizer: Tokenizer = setting("keras", f"{', '.join(TOKENIZERS)}, or module:function.")
+    tokenizer: Tokenizer = setting(
+        "keras", f"{', '.join(TOKENIZERS)}, or your own module:function."
+    )
     limit_train: Count | None = setting(None, "Train on this many texts, the same for every seed.")
     limit_test: Count | None = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
