@@ -79,8 +79,7 @@ def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
 def judge_contrast(
     group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, m: int
 ) -> Difference | None:
-    """The difference that a contrast makes; None where its variants share no seed. m: contrasts
-    that are judged together."""
+    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds."""
     values = group.values(endpoint.name, metric.name)
     shared = values.reindex(columns=list(contrast.weights)).dropna()
     if shared.empty:

@@ -33,9 +33,7 @@ def load_groups(
     paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
-
-    left_out: as in `manifest.load_runs`. Raises `UserError` for a path without any finished run.
-    """
+    left_out: as in `manifest.load_runs`. Raises `UserError` for a path without a finished run."""
     rows: list[Row] = []
     studies: dict[str, Manifest] = {}
     for path in dict.fromkeys(paths):
@@ -174,8 +172,7 @@ def _list_planned(
 
 
 def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[Family]:
-    """The family of each study, and of the variants that none has planned, with one kind of seeds,
-    one more. seed_kinds: by variant."""
+    """The family of each study, and one of what none has planned, by kind of seeds of variants."""
     families = []
     firsts = planned.drop_duplicates(["study", "variant"])
     for _, plan in firsts.groupby("study", sort=False):

@@ -64,8 +64,7 @@ def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
 def _make_frame(
     rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """What differences are about, and these columns of their texts, but for those in which nothing
-    stands."""
+    """What differences are about, and these columns of their texts that are not empty."""
     frame = pd.DataFrame(texts)
     frame["protocol"] = [row.protocol for row in rows]
     frame["at"] = [row.endpoint.label for row in rows]

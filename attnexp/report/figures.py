@@ -56,8 +56,7 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 
 @own_style
 def render_figure(figure: Figure, kind: str) -> bytes:
-    """A picture as svg, whose text is text, as pdf or png; larger where a label would be cut. The
-    same numbers give the same bytes."""
+    """A picture of always the same bytes; larger where a label would be cut."""
     figure.draw_without_rendering()
     whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
     file = io.BytesIO()

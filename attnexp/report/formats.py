@@ -43,8 +43,7 @@ def format_table(answer: Answer, name: TableName, format: str) -> str:
 
 
 def make_document(answer: Answer) -> dict[str, Any]:
-    """The JSON document: flat records `endpoints` and `differences`, and `notes`. Accuracies are
-    shares; null stands where there is no number."""
+    """The JSON document: accuracies are shares, and null stands where there is no number."""
     return {
         "schema": SCHEMA,
         "endpoints": to_records(answer.endpoints[[*ENDPOINT_KEYS, "n", "mean", "sd"]]),

@@ -109,8 +109,7 @@ def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
 def load_readers(
     folders: Sequence[Path], *, trust_code: bool
 ) -> "list[tuple[str, Callable[[str], Reading]]]":
-    """Names of finished runs, and functions that read a text with their models. Raises `UserError`
-    as `make_reader` does."""
+    """Names of finished runs, and what reads a text with their models, as `make_reader` does."""
     if not folders:
         return []
     from attnexp.inspect.insight import make_reader  # imports torch

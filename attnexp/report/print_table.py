@@ -73,8 +73,7 @@ def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
 
 
 def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
-    """Rows below headings that say what they are about. A row alone has it before its name, where
-    the line has room."""
+    """Rows below headings that say what they are about; a row alone has it before its name."""
     places = [name for name in PLACES if name in frame]
     if not places:
         yield "", frame
@@ -117,8 +116,7 @@ def _widths(sections: Iterable[Section], *, of_words: bool = False) -> dict[str,
 
 
 def _wrap(layout: Layout, width: int) -> Layout:
-    """The layout with columns that wrap between words, as far as must be: first the verdict, then
-    names, then numbers."""
+    """The layout with columns that wrap between words: the verdict, then names, then numbers."""
     least = _widths(layout.sections, of_words=True)
     if "verdict" in least:
         least["verdict"] = max(least["verdict"], VERDICT_WIDTH)

@@ -27,8 +27,7 @@ def colour(depth: float) -> str:
 
 
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
-    """`darkest: 0.0312, padding: 68 %`: the largest of the weights that are shown, and the share of
-    attention that is not shown."""
+    """`darkest: 0.0312, padding: 68 %`: the largest weight shown, and the share not shown."""
     parts = [f"darkest: {weights.max():.3g}", describe_padding(attention.padding_share)]
     return ", ".join(filter(None, parts))
 
@@ -54,8 +53,7 @@ def _attention_of(reading: Reading, head: int | None) -> Attention | None:
 
 
 def as_line(reading: Reading, head: int | None) -> Text:
-    """A line with the most probable classes, and the tokens: the more attention they receive in the
-    first layer, the darker."""
+    """The most probable classes, and the tokens: the darker, the more attention they receive."""
     line = _answer(reading)
     attention = _attention_of(reading, head)
     depths = shade(attention.received) if attention else ()

@@ -28,8 +28,7 @@ def show_answer(answer: Answer, console: Console) -> None:
 
 
 def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
-    """Print the answer of one protocol. That of several data sets has the differences at the
-    deciding endpoint alone."""
+    """Print the answer of one protocol; of several data sets at the deciding endpoint alone."""
     print_table(tabulate_means(answer), console)
     if with_curve and answer.comparisons[0].epochs["epoch"].nunique() > 1:
         console.print(draw_curve(answer.comparisons[0], console))
