@@ -13,7 +13,7 @@ from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.page import readers_of
+from attnexp.report.page import load_readers
 from attnexp.report.reading import FULL, colour, describe_colours, shade
 
 HOST = "127.0.0.1"  # which only this machine reaches
@@ -26,7 +26,7 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    readers = readers_of(run_dirs, trust_code=trust_code)
+    readers = load_readers(run_dirs, trust_code=trust_code)
 
     def page() -> None:
         box = ui.input("Text", value=SENTENCE, on_change=lambda: show())

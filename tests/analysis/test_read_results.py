@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import attnexp
-from attnexp.analysis.judge import metrics_of, read_results
+from attnexp.analysis.read_results import choose_metrics, read_results
 from attnexp.base.errors import UserError
 
 ROWS = [
@@ -52,7 +52,7 @@ def test_every_kind_of_file_is_read_alike(
         attnexp.judge(FRAME, columns=["accuracy"]),
     ]
     pd.testing.assert_frame_equal(*(frame.drop(columns="data") for frame in frames))
-    assert judged(FRAME) == ["b accuracy helps"]
+    assert judged(FRAME) == ["b accuracy helps on these texts"]
 
 
 def test_files_are_put_together(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
 
 def test_the_unit_is_that_of_the_file() -> None:
     (group,) = read_results(FRAME.assign(accuracy=100 * FRAME["accuracy"]), ["accuracy"])
-    (metric,) = metrics_of([group], [], [], [])
+    (metric,) = choose_metrics([group], [], [], [])
     assert (metric.is_share, metric.margin) == (False, 0.25)
     (group,) = read_results(FRAME, ["accuracy"])
-    (metric,) = metrics_of([group], [], [], ["0.5"])
+    (metric,) = choose_metrics([group], [], [], ["0.5"])
     assert (metric.is_share, metric.margin) == (True, 0.005)
 
 
@@ -123,7 +123,7 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
 
 def test_options_choose_what_is_judged_besides_accuracy() -> None:
     words = judged(FRAME, lower=["loss"], margin=["loss=0.1"])
-    assert words == ["b accuracy helps", "b loss equivalent"]
+    assert words == ["b accuracy helps on these texts", "b loss equivalent on these texts"]
 
 
 MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
