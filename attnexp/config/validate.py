@@ -18,6 +18,14 @@ UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 """Pydantic's types of errors for a key that a section does not have."""
 
 
+class NotChosen(UserError):
+    """Error for a setting of pieces of which none is chosen."""
+
+    def __init__(self, key: str, choices: Sequence[str]) -> None:
+        super().__init__(f"'{key}' belongs to {', '.join(choices)}, which is not chosen.")
+        self.key = key
+
+
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
     """A section of a config with these values. Raises `UserError` for the first that is wrong.
 
@@ -51,14 +59,25 @@ def unknown_key(key: str, keys: Sequence[str]) -> UserError:
     """Error for a key that no chosen option has. keys: those of its section."""
     choices = _choices_by_setting()
     if key in choices:
-        return UserError(f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
-    of_every_run = [name for name, _, _ in walk(RunConfig())]
-    known = dict.fromkeys([*keys, *of_every_run, *choices, *groups()])
+        return NotChosen(key, choices[key])
+    known = dict.fromkeys([*keys, *_keys_of_every_run(), *choices, *groups()])
     known.pop(key, None)
     return UserError(
         f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose."
     )
+
+
+def find_keys(name: str) -> list[str]:
+    """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
+    keys = [*dict.fromkeys([*_keys_of_every_run(), *_choices_by_setting(), *groups()])]
+    if name in keys:
+        return [name]
+    return [key for key in keys if key.endswith(f".{name}")][:2]
+
+
+def _keys_of_every_run() -> list[str]:
+    return [key for key, _, _ in walk(RunConfig())]
 
 
 def _choices_by_setting() -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 """
 
 import itertools
+import json
 import math
 import re
 import shlex
@@ -15,6 +16,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import load_study
+from attnexp.config.validate import NotChosen
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, replicate, settings
@@ -97,10 +99,13 @@ def plan(words: Sequence[str]) -> Sweep:
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
     jobs: list[Job] = []
     levels: dict[str, dict[str, str]] = {}
-    for combination in _combinations(design):
-        for job in _jobs_by_seed(combination):
-            jobs.append(job)
-            levels[job.label] = combination.factors if len(combination.factors) == 2 else {}
+    try:
+        for combination in _combinations(design):
+            for job in _jobs_by_seed(combination):
+                jobs.append(job)
+                levels[job.label] = combination.factors if len(combination.factors) == 2 else {}
+    except NotChosen as error:
+        raise UserError(f"{error}{_propose_study(design)}") from error
     name = _check_folder_name(names[-1]) if names else _folder_name(design.name)
     return Sweep(
         directory=Path(jobs[0].config.out) / name,
@@ -188,6 +193,50 @@ def _jobs_by_seed(combination: Combination) -> Iterator[Job]:
             label = label or default_label(to_dict(config))
             is_checked = True
         yield Job(config=config, label=label, parts=combination.parts)
+
+
+def _propose_study(design: Design) -> str:
+    """The study in which each variant has only the settings that it knows: of axes of which some
+    choices lack a setting. Nothing for other designs."""
+    variants: dict[str, list[str]] = {}
+    moved_keys = set(_varied_keys(design.shared)) - {"data"}
+    lacking: dict[str, None] = {}
+    for combination in _combinations(design):
+        words, unknown_keys = _leave_out_unknown(combination.words)
+        values = [word.partition("=")[2] for word in combination.parts if word in words]
+        variants.setdefault("_".join(values), words)
+        moved_keys |= unknown_keys
+        if unknown_keys:
+            lacking[" ".join(word for word in combination.parts if word in words)] = None
+    if list(design.variants) != [""] or len(variants) < 2 or len(lacking) == len(variants):
+        return ""
+    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
+    for name, words in variants.items():
+        own_words = [word for word in words if key_of(word) in moved_keys]
+        lines.append(f"  {json.dumps(name)}: {json.dumps(own_words)}")
+    others = [
+        word for word in design.shared if key_of(word) not in moved_keys or is_seed(key_of(word))
+    ]
+    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
+    study = "\n".join(lines)
+    return (
+        f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
+        f"the others:\n{study}\nand compare them: {command}"
+    )
+
+
+def _leave_out_unknown(words: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Words without the settings that the pieces they choose do not have, and the keys of these."""
+    known = list(words)
+    unknown_keys: set[str] = set()
+    while True:
+        try:
+            compose(known)
+        except NotChosen as error:
+            unknown_keys.add(error.key)
+            known = [word for word in known if key_of(word) != error.key]
+        else:
+            return known, unknown_keys
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
