@@ -76,8 +76,11 @@ def find_lines(file: Path) -> list[int]:
 
 def _read_text(file: Path) -> str:
     """Text of a file: UTF-8, or UTF-16 as its first two bytes say. Raises `ValueError`."""
-    with pa.input_stream(str(file), compression="detect") as stream:
-        content: bytes = stream.read()
+    if file.is_file():
+        with pa.input_stream(str(file), compression="detect") as stream:
+            content: bytes = stream.read()
+    else:  # a pipe, in which nothing can be sought
+        content = file.read_bytes()
     is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return content.decode("utf-16" if is_utf_16 else "utf-8-sig")
