@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -54,8 +55,8 @@ def _have_row_names(rows: list[list[str]], num_names: int) -> bool:
 def split_records(text: str, kind: str) -> Records:
     """Records of a csv or tsv, the header's too; blank lines are none.
 
-    Quotes are those of a csv writer where all of them are closed as such, and part of the texts
-    where only that gives every line as many cells as the first. Raises `ValueError`, with the line,
+    Quotes are those of a csv writer where all of them are closed as such (those within a text are
+    doubled, or follow a backslash), and part of the texts where only that gives every line as many cells as the first. Raises `ValueError`, with the line,
     where neither is so, or both are and they differ in the number of records.
     """
     # names in quotes may hold delimiters and line breaks
@@ -70,6 +71,9 @@ def split_records(text: str, kind: str) -> Records:
     try:
         by_quotes = _split(text, delimiter, csv.QUOTE_MINIMAL)
     except ValueError:
+        if '\\"' in text:  # as databases write a quote within quotes
+            with suppress(ValueError):
+                return _split(text.replace('\\"', '""'), delimiter, csv.QUOTE_MINIMAL)
         if is_table:
             return by_line
         raise
@@ -128,7 +132,8 @@ def parse_json(text: str) -> pd.DataFrame:
             value = json.loads(part, object_pairs_hook=_make_object)
             json.dumps(value, ensure_ascii=False).encode()  # fails at half a character
         except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
+            line = number + getattr(error, "lineno", 1) - 1
+            raise ValueError(f"line {line}: {error}") from None
         rows.append(value)
     if len(rows) == 1 and isinstance(rows[0], list):
         rows = rows[0]
