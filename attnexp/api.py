@@ -9,7 +9,7 @@ import pandas as pd
 
 from attnexp.analysis import answer
 from attnexp.analysis.group import Group
-from attnexp.analysis.read_results import choose_metrics, read_results
+from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
@@ -92,6 +92,7 @@ def judge(
     groups = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         [columns] if isinstance(columns, str) else columns,
+        named=names_of_metrics(higher, lower, margin),
         baseline=baseline,
         variant_column=variant_column,
         seed_column=seed_column,

@@ -87,9 +87,13 @@ class Answer:
     @property
     def undecided(self) -> list[str]:
         """Contrasts without a verdict yet, as `pe − none`."""
-        if not self.differences:
-            return ["no two variants share a seed"]
-        names = [row.contrast.name for row in self.differences if not is_decided(row.verdict)]
+        names = []
+        for comparison in self.comparisons:
+            rows = comparison.differences
+            with_seeds = {row.contrast.name for row in rows}
+            planned = [row.name for row, _ in list_comparisons(comparison.group.families)]
+            names += [name for name in planned if name not in with_seeds]  # no seed in common
+            names += [row.contrast.name for row in rows if not is_decided(row.verdict)]
         return list(dict.fromkeys(names))
 
 

@@ -120,16 +120,15 @@ def judge_contrast(
     make_interval = anytime_interval if anytime else t_interval
     interval = make_interval(d, m=m, step=step)
     sd = assumed_sd(interval.sd, step)
-    has_answers = metric.name == ACCURACY.name and not anytime
-    seeds = shared.index if has_answers else shared.index[:0]
-    crossing = _cross_with_texts(group, contrast, endpoint, seeds, m)
+    crossing = None
+    if metric.name == ACCURACY.name and not anytime:
+        crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
     texts = None if crossing is None else widen(crossing, interval)
     reason = _why_no_verdict(group, contrast, values, endpoint, metric, interval.n)
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     words = verdict(interval, metric, texts, margin_text=format_margin(metric))
-    if words == UNDECIDED:
-        words = _with_seeds(words, describe_seeds(interval.n, if_as_measured, at_most))
+    seeds = describe_seeds(interval.n, if_as_measured, at_most)
     return Difference(
         data=group.data,
         source=group.source,
@@ -139,22 +138,22 @@ def judge_contrast(
         metric=metric,
         interval=interval,
         texts=texts,
-        error=sd / math.sqrt(interval.n) if crossing is None else crossing.se,
+        error=crossing.se if crossing else sd / math.sqrt(interval.n),
         m=m,
         anytime=anytime,
         p=math.nan if anytime else p_value(d, m=m, step=step),
         verdict="" if reason else verdict(interval, metric, texts),
         reason=reason,
-        words=reason or words,
+        words=reason or _add_seeds(words, seeds),
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
         is_skewed=is_skewed(d, step=step),
     )
 
 
-def _with_seeds(words: str, seeds: str) -> str:
-    """`undecided, 6 to 120 seeds`."""
-    return f"{words}, {seeds}" if seeds else words
+def _add_seeds(words: str, seeds: str) -> str:
+    """`undecided, 6 to 120 seeds`; other verdicts as they are."""
+    return f"{words}, {seeds}" if words == UNDECIDED and seeds else words
 
 
 def _cross_with_texts(

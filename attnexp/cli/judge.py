@@ -18,7 +18,7 @@ MetricNames = typer.Option(metavar="METRIC", help="MetricSpec to judge, and its 
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
-    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Metrics; else all.")] = None,
+    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Else accuracies.")] = None,
     variant_column: Annotated[str, Name] = "variant",
     seed_column: Annotated[str, Name] = "seed",
     higher: Annotated[Words, MetricNames] = None,
@@ -40,17 +40,19 @@ def judge(
     Example: attnexp judge results.csv --lower loss --margin loss=0.01
     """
     from attnexp.analysis.answer import compare
-    from attnexp.analysis.read_results import choose_metrics, read_results
+    from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
 
+    directions = (split_names(higher), split_names(lower), margin or [])
     groups = read_results(
         files,
         split_names(columns),
+        named=names_of_metrics(*directions),
         variant_column=variant_column,
         seed_column=seed_column,
         baseline=baseline,
         sequential=until is not None,
     )
-    metrics = choose_metrics(groups, split_names(higher), split_names(lower), margin or [])
+    metrics = choose_metrics(groups, *directions)
     answer = compare(groups, metrics)
     if html is not None:
         from attnexp.report.page import write_page  # imports matplotlib

@@ -63,15 +63,20 @@ def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> N
         ui.label(describe_colours(attention.mean, attention)).classes("text-caption")
 
     with suppress(KeyboardInterrupt):
-        try:
-            socket.create_server((HOST, port)).close()  # the server itself would only log it
-        except OSError as error:
-            raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
+        check_port(port)
         # no page under another name that leads here may ask
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
         ui.page("/", title="attnexp explore")(page)
         note(f"http://{HOST}:{port} (Ctrl-C ends it)")
         ui.run(host=HOST, port=port, reload=False, show=False, show_welcome_message=False)
+
+
+def check_port(port: int) -> None:
+    """Raise `UserError` for a port that is taken, which the server itself would only log."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
 
 
 def coloured(reading: Reading) -> str:

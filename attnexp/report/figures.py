@@ -206,15 +206,18 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: ForestRow) -> None:
     size = format_size(row.mean, *row.thick, row.metric.is_share)
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
     axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
+    top = y + 0.08
+    middle = y + 0.28
+    bottom = y + 0.48
     margin = factor * row.metric.margin
-    axes.fill_between([-margin, margin], y + 0.08, y + 0.48, color="grey", alpha=0.18, lw=0)
-    axes.vlines(0, y + 0.08, y + 0.48, color="grey", lw=1)
+    axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
+    axes.vlines(0, top, bottom, color="grey", lw=1)
     for bounds, width in ((row.thick, 2.2), (row.thin, 1.0)):
-        if bounds is not None and np.isfinite(bounds).all():
-            ends = factor * np.array(bounds)
-            height = [y + 0.28, y + 0.28]
-            axes.plot(ends, height, color="black", lw=width, solid_capstyle="butt")
-    axes.plot(factor * row.mean, y + 0.28, "o", color="black")
+        if bounds is None or not np.isfinite(bounds).all():
+            continue
+        ends = factor * np.array(bounds)
+        axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
+    axes.plot(factor * row.mean, middle, "o", color="black")
 
 
 @own_style

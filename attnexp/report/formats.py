@@ -74,8 +74,8 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 def to_markdown(table: Table) -> str:
     """A table with its title above."""
-    rows = [list(map(str, table.frame.columns)), ["---"] * len(table.frame.columns)]
-    rows += table.frame.to_numpy().tolist()
+    names = list(map(str, table.frame.columns))
+    rows = [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]
     lines = []
     for row in rows:
         cells = [cell.replace("|", "\\|") for cell in row]

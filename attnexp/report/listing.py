@@ -25,17 +25,20 @@ def list_runs(root: Path) -> pd.DataFrame:
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     runs = [_describe_run(folder) for folder in sorted(folders, key=_last_change)]
-    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+    columns = [*SHOWN, "folder", "reason", "again"]
+    return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
 def _find_runs(root: Path) -> set[Path]:
     """Folders of the runs of a study, or of those below another folder."""
     study = manifest.load_manifest(root)
     if study is not None:
-        paths = {store.run_dir(root.parent, run.run_id) for run in study.runs}
+        paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
         return {path for path in paths if path.is_dir()}
-    files = [*root.rglob(store.RESULT), *root.rglob(store.CONFIG)]
-    return {file.parent for file in files}
+    folders = set()
+    for name in (store.RESULT, store.CONFIG):
+        folders |= {file.parent for file in root.rglob(name)}
+    return folders
 
 
 def _last_change(folder: Path) -> float:

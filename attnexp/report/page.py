@@ -54,7 +54,9 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    variants = list(dict.fromkeys(name for group in answer.groups for name in group.variants))
+    variants: list[str] = []
+    for group in answer.groups:
+        variants += [name for name in group.variants if name not in variants]
     title = ""
     if len(variants) == 2:
         title = f"{variants[1]} against "

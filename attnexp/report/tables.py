@@ -163,10 +163,10 @@ def _shares(answer: Answer) -> set[str]:
 
 def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    texts = [
-        format_mean(row.mean, row.sd, row.metric in shares)
-        for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False)
-    ]
+    texts = []
+    for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
+        is_share = row.metric in shares
+        texts.append(format_mean(row.mean, row.sd, is_share))
     table = rows[[*keys, "metric"]].astype(str).assign(text=texts)
     wide = table.set_index([*keys, "metric"])["text"].unstack(sort=False).fillna(NONE)
     frame = wide.rename_axis(columns=None).reset_index()

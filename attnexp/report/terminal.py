@@ -93,21 +93,13 @@ def has_curve(comparison: Comparison) -> bool:
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
-    import plotext
-
     rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
     means = 100 * rows.pivot(index="epoch", columns="variant", values="mean")
     variants = [variant for variant in comparison.group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
     published = comparison.group.published
 
-    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
-    figure = plotext.figure.clear()
-    figure.theme("colorless").plot_size(min(console.width, 100), 10)
-    figure.axes(False, axis="x", side="upper").axes(False, axis="y", side="right")
-    step = -(-len(means) // 10)
-    ticks = list(means.index[::step])
-    figure.ruler("x").ticks(ticks, labels=[str(tick) for tick in ticks])
+    figure = _make_figure(list(means.index), console.width)
     for letter, variant in letters.items():
         line = means[variant].dropna()
         figure.draw(_mark(figure, line, "braille").lines())
@@ -123,9 +115,31 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
-    entries = "   ".join(entry.replace(" ", "\xa0") for entry in legend)  # each in one line
-    names = textwrap.fill(entries, console.width).replace("\xa0", " ")
+    names = _break_legend(legend, console.width)
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
+
+
+def _break_legend(entries: list[str], width: int) -> str:
+    """Entries in lines, each entry in one of them."""
+    no_break = "\xa0"
+    text = "   ".join(entry.replace(" ", no_break) for entry in entries)
+    return textwrap.fill(text, width).replace(no_break, " ")
+
+
+def _make_figure(epochs: list[int], width: int) -> Any:
+    """An empty figure of ten lines, with ticks at ten epochs at most."""
+    import plotext
+
+    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
+    figure = plotext.figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(width, 100), 10)
+    figure.axes(False, axis="x", side="upper")
+    figure.axes(False, axis="y", side="right")
+    step = -(-len(epochs) // 10)
+    ticks = epochs[::step]
+    figure.ruler("x").ticks(ticks, labels=[str(tick) for tick in ticks])
+    return figure
 
 
 def _mark(figure: Any, line: "pd.Series[float]", marker: str) -> Any:

@@ -23,10 +23,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-
-from attnexp.network.pooled import number_words
 
 MOST_STEPS = 1024
 """Steps after which all rows are brought to date."""
@@ -51,7 +48,7 @@ class KerasAdam(torch.optim.Adam):
 
 
 class SparseAdam(KerasAdam):
-    """`KerasAdam` of a model with an embedding of words, which is read once a step.
+    """`KerasAdam` of a model that asks its embedding for each word of a batch once (`pool_words`).
 
     Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
     Outside of it every row is to date, and the state is that of `KerasAdam`.
@@ -106,15 +103,8 @@ class TouchedRows:
         self.terms = torch.stack([decay, decay * delta, decay * delta**2]).float()  # of a step
         self.sums = torch.zeros_like(self.terms)  # A, B, C of a row that has come to each step
 
-    def read(self, ids: Tensor) -> Tensor:
-        """Rows of ids as they are now, (..., D); ids of one dimension are different words."""
-        if ids.ndim == 1:  # of `pool_words`
-            return self.read_words(ids)
-        words, places = number_words(ids, len(self.row_steps))
-        return F.embedding(places, self.read_words(words))
-
     @torch.no_grad()
-    def read_words(self, words: Tensor) -> Tensor:
+    def read(self, words: Tensor) -> Tensor:
         """Rows of different words, (U,), as they are now: (U, D), whose gradient `update` takes.
         The tables stay as they are."""
         self.words = words

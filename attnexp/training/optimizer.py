@@ -7,22 +7,19 @@ import torch
 from torch import nn
 
 from attnexp.config.schema import Optimizer, Schedule, TrainConfig
-from attnexp.model.mixers import WordEmbedding
 from attnexp.training.adam import KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding.
 
-    `SparseAdam` does so with less work for an embedding of words that is trained on the CPU, with
-    `train.fast`.
+    `SparseAdam` does so with less work for a trained embedding that `pool_words` reads.
     """
     common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
     embedding: Any = getattr(model, "embedding", None)
-    is_trained = type(embedding) is WordEmbedding and embedding.weight.requires_grad
-    if config.fast and is_trained and embedding.weight.device.type == "cpu":
+    if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
         return SparseAdam(model, embedding, **common)
     return KerasAdam(model.parameters(), **common)
 
