@@ -68,7 +68,7 @@ def common_settings(kind: str | None, key: str, allowed: Allowed) -> Any:
     wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
     message = f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
     seam = _most_like(cls) if isinstance(cls, type) else None
-    if seam is not None:
+    if isinstance(cls, type) and seam is not None:
         word = f"{ARGUMENTS[seam][0]}={kind}"
         article = "an" if seam is Embedding else "a"
         if issubclass(cls, seam):
@@ -86,9 +86,9 @@ def _most_like(cls: type) -> type | None:
         if issubclass(cls, seam):
             return seam
     names: set[str] = set()
-    for function in (cls.__init__, getattr(cls, "forward", cls.__call__)):
-        with suppress(TypeError, ValueError):  # of a class that is compiled
-            names |= inspect.signature(function).parameters.keys()
+    for method in ("__init__", "forward", "__call__"):
+        with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
+            names |= inspect.signature(getattr(cls, method)).parameters.keys()
     likeness = {}
     for seam, (_, arguments) in ARGUMENTS.items():
         common = names & set(arguments.split())

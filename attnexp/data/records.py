@@ -56,8 +56,9 @@ def split_records(text: str, kind: str) -> Records:
     """Records of a csv or tsv, the header's too; blank lines are none.
 
     Quotes are those of a csv writer where all of them are closed as such (those within a text are
-    doubled, or follow a backslash), and part of the texts where only that gives every line as many cells as the first. Raises `ValueError`, with the line,
-    where neither is so, or both are and they differ in the number of records.
+    doubled, or follow a backslash), and part of the texts where only that gives every line as many
+    cells as the first. Raises `ValueError`, with the line, where neither is so, or both are and
+    they differ in the number of records.
     """
     # names in quotes may hold delimiters and line breaks
     header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]

@@ -215,7 +215,9 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
     "Windows' line breaks in quotes": (
         "a.tsv", GOOD.replace(",", "\t").replace("text 3", '"text\r\n3"'), {}, "text\r\n3",
     ),
-    "quotes after a backslash": ("a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'),
+    "quotes after a backslash": (
+        "a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'
+    ),
     "line breaks of an old Macintosh": ("a.csv", GOOD.replace("\n", "\r"), {}, "text 3"),
     "UTF-16": ("a.tsv", GOOD.replace(",", "\t").encode("utf-16"), {}, "text 3"),
     "no header": ("a.csv", GOOD.partition("\n")[2], {"header": "false", "text": "0", "label": "1"},
