@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
+"""What torch says where an array does not fit; on a CPU the class of its error does not tell."""
+
+
 class Commands(TyperGroup):
     """Group of commands that turns an error into one message and an exit code."""
 
@@ -29,15 +33,24 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            from attnexp.config.words import habit
+            from attnexp.config.words import option_as_setting
 
-            option = getattr(error, "option_name", None) or "no option"
-            for word in words:
-                if word.startswith(option) and habit(word):
-                    stop(habit(word), code=2)
+            instead = option_as_setting(getattr(error, "option_name", None) or "", words)
+            if instead:
+                stop(instead, code=2)
             raise
-        except (UserError, RunFailed) as error:
-            stop(str(error), code=1 if isinstance(error, RunFailed) else 2)
+        except UserError as error:
+            stop(str(error), code=2)
+        except RunFailed as error:
+            stop(str(error), code=1)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
+                raise
+            stop(
+                f"Memory does not suffice: {str(error).splitlines()[0]}. Take less of what it is "
+                f"needed for: data.max_len, data.limit_train, train.batch_size or model.d_model.",
+                code=2,
+            )
         except BrokenPipeError:
             raise  # to `main`
         except OSError as error:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.hydra_options import compose_options
+from attnexp.config.likeness import describe_likeness
 from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import (
@@ -47,6 +48,15 @@ PLACES: dict[str, Allowed] = {
     },
     "mask": {seams.Mask: MaskConfig, None: MaskConfig},
 }
+
+
+class NotChosen(UserError):
+    """Error for a setting of pieces of which none is chosen."""
+
+    def __init__(self, key: str, choices: Sequence[str]) -> None:
+        super().__init__(f"'{key}' belongs to {', '.join(choices)}, which is not chosen.")
+        self.key = key
+
 
 # Pydantic's types of errors for a key that a section does not have.
 UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
@@ -129,7 +139,10 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
             return spec(kind, common)
     names = [seam.__name__ for seam in allowed if seam is not None]
     wanted = ", ".join(names)
-    raise UserError(f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}.")
+    raise UserError(
+        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
+        f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
+    )
 
 
 def _absolute(path: str) -> str:
@@ -165,14 +178,25 @@ def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
     """Error for a key that no chosen option has. keys: those of its section."""
     choices = _choices_by_setting()
     if key in choices:
-        return UserError(f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
-    of_every_run = [name for name, _, _ in walk(RunConfig())]
-    known = dict.fromkeys([*keys, *of_every_run, *choices, *groups()])
+        return NotChosen(key, choices[key])
+    known = dict.fromkeys([*keys, *_keys_of_every_run(), *choices, *groups()])
     known.pop(key, None)
     return UserError(
         f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose."
     )
+
+
+def find_keys(name: str) -> list[str]:
+    """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
+    keys = list(dict.fromkeys([*_keys_of_every_run(), *_choices_by_setting(), *groups()]))
+    if name in keys:
+        return [name]
+    return [key for key in keys if key.endswith(f".{name}")][:2]
+
+
+def _keys_of_every_run() -> list[str]:
+    return [key for key, _, _ in walk(RunConfig())]
 
 
 def _choices_by_setting() -> dict[str, list[str]]:

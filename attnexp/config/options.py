@@ -4,6 +4,7 @@ The user's lie in `conf/` of the current folder, or in the folders of `--config-
 """
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -58,10 +59,15 @@ def is_file(group: str, option: str) -> bool:
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
     options = groups().get(group, {})
+    if group == "data" and Path(option).expanduser().exists():
+        return UserError(
+            f"data={option}: files of your own are data=files data.path={shlex.quote(option)}"
+        )
     return UserError(
         f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
-        f"one of: {', '.join(options)}. Your own are module:Class for a piece of the model, "
-        f"FILE.yaml for an experiment or a study."
+        f"one of: {', '.join(options)}. An option of your own lies in "
+        f"conf/{group.replace('.', '/')}/{option}.yaml; a piece of your own is module:Class, an "
+        f"experiment or a study also FILE.yaml."
     )
 
 

@@ -23,16 +23,20 @@ MAX_VALUES = 10_000  # of one axis of a sweep
 HABITS = {
     r"-m|--multirun": "Several runs are a sweep: attnexp sweep position=none,sinusoidal",
     r"-c|--cfg": "attnexp config OVERRIDES prints the settings of a run.",
-    r"--((?:seed|out|data|model|position|mask|train|study|experiment)\b[\w.]*)(?:=.*)?": "Settings "
-    "are written without dashes: {0}=VALUE",
     r"hydra/launcher=.*": "A sweep runs where its executor says: attnexp sweep executor=slurm",
     r"hydra\.\w+\.(?:sub)?dir=(.*)": "The folder of all results is out={0}",
     r"[+~]*hydra[./].*": "Hydra's own settings do nothing here. `attnexp config` lists what does.",
+    r"(?:n_?|num_)?seeds=(\d+)": "A number of seeds is a range of them: 'seed=range({0})'",
+    r"data=(.*\.(?:csv|tsv|jsonl|ndjson|json|parquet)(?:\.gz|\.zst|\.bz2)?)": "A file of your own "
+    "is data=files data.path={0}",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
 }
 """What Hydra's users type for what is done otherwise here, as patterns of a whole word."""
+
+SEEDS_FROM_TO = re.compile(r"(seed|seeds\.\w+)=(\d+)(?:-|:|\.\.)(\d+)")
+"""Seeds as a span, such as `seed=0-3`."""
 
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold what was chosen in a group; in other groups it is `kind`."""
@@ -54,12 +58,35 @@ class Setting(NamedTuple):
 
 
 def habit(word: str) -> str:
-    """What to write instead of a word of Hydra's; empty for other words."""
+    """What to write instead of a word of Hydra's or of other programs; empty for other words."""
+    span = SEEDS_FROM_TO.fullmatch(word)
+    if span:
+        key, first, last = span.groups()
+        return f"{word}: write {shlex.quote(f'{key}=range({first},{int(last) + 1})')}"
     for pattern, instead in HABITS.items():
         match = re.fullmatch(pattern, word, re.DOTALL)
         if match:
             return f"{word}: {instead.format(*match.groups())}"
     return ""
+
+
+def option_as_setting(option: str, words: Sequence[str]) -> str:
+    """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
+    setting is called so. words: all of the command line."""
+    place = next((i for i, word in enumerate(words) if word.partition("=")[0] == option), None)
+    if place is None:
+        return ""
+    if not option.startswith("--"):
+        return habit(words[place])
+    from attnexp.config.choose import find_keys
+
+    value = words[place].partition("=")[2] or "".join(words[place + 1 : place + 2]) or "VALUE"
+    name = option.removeprefix("--").replace("-", "_")
+    instead = habit(f"{name}={value}") or habit(words[place])
+    if instead:
+        return instead
+    keys = [shlex.quote(f"{key}={value}") for key in find_keys(name)]
+    return f"{option}: settings have no dashes: {' or '.join(keys)}" if keys else ""
 
 
 @lru_cache(maxsize=MAX_VALUES)
@@ -71,11 +98,34 @@ def parse(word: str) -> Override:
     try:
         return OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
-        key, _, value = word.partition("=")
-        raise UserError(
-            f"'{word}' is not understood. Settings are written key=value, lists with no space "
-            f"after the comma, texts in quotes: '{key}=\"{value}\"'"
-        ) from error
+        raise UserError(_explain_unreadable(word)) from error
+
+
+def _explain_unreadable(word: str) -> str:
+    """What is wrong with a word that Hydra cannot read, and how it can be written."""
+    if word.endswith("\r"):
+        plain = shlex.quote(word.rstrip("\r"))
+        return f"A carriage return ends the word, as lines of Windows do. Write {plain}"
+    in_quotes = re.fullmatch(r"""(['"])(.*=.*)\1""", word)
+    if in_quotes:
+        return f'The quotes of {word} reach the program. Write "{in_quotes[2]}"'
+    key, _, value = word.partition("=")
+    as_text = value.replace('"', '\\"')
+    for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{as_text}"'):
+        if plain != word and key and value and _is_readable(plain):
+            return (
+                f"'{word}' is not understood. Write lists with no space after the comma, brackets "
+                f"closed, texts in quotes: {shlex.quote(plain)}"
+            )
+    return f"'{word}' is not understood. Settings are written key=value, such as seed=1"
+
+
+def _is_readable(word: str) -> bool:
+    try:
+        OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError):
+        return False
+    return True
 
 
 def key_of(word: str) -> str:

@@ -18,6 +18,8 @@ SENTIMENTS = ("negative", "positive")
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
+"""A whole number as pandas writes it in a column with missing values."""
 NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 """A blank label, or a fraction."""
 MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
@@ -58,6 +60,7 @@ def make_corpus(
 ) -> Corpus:
     """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
+    rows = rows.assign(label=_read_whole_numbers(rows.label))
     _check_rows(rows, source, files)
     written = rows.label.map(str)
     names = _order_labels(set(written), source)
@@ -78,6 +81,18 @@ def make_corpus(
         is_drawn=is_drawn,
         files=files,
     )
+
+
+def _read_whole_numbers(labels: pd.Series) -> pd.Series:
+    """Labels with 1.0 as 1, unless some are names."""
+    written = labels.map(str)
+    is_float = written.str.fullmatch(WHOLE_FLOAT)
+    is_missing = labels.isna() | written.str.isspace() | (written == "")
+    is_number = is_float | written.str.fullmatch(WHOLE) | is_missing
+    if not is_float.any() or not is_number.all():
+        return labels
+    whole = written[is_float].map(lambda label: str(int(label.partition(".")[0])))
+    return labels.astype(object).mask(is_float, whole)
 
 
 def _check_rows(rows: pd.DataFrame, source: str, files: Sequence[ReadFile]) -> None:
@@ -129,6 +144,11 @@ def _move_to_test(rows: pd.DataFrame, share: float) -> pd.DataFrame:
 
 def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> None:
     """Raise `UserError` unless every split has two classes or more, and train all of them."""
+    if len(names) == 1:
+        raise UserError(
+            f"{source}: all {len(rows):,} texts have the label {join_names(names)}; two classes "
+            f"are needed. Name the column of classes: data.label=COLUMN."
+        )
     labels_of: dict[str, set[int]] = {"test": set()}  # of too few texts none may be drawn
     for split, labels in rows.groupby("split").label:
         labels_of[str(split)] = set(labels)

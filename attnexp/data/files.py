@@ -45,7 +45,8 @@ def describe_reading(files: Sequence[ReadFile]) -> str:
 
 def describe_places(files: Sequence[ReadFile], rows: Iterable[int]) -> str:
     """The first three of these rows, each with its split and the line of its file, if it has lines.
-    Rows count from 0 in the order of reading, over all files; lines from 1, as in an editor."""
+    Rows count from 0 in the order of reading, over all files. What is shown counts from 1, as an
+    editor does."""
     rows = sorted(rows)
     lines_of: dict[Path, list[int]] = {}  # a file is read once more for them, so once for all rows
     places = [_describe_place(files, row, lines_of) for row in rows[:3]]
@@ -62,10 +63,11 @@ def _describe_place(files: Sequence[ReadFile], row: int, lines_of: dict[Path, li
         if row < begin + file.num_rows:
             break
         begin += file.num_rows
-    place = f"row {row - begin_of_split[file.split]} of {file.split}"
+    place = f"row {row - begin_of_split[file.split] + 1} of {file.split}"
     if file.path not in lines_of:
         lines_of[file.path] = find_lines(file.path)
     lines = lines_of[file.path]
-    if len(lines) != file.num_rows:  # a file without lines, or read otherwise than its lines say
+    num_headers = len(lines) - file.num_rows
+    if num_headers not in (0, 1):  # a file without lines, or read otherwise than its lines say
         return place
-    return f"{place} (line {lines[row - begin]} of {join_names([file.name])})"
+    return f"{place} (line {lines[row - begin + num_headers]} of {join_names([file.name])})"

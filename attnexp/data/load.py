@@ -36,9 +36,9 @@ def load_corpus(data: DataConfig) -> Corpus:
     try:
         splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
         tables = read_tables(splits, path if path.is_dir() else path.parent)
-        of_train = [table.rows for table in tables if table.file.split == "train"]
-        names = list(dict.fromkeys(itertools.chain(*of_train)))
-        columns = choose_columns(names, title, data)
+        of_train = [table for table in tables if table.file.split == "train"]
+        names = list(dict.fromkeys(itertools.chain(*(table.rows for table in of_train))))
+        columns = choose_columns(names, title, data, of_train[0].file.path)
         rows = as_rows(tables, columns)
     except UserError:
         raise

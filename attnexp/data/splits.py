@@ -172,7 +172,10 @@ def _find_in_folder(path: Path, data: DataConfig) -> Splits:
         groups = _group_files(files, data.train_split)
     splits = {}
     for name, group in groups.items():
-        readers = {str(file.relative_to(path)): partial(read_rows, file) for file in group}
+        readers = {
+            str(file.relative_to(path)): partial(read_rows, file, has_header=data.header)
+            for file in group
+        }
         splits[name] = Split(readers=readers)
     return splits
 
@@ -198,7 +201,8 @@ def stem_of(file: str) -> str:
 def _find_in_file(path: Path, data: DataConfig) -> Splits:
     """A table, the archive of reviews, or Keras's ranks."""
     if kind_of(path):
-        return {data.train_split: Split(readers={path.name: partial(read_rows, path)})}
+        reader = partial(read_rows, path, has_header=data.header)
+        return {data.train_split: Split(readers={path.name: reader})}
     if tarfile.is_tarfile(path):
         return _sort_reviews(_read_archive(path))
     return _find_in_keras(path)

@@ -82,7 +82,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     def tokenize(text: str) -> list[str]:
         try:
             tokens: list[str] = user_function(text)
-        except Exception as error:  # whatever anyone's code may do
+        except (Exception, SystemExit) as error:  # whatever anyone's code may do
             reason = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
             raise UserError(f"data.tokenizer={kind} failed on the text {reason}.") from error
         if not _are_tokens(tokens):

@@ -47,10 +47,16 @@ def next_commands(
         opening = " ".join(text.split()[:24])
         if opening and not foreign_code(to_dict(config)):
             yield "  " + shlex.join(["attnexp", "predict", str(run_dir), opening])
+    trained = 1 if key == "position" else 0
     compared = (f"{key}=", f"{key}.", "seed=")
     others = [word for word in words if not word.startswith(compared)]
+    settings = [word.removeprefix(f"{key}.") for word in words if word.startswith(f"{key}.")]
+    if settings:  # which the other choice may lack
+        named_values = [setting.replace("=", ": ", 1) for setting in settings]
+        values[trained] = f"{{kind: {values[trained]}, {', '.join(named_values)}}}"
     with suppress(UserError):  # a stored config names its own
-        compose([*others, f"{key}={values[0]}"])
+        for value in values:
+            compose([*others, f"{key}={value}"])
         axis = f"{key}={','.join(values)}"
         yield "  " + shlex.join(["attnexp", "sweep", *others, axis, "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

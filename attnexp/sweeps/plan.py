@@ -4,6 +4,7 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 """
 
 import itertools
+import json
 import math
 import re
 import shlex
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnexp.base.errors import UserError
+from attnexp.config.choose import NotChosen
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import Study, load_study
@@ -79,7 +81,11 @@ def plan(words: Sequence[str]) -> Sweep:
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
-    jobs = list(_jobs(study, shared, title))
+    try:
+        jobs = list(_jobs(study, shared, title))
+    except NotChosen as error:
+        proposal = "" if studies else _propose_study(shared)
+        raise UserError(f"{error}{proposal}") from error
     name = _check_name(names[-1]) if names else re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
         directory=Path(jobs[0].config.out) / name,
@@ -146,6 +152,49 @@ def _jobs_by_seed(
     try_to_build(configs[0])
     label = " ".join(parts) or default_label(to_dict(configs[0]))
     return [Job(config=config, label=label, parts=parts, factors=factors) for config in configs]
+
+
+def _propose_study(shared: Sequence[str]) -> str:
+    """The study in which each variant has only the settings that it knows, for axes of which some
+    choices lack a setting; nothing where all do."""
+    axes = [axis for axis in expand(shared) if not is_seed(axis[0][0])]
+    moved_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
+    variants: dict[str, list[str]] = {}
+    lacking = []
+    for choices in itertools.product(*axes):
+        words, unknown_keys = _leave_out_unknown(_words(choices))
+        compared = [word for word in words if key_of(word) in moved_keys]
+        variants["_".join(word.partition("=")[2] for word in compared)] = words
+        moved_keys |= unknown_keys
+        if unknown_keys:
+            lacking.append(" ".join(compared))
+    if len(variants) < 2 or len(lacking) == len(variants):
+        return ""
+    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
+    for name, words in variants.items():
+        variant_words = [word for word in words if key_of(word) in moved_keys]
+        lines.append(f"  {json.dumps(name)}: {json.dumps(variant_words)}")
+    others = [word for word in shared if key_of(word) not in moved_keys]
+    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
+    study_file = "\n".join(lines)
+    return (
+        f" Variants without it: {', '.join(dict.fromkeys(lacking))}. Write a study, mine.yaml, "
+        f"that gives it to the others:\n{study_file}\nand compare them: {command}"
+    )
+
+
+def _leave_out_unknown(words: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Words without the settings that the pieces they choose do not have, and the keys of these."""
+    known = list(words)
+    unknown_keys: set[str] = set()
+    while True:
+        try:
+            compose(known)
+        except NotChosen as error:
+            unknown_keys.add(error.key)
+            known = [word for word in known if key_of(word) != error.key]
+        else:
+            return known, unknown_keys
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

@@ -203,8 +203,8 @@ def test_a_program_that_knows_only_hydra_gets_the_same(word: str) -> None:
         ("config -m", "attnexp sweep"),
         ("train --multirun seed=1,2", "attnexp sweep"),
         ("train --cfg job", "attnexp config"),
-        ("train --seed 3", "seed=VALUE"),
-        ("sweep --position=none", "position=VALUE"),
+        ("train --seed 3", ": seed=3"),
+        ("sweep --position=none", ": position=none"),
     ],
 )
 def test_options_of_hydra_are_answered_too(refused: Refused, words: str, answer: str) -> None:

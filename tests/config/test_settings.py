@@ -17,8 +17,8 @@ from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.network.build import build_model, try_to_build
 from attnexp.training.run import load_data, train_run
 
-PLACES = {"out", "data.path", "data.config", "data.text", "data.label", "data.train_split",
-          "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
+PLACES = {"out", "data.path", "data.config", "data.header", "data.text", "data.label",
+          "data.train_split", "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
 """Settings that say where content lies; the content counts, its place does not."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """Settings that change a result by rounding alone."""

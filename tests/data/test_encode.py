@@ -136,11 +136,11 @@ def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_the
     write_csv(tmp_path / "train-1-of-2.csv", rows)
     write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
     problems = load_dataset(on_disk(tmp_path)).quality
-    empty = ["row 2 of train (line 5 of train-0-of-2.csv)"]
-    empty += ["row 7 of train (line 5 of train-1-of-2.csv)", "row 1 of test (line 3 of test.csv)"]
-    missing = ["row 0 of train (line 2 of train-0-of-2.csv)"]
-    missing += ["row 3 of train (line 6 of train-0-of-2.csv)"]
-    missing += ["row 5 of train (line 2 of train-1-of-2.csv)", "..."]
+    empty = ["row 3 of train (line 5 of train-0-of-2.csv)"]
+    empty += ["row 8 of train (line 5 of train-1-of-2.csv)", "row 2 of test (line 3 of test.csv)"]
+    missing = ["row 1 of train (line 2 of train-0-of-2.csv)"]
+    missing += ["row 4 of train (line 6 of train-0-of-2.csv)"]
+    missing += ["row 6 of train (line 2 of train-1-of-2.csv)", "..."]
     assert problems == {
         f"texts hold no word: {', '.join(empty)}": 3,
         f"labels are {label}, as where one is missing: {', '.join(missing)}": 4,

@@ -1,6 +1,7 @@
 """The same rows in fifteen formats are the same data; what cannot be read is said."""
 
 import csv
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,7 @@ def read_tsv(content: str) -> Any:
 
 @given(texts=TSV, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
 def test_a_tsv_of_pandas_is_read_as_it_was(texts: list[str], quoting: Any) -> None:
+    texts = ["two\nlines", *texts]  # of which neither is a row by itself
     rows = frame([(text, i) for i, text in enumerate(texts)])
     assert read_tsv(rows.to_csv(sep="\t", index=False, quoting=quoting)) == texts
 
@@ -116,42 +118,61 @@ def test_columns_are_found_where_that_is_plain(tmp_path: Path) -> None:
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
-    "nothing": ("a.csv", "", ["No columns"]),
+    "nothing": ("a.csv", "", ["no columns: it is empty"]),
     "a header alone": ("a.csv", "text,label\n", ["holds no texts"]),
     "no column": ("a.csv", "text,a,b\nx,1,2\n", ["plainly the label", "text, a, b", "data.label="]),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["more than one column text"]),
     "Excel's line": ("a.csv", f"sep=,\n{GOOD}", ["remove its first line, 'sep=,'"]),
-    "too many cells": ("a.csv", GOOD + "a,b,1\n", ["Expected 2 fields in line 12, saw 3"]),
+    "too many cells": ("a.csv", GOOD + "a,b,1\n", ["line 12 has 3 cells, and there are 2 names"]),
     "too few cells": (
-        "a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 10 of train (line 12 of a.csv)"]
+        "a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 11 of train (line 12 of a.csv)"]
     ),
-    "an open quote": ("a.csv", GOOD + '"a,1\n', ["EOF inside string", "its quotes doubled"]),
-    "latin-1": ("a.csv", GOOD.encode() + b"na\xefve,1\n", ["'utf-8' codec", "Texts are UTF-8"]),
+    "an open quote": (
+        "a.csv", GOOD + '"a, b,1\n', ["line 12: a quote opens", "its quotes doubled"]
+    ),
+    "an open or a real quote": (
+        "a.csv", GOOD + '"a,1\nb",0\n', ["line 12: its quote is closed on a later", "12 records"]
+    ),
+    "no header": (
+        "a.csv", "4,x,what a film\n0,y,so dull\n",
+        ["first row of a.csv is taken for names: 4, x, what a film",
+         "write data.header=false data.text=2 data.label=0"],
+    ),
+    "latin-1": (
+        "a.csv", GOOD.encode() + b"na\xefve,1\n", ["line 12: 'utf-8' codec", "Texts are UTF-8"]
+    ),
     "a blank label": ("a.csv", GOOD + "a, \n", ["1 rows do not: ' '"]),
     "a label after line breaks": (
         "a.csv", "text,label\r\n\r\n \r\n\"a\r\nb\nc\",1\r\nd,\r\n",
-        ["row 1 of train (line 7 of a.csv)"],
+        ["row 2 of train (line 7 of a.csv)"],
     ),
     "a label in jsonl": (
         "a.jsonl", '\n{"text": "a", "label": 1}\n\n{"text": "b", "label": ""}\n',
-        ["row 1 of train (line 4 of a.jsonl)"],
+        ["row 2 of train (line 4 of a.jsonl)"],
     ),
     "a label in tsv": (
-        "a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0\n', ["row 1 of train (line 3 of a.tsv)"]
+        "a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0\n', ["row 2 of train (line 3 of a.tsv)"]
     ),
-    "a column of json": ("a.json", '{"text": {"0": "' + 999 * "a" + '"}, "label": {"0": 1}}',
-                         [f"do not: {{'0': '{92 * 'a'}, in row 0"]),
+    "long cells": ("a.jsonl", '{"text": ["' + 999 * "a" + '"], "label": "1"}',
+                   [f"do not: ['{97 * 'a'}, in row 1"]),
+    "one object": (
+        "a.json", '{\n "best": 0.9,\n "log": [{"text": "a"}]\n}',
+        ["it is one object over several lines, with the keys best, log", "a list of objects"],
+    ),
+    "a list of lists": ("a.json", '[["a", 1], ["b", 0]]', ["are not objects"]),
     "fractions": ("a.csv", "text,label\na,0.5\nb,0.25\n", ["whole numbers", "'0.5', '0.25'"]),
     "no JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', ["line 2: Expecting value"]),
     "half a character": ("a.jsonl", '{"text": "\\ud800", "label": 1}', ["line 1", "surrogates"]),
     "a key twice": ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', ["a key stands twice"]),
-    "no text": ("a.jsonl", '{"label": 1}\n{"text": "b", "label": 0}\n', ["None, in row 0"]),
-    "no label": ("a.jsonl", '{"text": "a"}\n{"text": "b", "label": 0}\n', ["None, in row 0"]),
+    "no text": ("a.jsonl", '{"label": 1}\n{"text": "b", "label": 0}\n', ["None, in row 1"]),
+    "no label": ("a.jsonl", '{"text": "a"}\n{"text": "b", "label": 0}\n', ["None, in row 1"]),
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"],
     ),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["20% drawn as test", "two or more"]),
-    "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["has the classes 0", "two or more"]),
+    "one class": (
+        "a.csv", GOOD.replace("1\n", "0\n"), ["all 10 texts have the label 0; two classes are"]
+    ),
     "a class with an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), [r"named '\x1b[31m'"]),
     "another kind": ("a.txt", GOOD, ["in no known format", "a csv, tsv, jsonl or parquet file"]),
 }  # fmt: skip
@@ -176,9 +197,56 @@ def test_a_split_that_hides_its_labels_is_named_with_what_to_do(tmp_path: Path) 
 def test_a_split_with_other_columns_is_named(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
     (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
-    assert "2 rows do not: None, None, in row 0 of test (line 2 of test.csv), row 1 of" in refusal(
+    assert "2 rows do not: None, None, in row 1 of test (line 2 of test.csv), row 2 of" in refusal(
         on_disk(tmp_path)
     )
+
+
+FILMS: Rows = [(f"film {i}, so fine", "ny"[i % 2]) for i in range(10)]
+LINES = [f'"film ""{i}"" was fine"\t{i % 2}' for i in range(10)]
+READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
+    "lone quotes": ("a.csv", GOOD.replace("text 3", '"text 3').replace("text 5", '"text 5'), {},
+                    '"text 3'),
+    "R's quotes": ("a.tsv", "\n".join(['"text"\t"label"', *LINES]), {}, 'film "3" was fine'),
+    "R's row names": (
+        "a.tsv", "text\tlabel\n" + "".join(f"{i}\t{line}\n" for i, line in enumerate(LINES)), {},
+        'film "3" was fine',
+    ),
+    "Windows' line breaks in quotes": (
+        "a.tsv", GOOD.replace(",", "\t").replace("text 3", '"text\r\n3"'), {}, "text\r\n3",
+    ),
+    "quotes after a backslash": (
+        "a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'
+    ),
+    "line breaks of an old Macintosh": ("a.csv", GOOD.replace("\n", "\r"), {}, "text 3"),
+    "UTF-16": ("a.tsv", GOOD.replace(",", "\t").encode("utf-16"), {}, "text 3"),
+    "no header": ("a.csv", GOOD.partition("\n")[2], {"header": "false", "text": "0", "label": "1"},
+                  "text 3"),
+    **{
+        f"pandas' orient {orient}": (
+            "a.json", frame(FILMS).to_json(orient=orient, indent=1), {}, "film 3, so fine"
+        )
+        for orient in ("columns", "index", "split", "table", "records")
+    },
+    "columns as lists": ("a.json", json.dumps(frame(FILMS).to_dict("list")), {}, "film 3, so fine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_what_programs_write_is_read_as_it_was(tmp_path: Path, case: str) -> None:
+    name, content, settings, fourth_text = READ[case]
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    rows = rows_of(on_disk(path, **settings))
+    texts = [text for text, _ in rows["train"] + rows["test"]]
+    assert len(texts) == 10
+    assert fourth_text in texts
+
+
+def test_whole_numbers_as_floats_are_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(GOOD.replace(",1\n", ",1.0\n").replace(",0\n", ",0.0\n"))
+    rows = rows_of(on_disk(tmp_path / "a.csv"))
+    assert {label for _, label in rows["train"]} == {"0", "1"}
 
 
 def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def lines(text): return ["a\nb", text]
 def half(text): return [text, "\ud83d"]
 def nothing(text): pass
 def failing(text): return text.words
+def leaving(text): raise SystemExit(3)
 """
 
 
@@ -50,6 +51,7 @@ def failing(text): return text.words
         ("half", r"returned \['three', '\\ud83d'\]"),
         ("nothing", "returned None"),
         ("failing", "failed on the text 'three' .AttributeError: 'str' object has no"),
+        ("leaving", "failed on the text 'three' .SystemExit: 3"),
         ("none", "cannot be imported"),
     ],
 )

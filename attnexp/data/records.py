@@ -1,0 +1,182 @@
+"""Records of text files: csv and tsv by their quotes, JSON by its layout."""
+
+import csv
+import io
+import json
+import re
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
+
+from attnexp.base.errors import join_names
+
+
+class Records(NamedTuple):
+    """Records of a csv or tsv: the cells of each, and the line at which it begins, from 1."""
+
+    cells: list[list[str]]
+    lines: list[int]
+
+
+def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
+    """Rows of a csv or tsv. Without a header its columns are numbered from 0. Raises `ValueError`
+    where a row has more cells than there are columns, or two columns have one name."""
+    records = split_records(text, kind)
+    if not records.cells:
+        raise ValueError("no columns: it is empty")
+    if has_header:
+        names = [name.strip() for name in records.cells[0]]
+        rows = records.cells[1:]
+        if _have_row_names(rows, len(names)):
+            names = ["", *names]
+    else:
+        names = [str(number) for number in range(len(records.cells[0]))]
+        rows = records.cells
+    lines = records.lines[-len(rows) :]
+    for row, line in zip(rows, lines, strict=False):  # a header alone has a line, but no row
+        if len(row) > len(names):
+            raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
+        row.extend([""] * (len(names) - len(row)))
+    repeated = {name for name in names if name and names.count(name) > 1}
+    if repeated:
+        raise ValueError(
+            f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
+            f"data.header=false if its first row holds no names"
+        )
+    return pd.DataFrame(rows, columns=names, dtype=str)
+
+
+def _have_row_names(rows: list[list[str]], num_names: int) -> bool:
+    """Whether R numbered the rows: each has one more cell than names, and begins with a number."""
+    return bool(rows) and all(len(row) == num_names + 1 and row[0].isdigit() for row in rows)
+
+
+def split_records(text: str, kind: str) -> Records:
+    """Records of a csv or tsv, the header's too; blank lines are none.
+
+    Quotes are those of a csv writer where all of them are closed as such (those within a text are
+    doubled, or follow a backslash), and part of the texts where only that gives every line as many
+    cells as the first. Raises `ValueError`, with the line, where neither is so, or both are and
+    they differ in the number of records.
+    """
+    # names in quotes may hold delimiters and line breaks
+    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
+    if header.lower().startswith("sep="):
+        raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
+    delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
+    by_line = _split(text, delimiter, csv.QUOTE_NONE)
+    if '"' not in text:
+        return by_line
+    is_table = _is_table(by_line.cells)
+    try:
+        by_quotes = _split(text, delimiter, csv.QUOTE_MINIMAL)
+    except ValueError:
+        if '\\"' in text:  # as databases write a quote within quotes
+            with suppress(ValueError):
+                return _split(text.replace('\\"', '""'), delimiter, csv.QUOTE_MINIMAL)
+        if is_table:
+            return by_line
+        raise
+    if is_table and len(by_quotes.cells) < len(by_line.cells):
+        # records begin at the same lines up to the first that has several
+        pairs = zip(by_quotes.lines, by_line.lines, strict=False)
+        line = max(line for line, same_line in pairs if line == same_line)
+        raise ValueError(
+            f"line {line}: its quote is closed on a later line, and yet every line is a row by "
+            f"itself: {len(by_quotes.cells)} records, or {len(by_line.cells)} if quotes are part "
+            f"of texts. If they are, double them and put the text in quotes"
+        )
+    return by_quotes
+
+
+def _split(text: str, delimiter: str, quoting: Any) -> Records:
+    csv.field_size_limit(2**31 - 1)
+    lines_of_text = io.StringIO(text, newline="")
+    reader = csv.reader(lines_of_text, delimiter=delimiter, quoting=quoting, strict=True)
+    records = Records([], [])
+    begin = 1
+    try:
+        for cells in reader:
+            if len(cells) > 1 or any(cell.strip(" \t") for cell in cells):
+                records.cells.append(cells)
+                records.lines.append(begin)
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(
+            f"line {begin}: a quote opens in this row that is not closed before a delimiter or the "
+            f"end of a line ({error})"
+        ) from None
+    return records
+
+
+def _is_table(cells: list[list[str]]) -> bool:
+    """Whether lines split without regard to quotes have the same number of cells, two or more, and
+    no name in quotes, which only a writer of csv sets."""
+    num_cells = {len(row) for row in cells}
+    has_quoted_name = any(re.fullmatch('".*"', name.strip()) for name in cells[0])
+    return len(num_cells) == 1 and num_cells != {1} and not has_quoted_name
+
+
+def parse_json(text: str) -> pd.DataFrame:
+    """Rows of JSON: one object a line, a list of objects, or an object as pandas' `to_json` writes
+    it. Raises `ValueError`, with the line, for anything else."""
+    lines = text.split("\n")
+    first_line = next((line for line in lines if line.strip()), "")
+    is_by_line = not first_line.lstrip().startswith("[") and _is_whole(first_line)
+    parts = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not is_by_line:
+        parts = [(1, text)]
+    rows: list[Any] = []
+    for number, part in parts:
+        try:
+            value = json.loads(part, object_pairs_hook=_make_object)
+            json.dumps(value, ensure_ascii=False).encode()  # fails at half a character
+        except ValueError as error:
+            line = number + getattr(error, "lineno", 1) - 1
+            raise ValueError(f"line {line}: {error}") from None
+        rows.append(value)
+    if len(rows) == 1 and isinstance(rows[0], list):
+        rows = rows[0]
+    elif len(rows) == 1 and isinstance(rows[0], dict):
+        return _parse_object(rows[0], is_row=is_by_line)
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("what it lists are not objects; give one object a line")
+    return pd.DataFrame(rows, dtype=object)
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a line is a JSON value by itself."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Object of JSON. Raises `ValueError` for a key that occurs twice: Python would take one."""
+    cells = dict(pairs)
+    if len(cells) < len(pairs):
+        raise ValueError(f"a key stands twice in one object, of {join_names(cells)}")
+    return cells
+
+
+def _parse_object(tree: dict[str, Any], *, is_row: bool) -> pd.DataFrame:
+    """Rows of a file that is one object. is_row: whether it may be the only row."""
+    data = tree.get("data")
+    kinds = {type(value) for value in tree.values()}
+    if isinstance(data, list) and isinstance(tree.get("columns"), list):  # orient="split"
+        return pd.DataFrame(data, columns=tree["columns"], dtype=object)
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):  # orient="table"
+        return pd.DataFrame(data, dtype=object)
+    if kinds == {dict} and all(name.isdigit() for name in tree):  # orient="index"
+        return pd.DataFrame([*tree.values()], dtype=object)
+    if kinds in ({dict}, {list}):  # orient="columns", or columns as lists
+        return pd.DataFrame(tree, dtype=object)
+    if is_row:
+        return pd.DataFrame([tree], dtype=object)
+    raise ValueError(
+        f"it is one object over several lines, with the keys {join_names(tree)}; give one object a "
+        f"line, a list of objects, or what pandas' to_json writes"
+    )
