@@ -112,6 +112,7 @@ Margin = Annotated[
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
+AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from attnexp.cli.app import AsJson, Overrides, RunDir, TrustCode, app, emit, stop
+from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.runs.result import Evaluation
@@ -13,6 +13,7 @@ def evaluate(
     run_dir: RunDir,
     overrides: Overrides = None,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
@@ -25,7 +26,9 @@ def evaluate(
 
     from attnexp.training.evaluate import evaluate_run
 
-    stored, measured = evaluate_run(run_dir, overrides or [], trust_code=trust_code)
+    stored, measured = evaluate_run(
+        run_dir, overrides or [], trust_code=trust_code, any_code=any_code
+    )
     if as_json:
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:

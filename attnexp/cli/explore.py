@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attnexp.cli import completion
-from attnexp.cli.app import TrustCode, app
+from attnexp.cli.app import AnyCode, TrustCode, app
 
 
 @app.command()
@@ -16,6 +16,7 @@ def explore(
     ],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
 ) -> None:
     """Serve a page, on this machine only, to type a text and see every head of one or more models.
 
@@ -23,4 +24,4 @@ def explore(
     """
     from attnexp.report.explore import serve
 
-    serve(run_dirs, port, trust_code=trust_code)
+    serve(run_dirs, port, trust_code=trust_code, any_code=any_code)

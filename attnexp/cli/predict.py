@@ -7,7 +7,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, RunDir, TrustCode, app, console, emit
+from attnexp.cli.app import AnyCode, AsJson, RunDir, TrustCode, app, console, emit
 
 
 @app.command()
@@ -16,6 +16,7 @@ def predict(
     text: Annotated[str | None, typer.Argument(help="Default: each line of stdin.")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Default: mean of heads.")] = None,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify a text with a trained model and show its attention.
@@ -30,7 +31,7 @@ def predict(
     from attnexp.runs.store import load_result
 
     run = Run(path=run_dir, result=load_result(run_dir))
-    read = make_reader(run, trust_code=trust_code)
+    read = make_reader(run, trust_code=trust_code, any_code=any_code)
     readings = (read(line) for line in read_lines(text, sys.stdin.buffer))
     if as_json:
         emit({"schema": 1, "texts": [as_record(reading, head) for reading in readings]})

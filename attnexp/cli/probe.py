@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from attnexp.cli.app import AsJson, Folders, TrustCode, app, console, emit
+from attnexp.cli.app import AnyCode, AsJson, Folders, TrustCode, app, console, emit
 
 
 @app.command()
@@ -13,6 +13,7 @@ def probe(
     do: Annotated[str, typer.Option(metavar="NAME,...", help="As shuffle=3 (default: all).")] = "",
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Texts; else all.")] = None,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate finished runs under interventions: what does a trained model use?
@@ -26,7 +27,9 @@ def probe(
     from attnexp.report import formats, tables, terminal
 
     words = do.split(",") if do else []
-    rows, notes = probe_studies(folders, words, limit=limit, trust_code=trust_code)
+    rows, notes = probe_studies(
+        folders, words, limit=limit, trust_code=trust_code, any_code=any_code
+    )
     effects = estimate_effects(rows)
     notes += note_on_heads(effects)
     if as_json:

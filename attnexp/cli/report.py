@@ -9,7 +9,18 @@ import typer
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Margin, TrustCode, Until, app, console, emit, stop
+from attnexp.cli.app import (
+    AnyCode,
+    AsJson,
+    Folders,
+    Margin,
+    TrustCode,
+    Until,
+    app,
+    console,
+    emit,
+    stop,
+)
 
 TableName = Annotated[
     Literal["differences", "epochs", "metrics", "classes", "within", "across"] | None,
@@ -40,6 +51,7 @@ def report(
     ] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the answer of finished runs: accuracy, a curve, and a verdict for each difference.
@@ -66,7 +78,7 @@ def report(
     if html is not None or figure is not None:
         from attnexp.report import figures, page  # imports matplotlib
 
-        readers = page.readers_of(run or [], trust_code=trust_code)
+        readers = page.readers_of(run or [], trust_code=trust_code, any_code=any_code)
         readings = [(name, read(text)) for name, read in readers]
         if html is not None:
             page.write(html, groups, metrics, readings)

@@ -125,6 +125,11 @@ def _names() -> dict[str, str]:
     return {kind: rank[-1] for kind, rank in simplest.items()}
 
 
+def kinds() -> Iterable[str]:
+    """The classes of attnexp's own options, as `module:Class`."""
+    return _names()
+
+
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
     return "none" if kind is None else _names().get(kind, kind.rpartition(":")[2])

@@ -6,10 +6,12 @@ import torch
 from torch import nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig, SeedsConfig
+from attnexp.config.compose import foreign_code
+from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline
 from attnexp.network.classifier import Classifier
+from attnexp.network.guard import guard
 from attnexp.network.pieces import build_piece
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
@@ -42,7 +44,7 @@ def try_to_build(config: RunConfig) -> None:
     if repr(small) in _tried:
         return
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), guard(foreign_code(to_dict(config))):
             build_model(small)
     except (RuntimeError, AttributeError) as error:  # torch's; a `d_output` that is not set
         raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error

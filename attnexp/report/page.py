@@ -58,7 +58,9 @@ def _means(groups: Sequence[Group], metrics: Sequence[Metric]) -> list[pd.DataFr
     return []
 
 
-def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, Reader]]:
+def readers_of(
+    folders: Sequence[Path], *, trust_code: bool, any_code: bool
+) -> list[tuple[str, Reader]]:
     """Names of finished runs, and functions that read a text with their models. Raises `UserError`
     as `make_reader` does."""
     if not folders:
@@ -66,7 +68,7 @@ def readers_of(folders: Sequence[Path], *, trust_code: bool) -> list[tuple[str, 
     from attnexp.inspect.insight import make_reader  # imports torch
 
     runs = [Run(path=folder, result=store.load_result(folder)) for folder in folders]
-    readers = [make_reader(run, trust_code=trust_code) for run in runs]
+    readers = [make_reader(run, trust_code=trust_code, any_code=any_code) for run in runs]
     configs = [run.result.config for run in runs]
     names = [f"{default_label(config)}, seed {replicate(config)}" for config in configs]
     return [*zip(names, readers, strict=True)]

@@ -25,6 +25,7 @@ from attnexp.sweeps.executors import (
     Outcome,
     SideBySide,
     TimeLimitReached,
+    has_user_code,
     num_slots,
 )
 from attnexp.sweeps.folder import manifest_of
@@ -82,7 +83,9 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
         except (RuntimeError, ConnectionError) as error:
             raise UserError(f"executor={config.kind} is not here: {error}") from error
     slots = num_slots(config, jobs)
-    return OneByOne(slots) if slots == 1 else SideBySide(slots)
+    if slots == 1 and not any(has_user_code(job) for job in jobs):
+        return OneByOne(slots)
+    return SideBySide(slots)
 
 
 def run_sweep(
