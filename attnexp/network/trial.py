@@ -35,17 +35,20 @@ def try_training(
     cannot be stored. ids, labels: a few texts, (B, T) and (B,), on the device. Leaves random
     streams as they are.
     """
-    model = build_model(config, num_classes).to(ids.device)
-    twin = build_model(config, num_classes).to(ids.device)
-    _compare_weights(model, twin)
-    names = {*model.state_dict()}
-    if not isinstance(model, Baseline):  # which learns by itself
-        _try_step(config, model, twin, ids, labels, compute_loss)
-    stored = _store(model)
-    for name in sorted(stored.keys() - names):
-        raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
-    anew = build_model(config, num_classes)
-    anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
+    with seeded_draws(0):
+        model = build_model(config, num_classes).to(ids.device)
+        twin = build_model(config, num_classes).to(ids.device)
+        _compare_weights(model, twin)
+        names = {*model.state_dict()}
+        if not isinstance(model, Baseline):  # which learns by itself
+            _try_step(config, model, twin, ids, labels, compute_loss)
+        stored = _store(model)
+        made_in_forward = sorted(stored.keys() - names)
+        if made_in_forward:
+            name = made_in_forward[0]
+            raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
+        anew = build_model(config, num_classes)
+        anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
 
 
 def _try_step(
@@ -64,7 +67,7 @@ def _try_step(
     check_pieces(model, ids)
     logits = _forward(model, ids)
     loss = compute_loss(logits, labels)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     _refuse_other_leaves(model, parameters, loss)
     if differ(_forward(model, ids), _forward(twin, ids)):
         raise UserError(
@@ -99,9 +102,7 @@ def _refuse_other_leaves(model: nn.Module, parameters: set[nn.Parameter], loss: 
     """Raise `UserError` where the gradient of a loss reaches what was no parameter at the start."""
     for leaf in _leaves(loss):
         if leaf not in parameters:
-            names = {parameter: name for name, parameter in model.named_parameters()}
-            name = names.get(leaf)  # of a layer that was made in forward
-            owner = _owner(model, name) if name else _owner_of_attribute(model, leaf)
+            owner = _owner_of_leaf(model, leaf)
             raise UserError(
                 f"{owner} computes with a tensor of shape {tuple(leaf.shape)} that has a gradient "
                 f"and was no parameter when the model was built, so it is not trained. Make it in "
@@ -160,9 +161,12 @@ def _owner(model: nn.Module, name: str) -> str:
     return name_piece(owner)
 
 
-def _owner_of_attribute(model: nn.Module, value: Tensor) -> str:
-    """The piece that has a tensor as an attribute, or else the model."""
+def _owner_of_leaf(model: nn.Module, leaf: Tensor) -> str:
+    """The piece that has a tensor as a parameter or another attribute, or else the model."""
+    for name, parameter in model.named_parameters():
+        if parameter is leaf:  # of a layer that was made in forward
+            return _owner(model, name)
     for module in model.modules():
-        if any(attribute is value for attribute in vars(module).values()):
+        if any(attribute is leaf for attribute in vars(module).values()):
             return name_piece(module)
     return "The model"
