@@ -54,7 +54,7 @@ def evaluate_run(
 
 
 def load_trained(
-    run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool
+    run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew.
 

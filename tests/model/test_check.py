@@ -199,11 +199,19 @@ def test_what_cannot_be_trained_or_repeated_is_said_before_training(
 def test_a_trial_passes_what_follows_its_seed_and_draws_nothing_itself(
     init: str, step: str, returned: str, tried: Callable[..., None]
 ) -> None:
-    before = np.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist()
+    before = next_draws()
     tried(init, step, returned)
-    assert before == (
-        np.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist()
-    )  # fmt: skip
+    assert next_draws() == before
+
+
+def next_draws() -> list[float]:
+    """What the global streams would draw next; they stay where they are."""
+    state = np.random.get_state(), random.getstate(), torch.get_rng_state()
+    draws = [np.random.random(), random.random(), float(torch.rand(()))]
+    np.random.set_state(state[0])
+    random.setstate(state[1])
+    torch.set_rng_state(state[2])
+    return draws
 
 
 @pytest.mark.parametrize(
