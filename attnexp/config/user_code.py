@@ -90,12 +90,18 @@ def _imports_of(path: Path, root: Path, _changed: int) -> set[str]:
             base = package[: len(package) + 1 - node.level] if node.level else ()
             prefix = ".".join([*base, *filter(None, [node.module])])
             names.update(f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
-        elif isinstance(node, ast.Call) and node.args:  # of `import_module("a.b")`
-            function = getattr(node.func, "attr", getattr(node.func, "id", None))
-            name = getattr(node.args[0], "value", None)
-            if function in ("import_module", "__import__") and isinstance(name, str):
-                names.add(name.lstrip("."))
+        elif isinstance(node, ast.Call):
+            names |= _names_by_text(node)
     return names
+
+
+def _names_by_text(call: ast.Call) -> set[str]:
+    """The name that a call such as `import_module("a.b")` imports."""
+    function = getattr(call.func, "attr", getattr(call.func, "id", None))
+    if function not in ("import_module", "__import__") or not call.args:
+        return set()
+    name = getattr(call.args[0], "value", None)
+    return {name.lstrip(".")} if isinstance(name, str) else set()
 
 
 def _modules_on_the_way(root: Path, name: str) -> Iterator[Path]:

@@ -44,7 +44,7 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
             names = [name_piece(owner) for owner in _owners(frames)]
             name = names[0] if names else kind
             return UserError(f"{name} failed at {frame.f_code.co_filename}:{line}: {what}")
-    if not kinds or isinstance(error, (OSError, *OURS)):  # such as a full disk
+    if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
     places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
     return UserError(f"A run with {places} failed: {what}")
