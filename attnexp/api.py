@@ -3,53 +3,81 @@
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import load
-from attnexp.analysis.judge import metrics_of, read_results
+from attnexp.analysis import answer
+from attnexp.analysis.group import Group
+from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
+from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
-from attnexp.report.formats import FIELDS
+from attnexp.config.options import name_of
+from attnexp.report.formats import difference_frame
 from attnexp.runs.labels import settings
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "results", "train_run"]
 
 File = str | PathLike[str]
 
+PLACE = ["data", "protocol", "variant"]
+
 
 def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
-    varies between their variants. Raises `UserError` for a path without any finished run."""
-    groups = load([Path(path) for path in paths])
-    place = ["data", "protocol", "variant"]
-    table = pd.DataFrame(
-        {"data": group.data, "protocol": group.protocol, "variant": name, **settings(config)}
-        for group in groups
-        for name, config in group.configs.items()
-    )
-    varying = [
-        name
-        for name in table
-        if name not in place and table[name].astype(str).nunique(dropna=False) > 1
-    ]
-    both = ([group.endpoints for group in groups], [group.epochs for group in groups])
-    endpoints, epochs = (pd.concat(of).merge(table[[*place, *varying]], on=place) for of in both)
-    return endpoints, epochs
+    varies between their variants, its pieces named as one types them. Raises `UserError` for a path
+    without any finished run."""
+    groups = load_groups([Path(path) for path in paths])
+    table = _varying_settings(groups)
+    endpoints = pd.concat([group.endpoints for group in groups])
+    epochs = pd.concat([group.epochs for group in groups])
+    return _finish(endpoints, table), _finish(epochs, table)
 
 
-def compare(*paths: File, margin: float = 0.25) -> pd.DataFrame:
+def _varying_settings(groups: Sequence[Group]) -> pd.DataFrame:
+    """A row for each variant, a column for each setting that differs between any two."""
+    rows = []
+    for group in groups:
+        for variant, config in group.configs.items():
+            row = {"data": group.data, "protocol": group.protocol, "variant": variant}
+            rows.append(row | _typed_settings(config))
+    table = pd.DataFrame(rows)
+    varying = [name for name in table if table[name].astype(str).nunique(dropna=False) > 1]
+    return table[[*PLACE, *(name for name in varying if name not in PLACE)]]
+
+
+def _typed_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings as one types them: `position=none` in place of `position.kind` with a class."""
+    typed = {}
+    for key, value in settings(config).items():
+        place, _, last = key.rpartition(".")
+        if last == "kind":
+            typed[place] = name_of(value)
+        else:
+            typed[key] = value
+    return typed
+
+
+def _finish(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the settings of their variants, and seeds as whole numbers where all are."""
+    rows = rows.merge(table, on=PLACE)
+    if rows["seed"].str.fullmatch(r"\d{1,18}").all():
+        rows["seed"] = rows["seed"].astype(int)
+    return rows
+
+
+def compare(*paths: File, margin: float = 100 * MARGIN) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
     runs, or published files. margin: in percentage points. Raises `UserError`."""
-    groups = load([Path(path) for path in paths])
-    found = pd.concat([differences(group, [Metric(margin=margin / 100)]) for group in groups])
-    return found.reindex(columns=FIELDS)
+    groups = load_groups([Path(path) for path in paths])
+    return difference_frame(answer.compare(groups, [MetricSpec(margin=margin / 100)]))
 
 
 def judge(
-    given: "File | Sequence[File] | pd.DataFrame",
+    source: "File | Sequence[File] | pd.DataFrame",
     *,
     columns: Sequence[str] = (),
     higher: Sequence[str] = (),
@@ -61,10 +89,13 @@ def judge(
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
-    files = [given] if isinstance(given, str | PathLike) else given
-    columns = [columns] if isinstance(columns, str) else columns
     groups = read_results(
-        files, columns, variant_column=variant_column, seed_column=seed_column, baseline=baseline
+        [source] if isinstance(source, str | PathLike) else source,
+        [columns] if isinstance(columns, str) else columns,
+        named=names_of_metrics(higher, lower, margin),
+        baseline=baseline,
+        variant_column=variant_column,
+        seed_column=seed_column,
     )
-    metrics = [*metrics_of(groups, higher, lower, margin)]
-    return pd.concat([differences(group, metrics) for group in groups]).reindex(columns=FIELDS)
+    metrics = choose_metrics(groups, higher, lower, margin)
+    return difference_frame(answer.compare(groups, metrics))

@@ -71,7 +71,7 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     device.prepare(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
     if config.train.fast and kind != "fused":
-        take_fast_path(model)
+        take_fast_path(model, config.train.precision)
     shuffle = torch.Generator().manual_seed(config.seed)
     optimizer = make_optimizer(model, config.train)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)

@@ -77,7 +77,7 @@ CASES = {"1": (1, 0.0), "5": (5, 0.0), "5, noisy baseline": (5, 0.5)}
 """Number of variants, and the share of each difference's variance that the baseline makes."""
 
 SKEWED = ("exponential", "one seed in ten fails")
-"""Laws that are shown with a noisy baseline, too, which makes differences less skewed."""
+"""Laws with a longer lower or upper tail. A noisy baseline makes their differences less skewed."""
 
 
 def draw_studies(law: str, m: int, n: int, baseline_share: float) -> Array:
@@ -145,7 +145,7 @@ def anytime() -> Iterator[str]:
     """Rates where seeds are added after every result, up to 64."""
     columns = ["found at 0.5 sd", "at 1.5 sd", "mean seeds", "found at 0 sd", "by t intervals"]
     yield header("distribution", "variants", *columns, num_text=2)
-    for law in LAWS:
+    for law in ("normal", *SKEWED):
         for m in (1, 5):
             d = draw_studies(law, m, MOST_SEEDS, 0.0)
             found_at_half, _ = _watch(d, 0.5, m, anytime_factor)
@@ -247,7 +247,7 @@ def planning() -> Iterator[str]:
     there is no difference, and any where it is as large as the margin."""
     families = (1, 5, 8)
     yield header("sd, points", *(f"m = {m}" for m in families))
-    for sd in (0.001, 0.0025, 0.005, 0.01, 0.015):
+    for sd in (0.001, 0.0025, 0.005, 0.015):
         yield row(f"{100 * sd:g}", *(_rates_of_planning(sd, m) for m in families))
 
 

@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,16 +23,18 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from attnexp.analysis import contrasts
-from attnexp.analysis.frames import Group, load
-from attnexp.analysis.published import k_counts
+from attnexp.analysis.answer import Answer, MeanDifference, compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.metrics import ACCURACY, format_margin
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
-from attnexp.report import tables
-from attnexp.statistics.verdict import HELPS, UNDECIDED
+from attnexp.report.cells import format_size, format_texts_interval, size_of
+from attnexp.statistics.intervals import t_interval
+from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -48,8 +50,6 @@ ANSWERS = (
     ("blog_unscaled_holdout", "chosen", "at the epoch chosen on other, held-out reviews"),
 )
 """Rows of README's table: a published study, the endpoint, and the endpoint in words."""
-
-POINTS = {"final": "last epoch", "best": "best epoch", "chosen": "chosen epoch"}
 
 
 def main(names: list[str]) -> int:
@@ -71,7 +71,7 @@ def make_part(how: str) -> str:
     if how.startswith("$ "):
         printed = run_command(how.removeprefix("$ "))
         return f"```\n{printed}\n```\n"
-    makers = {
+    makers: dict[str, Callable[..., Iterator[str]]] = {
         "answers": answers,
         "findings": findings,
         "differences": differences,
@@ -108,128 +108,214 @@ def answers() -> Iterator[str]:
     yield "| accuracy with PE minus without | seeds | points | so |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
-        rows = contrasts.differences(*published(study))
-        row = rows[rows["point"] == point].iloc[0]
-        yield f"| {words} | {row['n']} of each | {size(row)} | {conclusion(row)} |"
+        row = find_difference(compare_published(study), point)
+        yield f"| {words} | {row.interval.n} of each | {size_of(row)} | {conclude(row)} |"
 
 
-def conclusion(row: "pd.Series[Any]") -> str:
-    """What README concludes from a difference."""
-    if row["verdict"] == HELPS:
-        return "PE helps"
-    if row["verdict"] == UNDECIDED:
-        largest = 100 * max(abs(row["low"]), abs(row["high"]))
-        return f"we cannot say yet; {largest:.1f} points at most"
-    return f"less than {tables.margin(row)} points on these texts"
+def conclude(row: Difference) -> str:
+    """What README concludes from a difference, and whether on these texts only."""
+    suffix = f" {ON_THESE_TEXTS}" if row.verdict.endswith(ON_THESE_TEXTS) else ""
+    if row.verdict.startswith(HELPS):
+        return f"PE helps{suffix}"
+    if row.verdict.startswith(EQUIVALENT):
+        return f"less than {format_margin(row.metric)} points{suffix}"
+    assert row.verdict == UNDECIDED
+    if row.texts is None:
+        suffix = f" {ON_THESE_TEXTS}"
+    bounds = row.texts or (row.interval.low, row.interval.high)
+    largest = 100 * max(map(abs, bounds))
+    return f"we cannot say yet; {largest:.1f} points at most{suffix}"
 
 
 def findings() -> Iterator[str]:
     """The findings of README, a sentence or two each."""
-    (k,) = k_counts(*published("blog"))
-    cells = {count["unlike"]: count for count in k_counts(*published("blog_cells"))}
-    scaled = cells["model.score.scale=true",]
-    mean = contrasts.across(published("blog_data", "blog")).set_index("point").loc
-    rivals = contrasts.differences(*published("baselines")).set_index(["variant", "point"])
-    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
-    effects = json.loads(document)["effects"]
-    uniform = pd.DataFrame(effects).set_index(["variant", "metric"])
-    paragraphs = (
-        """**Over-fitting.** Both models over-fit after the first epochs, the one without PE more;
-        that is what PE changes.""",
-        f"""**Attention.** Put the same weight on every word of a trained model without PE, and it
-        gets better: {size(uniform.loc[("no_pe", "accuracy")])} points. A model without attention,
-        which averages the word vectors, beats the paper's attention with PE after five epochs:
-        {size(rivals.loc[("mean", "final")])} points
-        ([rivals](docs/results.md#attention-and-its-rivals)).""",
-        f"""**Other data.** On average over {mean["final", "n"]} data sets PE lowers accuracy:
-        {size(mean["final"])} points after five epochs (which may be chance) and
-        {size(mean["best"])} at the best epoch (which is not): the positions are too large beside
-        the words ([why](docs/results.md#why-the-sign-turns)).""",
-        f"""**K's table.** Of the {k["values"]} numbers that K published, {k["inside"]} lie where
-        one more of our runs would, if scores are not divided by √d_k, as in K's code of the time.
-        With that division {scaled["inside"]} do, so the missing √d_k explains the table.""",
-    )
-    for paragraph in paragraphs:
-        words = " ".join(paragraph.split())
+    for describe_finding in (overfitting, attention, other_data, table_of_k):
+        words = " ".join(describe_finding().split())
         yield fill(f"- {words}", 120, subsequent_indent="  ")
 
 
-def published(*studies: str) -> list[Group]:
-    """The groups of published studies."""
-    return load([PUBLISHED / study for study in studies])
+def overfitting() -> str:
+    """What accuracy loses after the best epoch."""
+    (blog,) = compare_published("blog").comparisons
+    falls = blog.group.values("best", "accuracy") - blog.group.values("final", "accuracy")
+    fall = t_interval(falls["no_pe"] - falls["pe"])
+    return f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
+        {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
+        with it, a difference of {format_size(fall.mean, fall.low, fall.high, is_share=True)}. What
+        PE gives after five epochs is this smaller fall."""
 
 
-def size(row: "pd.Series[Any]") -> str:
-    """A mean with its interval: `+2.53 [+2.32, +2.73]`."""
-    mean = tables.number(row["mean"], True, "+")
-    interval = tables.interval(row["low"], row["high"], True)
-    return f"{mean} {interval}"
+def attention() -> str:
+    """What a model without PE gains from uniform attention, and one without attention."""
+    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
+    effects = pd.DataFrame(json.loads(document)["effects"])
+    uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
+    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
+    rivals = compare_published("baselines")
+    rival = find_difference(rivals, "final", variant="mean")
+    rival_at_best = find_difference(rivals, "best", variant="mean")
+    return f"""**Attention.** Put the same weight on every word of a model without PE, trained for
+        five epochs, and it gets better: {uniform_size} points. A model without attention, which
+        averages the word vectors, beats the paper's attention with PE after five epochs,
+        {size_of(rival)} points; at the best epoch the difference is {size_of(rival_at_best)},
+        {rival_at_best.verdict} ([rivals](docs/results.md#attention-and-its-rivals))."""
+
+
+def other_data() -> str:
+    """The mean of what PE changes over data sets."""
+    means = means_at_endpoints("blog_data", "blog")
+    best = means["best"]
+    final = means["final"]
+    scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
+    return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
+        {size_of_mean(best)} points at the best epoch, over {best.n} data sets, and
+        {size_of_mean(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
+        If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
+        {size_of_mean(scaled)}. The positions are large beside the words
+        ([why](docs/results.md#why-the-sign-turns))."""
+
+
+def table_of_k() -> str:
+    """How many of K's numbers one more run would give, with either scaling."""
+    (blog,) = compare_published("blog").comparisons
+    (k,) = blog.agreements
+    (cells,) = compare_published("blog_cells").comparisons
+    (scaled,) = [row for row in cells.agreements if row.unlike == ("model.score.scale=true",)]
+    return f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie
+        where one more of our runs would, if scores are not divided by √d_k, as in K's code of the
+        time. With that division {scaled.num_inside} do, so the missing √d_k explains the table."""
+
+
+def compare_published(*studies: str) -> Answer:
+    """The answer of published studies."""
+    return compare(load_groups([PUBLISHED / study for study in studies]), [ACCURACY])
+
+
+def means_at_endpoints(*studies: str) -> dict[str, MeanDifference]:
+    """The mean over data sets at each endpoint."""
+    return {row.endpoint.name: row for row in compare_published(*studies).means}
+
+
+def describe_zero(row: MeanDifference) -> str:
+    """Whether the interval of a mean over data sets holds 0."""
+    return "includes zero" if row.mean.low <= 0 <= row.mean.high else "excludes zero"
+
+
+def find_difference(answer: Answer, point: str, variant: str = "") -> Difference:
+    """The first difference at an endpoint, or that of a variant."""
+    rows = [row for row in answer.differences if row.endpoint.name == point]
+    if variant:
+        rows = [row for row in rows if row.contrast.variant == variant]
+    return rows[0]
+
+
+def size_of_mean(row: MeanDifference) -> str:
+    """A mean over data sets with its interval: `-3.38 [-7.60, +0.83]`."""
+    return format_size(row.mean.mean, row.mean.low, row.mean.high, is_share=True)
 
 
 def differences(*studies: str) -> Iterator[str]:
-    """Every variant minus the baseline, the interactions of two factors, and the mean over data
-    sets where there are several."""
-    groups = published(*studies)
-    parts = [contrasts.differences(group) for group in groups]
-    for group in groups:
-        within = contrasts.within(group)
-        if len(within):
-            interactions = within[within["within"] == ""]
-            parts.append(interactions)
-    if len(groups) > 1:
-        parts.append(contrasts.across(groups))
-    return table(pd.concat(parts))
+    """All differences of studies, and the mean over data sets where there are several."""
+    answer = compare_published(*studies)
+    rows = [row_of_difference(row, row.data) for row in answer.differences]
+    rows += [row_of_mean(row) for row in answer.means]
+    return table(rows)
 
 
 def studies(*names: str) -> Iterator[str]:
     """Differences of several studies, of two factors within each level of the second."""
-    parts = []
+    rows = []
     for name in names:
-        for group in published(name):
-            rows = contrasts.differences(group)
-            within = contrasts.within(group)
-            if len(within):
-                rows = within[within["within"] != ""]
-            parts.append(rows.assign(data=f"`{name}`, {group.data}"))
-    return table(pd.concat(parts))
+        for row in compare_published(name).differences:
+            if not row.contrast.levels:
+                rows.append(row_of_difference(row, f"`{name}`, {row.data}"))
+    return table(rows)
 
 
 def means(study: str) -> Iterator[str]:
     """Means over data sets of the differences within each level of the second factor."""
-    rows = contrasts.across(published(study))
-    level_of_variant = rows["variant"].str.rpartition("_")[2]
-    level_of_baseline = rows["baseline"].str.rpartition("_")[2]
-    is_interaction = rows["variant"].str.contains("−")
-    return table(rows[(level_of_variant == level_of_baseline) & ~is_interaction])
+    answer = compare_published(study)
+    return table([row_of_mean(row) for row in answer.means if row.contrast.within])
 
 
-def table(rows: pd.DataFrame) -> Iterator[str]:
-    """A row for each difference: n, then size and verdict at each endpoint."""
-    has_data = rows["data"].nunique() > 1
-    names = [name_difference(row, has_data) for _, row in rows.iterrows()]
-    heads = [f"{POINTS[point]} | verdict" for point in rows["point"].unique()]
-    yield f"| difference | n | {' | '.join(heads)} |"
-    yield f"|---|---:|{'---:|---|' * len(heads)}"
-    for name, rows_of_name in rows.groupby(pd.Series(names, rows.index), sort=False):
-        cells = [f"{size(row)} | {verdict(row)}" for _, row in rows_of_name.iterrows()]
-        num_seeds = rows_of_name["n"].iloc[0]
-        yield f"| {name} | {num_seeds} | {' | '.join(cells)} |"
+COLUMNS = {"size": "", "texts": "other texts too", "verdict": "verdict"}
+"""Headings of the cells of an endpoint; the first is the endpoint's own name."""
+
+ALIGNMENT = {"size": "---:|", "texts": "---:|", "verdict": "---|"}
 
 
-def verdict(row: "pd.Series[Any]") -> str:
-    """The verdict; a mean over data sets has none."""
-    return tables.verdict_words(row) if isinstance(row.get("verdict"), str) else "–"
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A difference at an endpoint as the tables of docs/ show it."""
+
+    place: str  # data set, or mean over several
+    name: str
+    n: int
+    endpoint: str
+    size: str
+    texts: str  # interval for other texts too
+    verdict: str
 
 
-def name_difference(row: "pd.Series[Any]", has_data: bool) -> str:
-    """`pe − none`, with its data set, and with its level where the names do not say it."""
-    sides = tables.sides(row)
-    parts = [sides]
-    if row["within"] and row["within"] not in sides:
-        parts.insert(0, row["within"])
-    if has_data:
-        parts.insert(0, row["data"])
-    return ", ".join(parts)
+def row_of_difference(row: Difference, place: str) -> Row:
+    """A difference, under the name of a data set or study."""
+    return Row(
+        place=place,
+        name=row.contrast.name,
+        n=row.interval.n,
+        endpoint=row.endpoint.title,
+        size=size_of(row),
+        texts=format_texts_interval(row),
+        verdict=row.words,
+    )
+
+
+def row_of_mean(row: MeanDifference) -> Row:
+    """A mean over data sets, which has no verdict."""
+    return Row(
+        place="mean over data sets",
+        name=row.contrast.name,
+        n=row.n,
+        endpoint=row.endpoint.title,
+        size=size_of_mean(row),
+        texts="–",
+        verdict="–",
+    )
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """A line for each difference: n, then size, interval for other texts and verdict at each
+    endpoint. Columns without any of these are left out."""
+    endpoints = list(dict.fromkeys(row.endpoint for row in rows))
+    columns = [column for column in COLUMNS if has_values(rows, column)]
+    heads = ["difference", "n"]
+    for endpoint in endpoints:
+        heads += [COLUMNS[column] or endpoint for column in columns]
+    alignment = "".join(ALIGNMENT[column] for column in columns)
+    yield f"| {' | '.join(heads)} |"
+    yield f"|---|---:|{alignment * len(endpoints)}"
+    for name, by_endpoint in rows_by_difference(rows).items():
+        num_seeds = " or ".join(dict.fromkeys(str(row.n) for row in by_endpoint.values()))
+        cells = [name, num_seeds]
+        for endpoint in endpoints:
+            at_endpoint = by_endpoint.get(endpoint)
+            cells += [getattr(at_endpoint, column, "–") for column in columns]
+        yield f"| {' | '.join(cells)} |"
+
+
+def rows_by_difference(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """The rows of each difference, by endpoint; names have the place where there are several."""
+    has_places = len({row.place for row in rows}) > 1
+    by_difference: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        name = f"{row.place}, {row.name}" if has_places else row.name
+        by_difference.setdefault(name, {})[row.endpoint] = row
+    return by_difference
+
+
+def has_values(rows: list[Row], column: str) -> bool:
+    """Whether any row has more than a dash there."""
+    return any(getattr(row, column) != "–" for row in rows)
 
 
 def pieces() -> Iterator[str]:

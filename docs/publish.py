@@ -6,54 +6,127 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attnexp.analysis.frames import SHARED, groups_of, rows_of
+from attnexp.analysis.naming import settings_and_code
+from attnexp.analysis.read_published import METADATA
+from attnexp.analysis.read_runs import make_groups, make_rows
+from attnexp.base.errors import UserError
 from attnexp.runs import manifest
+from attnexp.runs.manifest import Manifest
+from attnexp.runs.result import Run
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
 PLACE = ("data", "protocol", "variant")
-NOT_METRICS = ["label", "study", "facts", *SHARED, "folder", "seconds", "examples_per_second"]
+
+SHARED = ("config", "code", "parameters")
+"""What the runs of a variant share; the file holds it once."""
+
+ABOUT_RUN = [
+    *SHARED,
+    *("label", "study", "default_label", "num_departures", "declared"),
+    *("facts", "fingerprint", "n_test", "vectors", "seed_kind", "folder"),
+]
+"""Columns of rows that are not published as they are."""
+
+NOT_METRICS = ["seconds", "examples_per_second"]
+
 VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "products", "path")
+
+ABSOLUTE = re.compile(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])")
+"""The folders of an absolute path."""
 
 
 def publish(folder: Path, name: str) -> str:
-    """Write `NAME.parquet` from the folder of a study; returns a line about it."""
-    study, runs = manifest.load_manifest(folder), manifest.load_runs(folder)
+    """Write `NAME.parquet` from the folder of a study; returns a line about it. Raises `UserError`
+    where a label of the study stands for two configs or two codes."""
+    study = manifest.load_manifest(folder)
     assert study is not None, f"{folder} holds no study"
-    rows = [row for run in runs for row in rows_of(run, name)]
-    ends = pd.concat(
-        group.endpoints.merge(group.runs, on=["variant", "seed"]) for group in groups_of(rows, {})
-    )
-    at_endpoints = {*zip(ends["run_id"], ends["epoch"], strict=True)}
-    shared, tables = {}, []
-    for row in rows:
-        place = (row["facts"]["name"], row["config"]["train"]["protocol"], row["label"])
-        own = {"variant": row["label"], "data": row["facts"], **{key: row[key] for key in SHARED}}
-        shared.setdefault(place, own)
-        bits = row["correct"] if (row["run_id"], row["epoch"]) in at_endpoints else None
-        tables.append(dict(zip(PLACE, place, strict=True)) | row | {"correct": bits})
-    table = pd.DataFrame(tables).drop(columns=NOT_METRICS).dropna(axis=1, how="all")
-    made_by = Counter(json.dumps({k: r.result.provenance.get(k) for k in VERSIONS}) for r in runs)
-    about = {key: value for key, value in asdict(study).items() if key != "runs"} | {
-        "study": name,
-        "planned": [[entry.variant, entry.seed] for entry in study.runs],
-        "shared": [*shared.values()],
-        "made_by": [json.loads(versions) | {"runs": n} for versions, n in made_by.items()],
-    }
-    text = re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])", "", json.dumps(about))
+    runs = manifest.load_runs(folder)
+    rows = [row for run in runs for row in make_rows(run, name)]
+    refuse_ambiguous_labels(rows)
+    table = make_table(rows, {run.result.run_id: run for run in runs})
+    about = describe_study(study, name, rows, runs)
     found = pa.Table.from_pandas(table, preserve_index=False)
-    found = found.replace_schema_metadata({**found.schema.metadata, "attnexp": text})
-    pq.write_table(found, PUBLISHED / f"{name}.parquet", compression="zstd", compression_level=19)
-    return f"{name}.parquet: {len(runs)} runs"
+    metadata = {**found.schema.metadata, METADATA: ABSOLUTE.sub("", json.dumps(about))}
+    file = PUBLISHED / f"{name}.parquet"
+    pq.write_table(
+        found.replace_schema_metadata(metadata), file, compression="zstd", compression_level=19
+    )
+    return f"{file.name}: {len(runs)} runs"
+
+
+def place_of(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Data set, protocol and label of a row."""
+    return row["facts"]["name"], row["protocol"], row["label"]
+
+
+def refuse_ambiguous_labels(rows: Sequence[dict[str, Any]]) -> None:
+    """Raise `UserError` for a label that stands for two configs or two codes: a file holds one."""
+    first_of: dict[tuple[str, str, str], str] = {}
+    for row in rows:
+        first = first_of.setdefault(place_of(row), settings_and_code(row))
+        if first != settings_and_code(row):
+            data, protocol, label = place_of(row)
+            raise UserError(
+                f"{label} on {data} ({protocol}) stands for runs with different settings or code. "
+                "Take those that do not belong out of the study: attnexp runs DIR --forget ID."
+            )
+
+
+def make_table(rows: Sequence[dict[str, Any]], runs: dict[str, Run]) -> pd.DataFrame:
+    """A row for each run and epoch, with the start of the run, and with the answers to the test
+    texts at endpoints alone. runs: by id."""
+    at_endpoints = find_endpoints(rows)
+    records = []
+    for row in rows:
+        record = dict(zip(PLACE, place_of(row), strict=True)) | row
+        record["started"] = runs[row["run_id"]].result.provenance["started"]
+        if (row["run_id"], row["epoch"]) not in at_endpoints:
+            record["correct"] = None
+        records.append(record)
+    table = pd.DataFrame(records).drop(columns=[*ABOUT_RUN, *NOT_METRICS])
+    return table.dropna(axis=1, how="all")
+
+
+def find_endpoints(rows: Sequence[dict[str, Any]]) -> set[tuple[str, int]]:
+    """Runs and epochs at which any endpoint lies."""
+    places = set()
+    for group in make_groups(rows, {}):
+        ends = group.endpoints.merge(group.runs, on=["variant", "seed"])
+        places |= set(zip(ends["run_id"], ends["epoch"], strict=True))
+    return places
+
+
+def describe_study(
+    study: Manifest, name: str, rows: Sequence[dict[str, Any]], runs: Sequence[Run]
+) -> dict[str, Any]:
+    """What the file holds besides its rows."""
+    shared: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        entry = {"variant": row["label"], "data": row["facts"]} | {key: row[key] for key in SHARED}
+        shared.setdefault(place_of(row), entry)
+    versions: Counter[str] = Counter()
+    for run in runs:
+        versions[json.dumps({key: run.result.provenance.get(key) for key in VERSIONS})] += 1
+    about = asdict(study)
+    del about["runs"]
+    return about | {
+        "study": name,
+        "planned": [[run.variant, run.seed] for run in study.runs],
+        "shared": list(shared.values()),
+        "made_by": [json.loads(text) | {"runs": count} for text, count in versions.items()],
+    }
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:]:
-        source, _, called = given.partition("=")
-        print(publish(Path(source), called or Path(source).name))
+    for word in sys.argv[1:]:
+        source, _, published_name = word.partition("=")
+        print(publish(Path(source), published_name or Path(source).name))

@@ -1,132 +1,191 @@
-"""Comparisons of variants, each a weight vector: seed by seed, values @ weights is one number. A
-difference weighs its variants +1 and -1, an interaction +1, -1, -1, +1."""
+"""Differences: a contrast of variants at an endpoint, its intervals and its verdict."""
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from attnexp.analysis.frames import Group
-from attnexp.base.errors import UserError
-from attnexp.statistics import intervals
-from attnexp.statistics.crossed import crossed, widen
-from attnexp.statistics.meta import random_effects
-from attnexp.statistics.verdict import Metric, is_at_chance, verdict
+from attnexp.analysis.endpoints import Endpoint
+from attnexp.analysis.families import Contrast, Family
+from attnexp.analysis.group import Group
+from attnexp.analysis.metrics import ACCURACY, format_margin
+from attnexp.statistics.crossed import Crossed, crossed, widen
+from attnexp.statistics.intervals import (
+    Interval,
+    anytime_interval,
+    assumed_sd,
+    p_value,
+    round_to_scale,
+    t_interval,
+)
+from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
+from attnexp.statistics.skew import is_skewed
+from attnexp.statistics.verdict import (
+    NOT_ABOVE_CHANCE,
+    UNDECIDED,
+    MetricSpec,
+    is_above_chance,
+    verdict,
+)
 
-ACCURACY = Metric()
-Weights = Mapping[str, float]  # of variants, by name
-
-
-def contrast(
-    group: Group, weights: Weights, point: str, metric: Metric = ACCURACY, m: int = 1, at: str = ""
-) -> dict[str, Any]:
-    """A weighted sum of variants, one number for each seed that they share; empty where none is.
-
-    weights: by variant, of two or, in an interaction, four; the first half is weighed against the
-    second. m: comparisons judged together. at: level of another factor, which the row names.
-    `low` and `high` are the interval for other seeds, anytime-valid where seeds were added because
-    of results; `texts_low` and `texts_high` that for other seeds and texts, never narrower.
-    """
-    wide, names, w = group.values(point, metric.name), [*weights], np.array([*weights.values()])
-    d = wide.reindex(columns=names).dropna().dot(w).round(12)  # so that equal differences are equal
-    if d.empty:
-        return {}
-    step, anytime = group.step(point, metric.name), not group.sequential.isdisjoint(names)
-    found = (intervals.anytime_interval if anytime else intervals.t_interval)(d, m=m, step=step)
-    places, texts = [(name, seed, point) for seed in d.index for name in names], None
-    if metric.name == "accuracy" and not anytime and group.right.keys() >= {*places}:
-        right = np.array([group.right[place] for place in places]).reshape(len(d), len(w), -1)
-        texts = crossed(w @ right, m=m)
-    wider = widen(texts, found) if texts else None
-    reason = _why_no_verdict(group, wide, names, point, metric, found.n)
-    spread = max(found.sd, step / 2)
-    return {
-        "data": group.data,
-        "protocol": group.protocol,
-        "point": point,
-        "metric": metric.name,
-        "variant": " − ".join(names[: len(names) // 2]),
-        "baseline": " − ".join(names[len(names) // 2 :]),
-        "within": at,
-        **found._asdict(),
-        "texts_low": wider[0] if wider else math.nan,
-        "texts_high": wider[1] if wider else math.nan,
-        "p": math.nan if anytime else intervals.p_value(d, m=m, step=step),
-        "verdict": "" if reason else verdict(found.n, found.low, found.high, metric, wider),
-        "reason": reason,
-        "seeds_wanted": intervals.seeds_wanted(spread, metric.margin, m, anytime=anytime),
-        "se": texts.se if texts else spread / math.sqrt(found.n),
-        "margin": metric.margin,
-        "is_share": metric.is_share,
-        "m": m,
-        "anytime": anytime,
-    }
+Bounds = tuple[float, float]
 
 
-def differences(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Every variant minus the baseline, at every endpoint; a row each."""
-    base, *others = group.variants
-    return _judged(group, metrics, [({name: 1, base: -1}, "") for name in others])
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A weighted sum of variants, one number for each seed that they share."""
+
+    data: str
+    source: str  # data set of which `data` may be a cut
+    protocol: str
+    contrast: Contrast
+    endpoint: Endpoint
+    metric: MetricSpec
+    interval: Interval  # for other seeds; anytime-valid where seeds were added because of results
+    texts: Bounds | None  # for other seeds and texts, never narrower; None where not known
+    error: float  # standard error, of the wider interval where it is known
+    m: int  # contrasts that are judged together
+    anytime: bool
+    p: float  # of the paired t test, times m; NaN where there is none
+    verdict: str  # empty where there is none, for this reason:
+    reason: str
+    words: str  # the verdict with its margin or the seeds that it takes, or the reason
+    seeds_if_as_measured: int | None  # enough in four of five cases if it is as large as measured
+    seeds_at_most: int | None  # enough whatever it is
+    is_skewed: bool  # so that the interval misses more often than it says
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The flat record of the JSON document."""
+        texts_low, texts_high = self.texts or (math.nan, math.nan)
+        return {
+            "data": self.data,
+            "protocol": self.protocol,
+            "variant": self.contrast.variant,
+            "baseline": self.contrast.baseline,
+            "within": self.contrast.within,
+            "point": self.endpoint.name,
+            "metric": self.metric.name,
+            "n": self.interval.n,
+            "mean": self.interval.mean,
+            "sd": self.interval.sd,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "texts_low": texts_low,
+            "texts_high": texts_high,
+            "m": self.m,
+            "anytime": self.anytime,
+            "p": self.p,
+            "verdict": self.verdict,
+            "seeds_if_as_measured": self.seeds_if_as_measured,
+            "seeds_at_most": self.seeds_at_most,
+            "reason": self.reason,
+        }
 
 
-def within(group: Group, metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Of two crossed factors: every level of the first against the baseline's, at each level of the
-    second (in the column `within`); then the interactions, what a level adds beyond that."""
-    labels = {tuple(levels.values()): name for name, levels in group.levels.items()}
-    base, other_base = next(iter(labels), ("", ""))
-    pairs, corners = [], []
-    for (one, other), name in labels.items():
-        if one != base and (base, other) in labels:
-            second = labels[base, other]
-            pairs.append(({name: 1, second: -1}, other))
-            if other != other_base and (third := labels.get((one, other_base))):
-                corners.append(({name: 1, second: -1, third: -1, labels[base, other_base]: 1}, ""))
-    both = (_judged(group, metrics, of) for of in (pairs, corners))
-    return pd.concat(both, ignore_index=True)
+FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
+texts_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
+"""Keys of a record."""
 
 
-def across(groups: Sequence[Group], metrics: Sequence[Metric] = (ACCURACY,)) -> pd.DataFrame:
-    """Differences over `n` data sets (of cuts of one, the first): mean, `low` and `high`, and the
-    next one's true difference, `next_low` to `next_high`. Raises `UserError` where none is."""
-    rows = pd.concat([make(group, metrics) for make in (differences, within) for group in groups])
-    names, found = ["protocol", "variant", "baseline", "point", "metric"], []
-    for _, of in rows[rows["n"] > 1].groupby(names, sort=False) if len(rows) else ():
-        own = of[~of["data"].str.replace(r"( \(.* texts\))?( #\d+)?$", "", regex=True).duplicated()]
-        if len(own) > 1:
-            same = own.iloc[0][[*names, "within", "is_share", "margin"]].to_dict()
-            mean = random_effects(own["mean"], own["se"])._asdict()
-            found.append({"data": f"mean over {len(own)}", **same, "n": len(own), **mean})
-    if not found:
-        raise UserError("A mean needs two data sets with the same variants, two seeds of each.")
-    return pd.DataFrame(found)
+def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
+    """Every contrast once, with the number of those that it is judged with; of two families that
+    have it, those of the larger one."""
+    comparisons: dict[tuple[str, str], tuple[Contrast, int]] = {}
+    for family in families:
+        m = len(family)
+        for contrast in family:
+            key = (contrast.variant, contrast.baseline)
+            if key not in comparisons or comparisons[key][1] < m:
+                comparisons[key] = (contrast, m)
+    return list(comparisons.values())
 
 
-def _judged(
-    group: Group, metrics: Sequence[Metric], pairs: Sequence[tuple[Weights, str]]
-) -> pd.DataFrame:
-    """Contrasts that are judged together at each endpoint, one metric at a time. pairs: the weights
-    of each, by variant, and within which level."""
-    found = []
-    for point, metric in product(group.points, metrics):
-        there = {*group.values(point, metric.name)}
-        own = [pair for pair in pairs if pair[0].keys() <= there]
-        found += [contrast(group, w, point, metric, len(own), at) for w, at in own]
-    return pd.DataFrame([*filter(None, found)])
+def judge_contrast(
+    group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, m: int
+) -> Difference | None:
+    """The difference that a contrast makes; None where its variants share no seed. m: contrasts
+    that are judged together."""
+    values = group.values(endpoint.name, metric.name)
+    shared = values.reindex(columns=list(contrast.weights)).dropna()
+    if shared.empty:
+        return None
+    weighted = shared @ pd.Series(contrast.weights)
+    d = round_to_scale(weighted, shared)  # so that equal differences are equal
+    step = group.step(endpoint.name, metric.name)
+    anytime = not group.sequential.isdisjoint(contrast.weights)
+    make_interval = anytime_interval if anytime else t_interval
+    interval = make_interval(d, m=m, step=step)
+    sd = assumed_sd(interval.sd, step)
+    crossing = None
+    if metric.name == ACCURACY.name and not anytime:
+        crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
+    texts = None if crossing is None else widen(crossing, interval)
+    reason = _why_no_verdict(group, contrast, values, endpoint, metric, interval.n)
+    if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
+    at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
+    words = verdict(interval, metric, texts, margin_text=format_margin(metric))
+    seeds = describe_seeds(interval.n, if_as_measured, at_most)
+    return Difference(
+        data=group.data,
+        source=group.source,
+        protocol=group.protocol,
+        contrast=contrast,
+        endpoint=endpoint,
+        metric=metric,
+        interval=interval,
+        texts=texts,
+        error=crossing.se if crossing else sd / math.sqrt(interval.n),
+        m=m,
+        anytime=anytime,
+        p=math.nan if anytime else p_value(d, m=m, step=step),
+        verdict="" if reason else verdict(interval, metric, texts),
+        reason=reason,
+        words=reason or _add_seeds(words, seeds),
+        seeds_if_as_measured=if_as_measured,
+        seeds_at_most=at_most,
+        is_skewed=is_skewed(d, step=step),
+    )
+
+
+def _add_seeds(words: str, seeds: str) -> str:
+    """`undecided, 6 to 120 seeds`; other verdicts as they are."""
+    return f"{words}, {seeds}" if words == UNDECIDED and seeds else words
+
+
+def _cross_with_texts(
+    group: Group, contrast: Contrast, endpoint: Endpoint, seeds: pd.Index, m: int
+) -> Crossed | None:
+    """The mean for other seeds and texts, from the seeds whose answers are stored."""
+    weights = np.array(list(contrast.weights.values()))
+    differences = []
+    for seed in seeds:
+        places = [(name, seed, endpoint.name) for name in contrast.weights]
+        if all(place in group.right for place in places):
+            answers = np.array([group.right[place] for place in places])  # (variants, texts)
+            differences.append(weights @ answers)
+    return crossed(np.array(differences), m=m) if differences else None
 
 
 def _why_no_verdict(
-    group: Group, wide: pd.DataFrame, names: Sequence[str], point: str, metric: Metric, n: int
+    group: Group,
+    contrast: Contrast,
+    values: pd.DataFrame,
+    endpoint: Endpoint,
+    metric: MetricSpec,
+    n: int,
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
-    above always guessing the largest class. Empty where there may be one."""
-    planned = len(set.intersection(*(set(group.planned.get(name, ())) for name in names)))
-    if 2 * n < planned:
-        return f"{n} of {planned} seeds finished"
+    shown to be above always guessing the largest class. Empty where there may be one."""
+    planned = [set(group.planned.get(name, ())) for name in contrast.weights]
+    num_planned = len(set.intersection(*planned))
+    if 2 * n < num_planned:
+        return f"{n} of {num_planned} seeds finished"
     if metric.name == "accuracy" and group.chance is not None:
-        columns = [wide[name].dropna() for name in wide]
-        if all(is_at_chance(values, group.chance, group.num_texts[point]) for values in columns):
-            return "no variant is above chance"
+        num_texts = group.num_texts[endpoint.name]
+        if not any(is_above_chance(mean, group.chance, num_texts) for mean in values.mean()):
+            return NOT_ABOVE_CHANCE
     return ""

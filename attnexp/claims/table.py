@@ -105,7 +105,7 @@ CLAIMS = [
     Claim(
         "C12",
         "N",
-        "Var(q·k) = d_k, over √d_k 1; else softmax saturates",
+        "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink",
         attention.softmax_saturates_without_scaling,
     ),
     Claim(
@@ -144,7 +144,7 @@ CLAIMS = [
     Claim(
         "C18",
         "K",
-        "All heads in one operation equal a loop, and are faster",
+        "All heads in one operation equal a loop over heads",
         costs.heads_at_once_equal_a_loop,
     ),
     Claim(
@@ -190,7 +190,7 @@ CLAIMS = [
     Claim(
         "C25",
         "K",
-        "Attention is poor at sequence labelling; PE only eases it",
+        "Attention is poor at tagging (here by neighbours); PE only eases it",
         trials.attention_is_poor_at_tagging,
     ),
     Claim(
@@ -235,7 +235,7 @@ CLAIMS = [
     ),
     Claim(
         "C32",
-        "P",
+        "own",
         "√d keeps PE from drowning words",
         studies.scaling_keeps_positions_from_drowning_words,
         "position_x_embedding",

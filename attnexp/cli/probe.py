@@ -24,7 +24,9 @@ def probe(
     """
     from attnexp.inspect.effects import estimate_effects, note_on_heads
     from attnexp.inspect.probe import probe_studies
-    from attnexp.report import formats, tables, terminal
+    from attnexp.report.effects_table import tabulate_effects
+    from attnexp.report.formats import SCHEMA, to_records
+    from attnexp.report.print_table import print_table
 
     words = do.split(",") if do else []
     rows, notes = probe_studies(
@@ -33,8 +35,8 @@ def probe(
     effects = estimate_effects(rows)
     notes += note_on_heads(effects)
     if as_json:
-        emit({"schema": formats.SCHEMA, "effects": formats.records(effects), "notes": notes})
+        emit({"schema": SCHEMA, "effects": to_records(effects), "notes": notes})
         return
     for _, effects_of_variant in effects.groupby(["variant", "data", "num_texts"], sort=False):
-        terminal.print_table(tables.effects(effects_of_variant), console())
+        print_table(tabulate_effects(effects_of_variant), console())
     emit("\n".join(notes))

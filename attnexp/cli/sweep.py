@@ -15,7 +15,6 @@ from attnexp.cli.app import (
     Overrides,
     Until,
     app,
-    console,
     emit,
     stop,
 )
@@ -96,15 +95,15 @@ def _run_study(
     study: "Sweep", margin: float, any_code: bool, *, is_until_decided: bool
 ) -> "list[SweepEntry]":
     """Run the runs that are judged, with what finished ones let expect."""
-    from attnexp.report import terminal
-    from attnexp.statistics.verdict import Metric
+    from attnexp.report.advice import foresee_seeds
+    from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps import sequential
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.watch import Watch
 
     def foresee(finished: "list[SweepEntry]") -> Iterable[str]:
-        groups = sequential.groups_in(study, finished)
-        return terminal.prospects(groups, Metric(margin=margin / 100))
+        metric = MetricSpec(margin=margin / 100)
+        return foresee_seeds(sequential.answer_of_sweep(study, finished, metric))
 
     rounds = partial(sequential.rounds, study) if is_until_decided else None
     with Watch(foresee) as view:
@@ -115,16 +114,15 @@ def _show_answer(
     study: "Sweep", entries: "Sequence[SweepEntry]", margin: float, as_json: bool
 ) -> None:
     """Print the answer of what has finished, if anything has."""
-    from attnexp.report import terminal
+    from attnexp.cli.output import print_answer
     from attnexp.runs.result import Run
-    from attnexp.statistics.verdict import Metric
-    from attnexp.sweeps.sequential import groups_in
+    from attnexp.statistics.verdict import MetricSpec
+    from attnexp.sweeps.sequential import answer_of_sweep
 
     if not any(isinstance(entry.outcome, Run) for entry in entries):
         return
-    groups = groups_in(study, entries)
-    metric = Metric(margin=margin / 100)
-    terminal.show_answer(groups, [metric], console(), format="json" if as_json else "table")
+    answer = answer_of_sweep(study, entries, MetricSpec(margin=margin / 100))
+    print_answer(answer, None, "json" if as_json else "table")
     if not as_json:
         report = shlex.join(["attnexp", "report", str(study.directory)])
         emit(f"Results: {study.directory}. More: {report} --html page.html")

@@ -25,8 +25,11 @@ def train(
 
     words = overrides or []
     config = compose(words)  # before the loop is imported: a wrong word is answered at once
-    from attnexp.analysis.frames import groups_of, rows_of
-    from attnexp.report import tables, terminal
+    from attnexp.analysis.answer import compare
+    from attnexp.analysis.read_runs import make_groups, make_rows
+    from attnexp.report.advice import next_commands
+    from attnexp.report.print_table import print_table
+    from attnexp.report.tables import tabulate_epochs
     from attnexp.runs.result import Run
     from attnexp.training.run import load_data, train_run
 
@@ -34,8 +37,8 @@ def train(
     if as_json:
         emit({**asdict(result), "folder": str(run_dir)})
         return
-    groups = groups_of([*rows_of(Run(path=run_dir, result=result))], {})
-    terminal.print_table(tables.epochs(groups, []), console())
+    answer = compare(make_groups(make_rows(Run(path=run_dir, result=result)), {}), [])
+    print_table(tabulate_epochs(answer), console())
     data = load_data(config.data, config.seeds.resample)
     text = data.read(data.test.ids[0])
-    emit("\n".join(terminal.next_commands(run_dir, words, config, text)))
+    emit("\n".join(next_commands(run_dir, words, config, text)))

@@ -4,7 +4,9 @@ Search path: our `conf/`, the user's folders, then `OwnOptions`. A program that 
 composes the same from `conf/`: `compose("config", ["experiment=blog_pe", "model/pooling=max"])`.
 """
 
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -202,10 +204,20 @@ def file_times(experiments: Sequence[str]) -> FileTimes:
     return tuple((path, path.stat().st_mtime_ns) for path in files)
 
 
+def _register_own_options() -> None:
+    """Have Hydra look for plugins, but not where the user's pieces are, and add ours to them."""
+    path = [*sys.path]
+    sys.path[:] = [folder for folder in path if folder != os.getcwd()]
+    try:
+        Plugins.instance().register(OwnOptions)
+    finally:
+        sys.path[:] = path
+
+
 @lru_cache(maxsize=1000)
 def _compose(words: tuple[str, ...], _times: FileTimes) -> Composed:
     """What Hydra composes of words in its grammar."""
-    Plugins.instance().register(OwnOptions)
+    _register_own_options()
     places = [f"file://{folder}" for folder in folders()[1:]]
     places.append(f"{OwnOptions.scheme()}://")
     search_path = f"hydra.searchpath={_quoted(places)}"

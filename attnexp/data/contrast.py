@@ -9,12 +9,14 @@ not be trusted when it finds none elsewhere.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.data.corpus import Corpus
+from attnexp.data.files import ReadFile
 
 NUM_TRAIN, NUM_TEST = 4000, 2000
 
@@ -39,7 +41,11 @@ def generate_corpus(order_fraction: float) -> Corpus:
         for label, text in _reviews(size, order_fraction, random, seen):
             rows.append((split, text, label))
     frame = pd.DataFrame(rows, columns=["split", "text", "label"])
-    return Corpus(rows=frame.astype({"label": np.int8}))
+    files = tuple(
+        ReadFile(split=split, name="generated", path=Path(), num_rows=size)
+        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
+    )
+    return Corpus(rows=frame.astype({"label": np.int8}), files=files)
 
 
 def _reviews(

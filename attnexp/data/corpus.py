@@ -35,7 +35,7 @@ class Corpus:
     written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
     is_drawn: bool = False  # whether test was drawn from train, since there was none
-    files: tuple[ReadFile, ...] = ()  # what was read; the index of a row counts through all of it
+    files: tuple[ReadFile, ...]  # what was read; the index of a row counts through all of it
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -54,7 +54,7 @@ class Corpus:
 
 
 def make_corpus(
-    rows: pd.DataFrame, source: str, test_share: float, files: tuple[ReadFile, ...] = ()
+    rows: pd.DataFrame, source: str, test_share: float, files: tuple[ReadFile, ...]
 ) -> Corpus:
     """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""

@@ -42,7 +42,7 @@ class Dataset:
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
-    files: tuple[ReadFile, ...]  # what was read; none of a generated data set
+    files: tuple[ReadFile, ...]  # what was read
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.analysis.frames import load
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.data.text import PAD
 from attnexp.inspect import effects, interventions
@@ -52,7 +52,7 @@ def probe_studies(
         else:
             folders.append(path)
     notes: list[str] = []
-    for group in load(folders) if folders else []:
+    for group in load_groups(folders) if folders else []:
         for row in group.runs.itertuples():
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")

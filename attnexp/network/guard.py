@@ -59,7 +59,7 @@ def place_of(error: BaseException, kind: str) -> str:
         _, line = inspect.getsourcelines(loaded)
         return f"{inspect.getsourcefile(loaded)}:{line}"
     except (OSError, TypeError):  # compiled
-        return "no source"
+        return "compiled code"
 
 
 def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:

@@ -73,23 +73,24 @@ class PooledAttention(torch.autograd.Function):
         rows, table, query, key, value, places, shares, hidden = inputs
         num_heads = len(query)
         weight = torch.cat([query, key]).flatten(0, 1)  # (2 H K, D)
-        words = (rows @ weight.T).reshape(len(rows) * 2 * num_heads, -1)  # row u, head h: 2 H u + h
-        heads = torch.arange(2 * num_heads)[:, None, None]
-        projected = F.embedding(2 * num_heads * places + heads, words)  # (2 H, B, T, K)
+        projected = F.embedding(places, rows @ weight.T)  # (B, T, 2 H K)
         x = F.embedding(places, rows)
         if table is not None:
-            positions = (table @ weight.T).unflatten(1, (2 * num_heads, -1))  # (T, 2 H, K)
-            projected += positions.transpose(0, 1)[:, None]
+            projected += table @ weight.T
             x += table
-        q, k = projected.chunk(2)
+        projected = projected.unflatten(2, (2 * num_heads, -1))
         seen = x.new_empty(num_heads, *shares.shape)  # a
         scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
         for head in range(num_heads):
-            make_maps(q[head], k[head], hidden, scores, maps)
+            q = projected[:, :, head].contiguous()
+            k = projected[:, :, num_heads + head].contiguous()
+            make_maps(q, k, hidden, scores, maps)
             torch.bmm(shares[:, None], maps, out=seen[head][:, None])
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
         z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
-        ctx.save_for_backward(rows, table, weight, value, places, shares, hidden, x, q, k, seen, z)
+        inputs = rows, table, weight, value, places, shares, hidden
+        ctx.save_for_backward(*inputs, x, projected, seen, z)
+        ctx.rooms = scores, maps
         y = torch.bmm(z, value.mT).transpose(0, 1)  # (B, H, Kv)
         return y.flatten(1).contiguous()  # since dropout draws in the order of memory
 
@@ -97,20 +98,24 @@ class PooledAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         """Gradients of rows, table, query, key and value; dx is that of x, and so on."""
-        rows, table, weight, value, places, shares, hidden, x, q, k, seen, z = ctx.saved_tensors
-        dy = grad.unflatten(1, (len(value), -1)).transpose(0, 1)  # (H, B, Kv)
+        rows, table, weight, value, places, shares, hidden, x, projected, seen, z = (
+            ctx.saved_tensors
+        )
+        num_heads = len(value)
+        dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
         dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
         g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
-        dprojected = x.new_empty(2 * len(q), *q.shape[1:])
-        dq, dk = dprojected.chunk(2)
-        scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
-        for head in range(len(q)):
-            make_maps(q[head], k[head], hidden, scores, maps)
+        dprojected = torch.empty_like(projected)
+        scores, maps = ctx.rooms
+        for head in range(num_heads):
+            q = projected[:, :, head].contiguous()
+            k = projected[:, :, num_heads + head].contiguous()
+            make_maps(q, k, hidden, scores, maps)
             r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
             dscores = torch.sub(g[head, :, None], r, out=scores).mul_(maps).mul_(shares[..., None])
-            torch.bmm(dscores, k[head], out=dq[head])
-            torch.bmm(dscores.mT, q[head], out=dk[head])
-        dprojected = dprojected.permute(1, 2, 0, 3).flatten(2)  # (B, T, 2 H K)
+            dprojected[:, :, head] = torch.bmm(dscores, k)
+            dprojected[:, :, num_heads + head] = torch.bmm(dscores.mT, q)
+        dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
         dweight = dwords.T @ rows
@@ -120,7 +125,7 @@ class PooledAttention(torch.autograd.Function):
             dpositions = dprojected.sum(0)  # (T, 2 H K)
             dweight.addmm_(dpositions.T, table)
             dtable = torch.addmm(dx.sum(0), dpositions, weight)
-        dquery, dkey = dweight.unflatten(0, (2 * len(q), -1)).chunk(2)
+        dquery, dkey = dweight.unflatten(0, (2 * num_heads, -1)).chunk(2)
         return drows, dtable, dquery, dkey, torch.bmm(dy.mT, z), None, None, None
 
 

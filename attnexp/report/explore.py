@@ -13,7 +13,7 @@ from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, require
 from attnexp.base.progress import note
 from attnexp.inspect.insight import Attention, Reading
-from attnexp.report.page import readers_of
+from attnexp.report.page import load_readers
 from attnexp.report.reading import FULL, colour, describe_colours, shade
 
 HOST = "127.0.0.1"  # which only this machine reaches
@@ -28,7 +28,7 @@ def serve(
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    readers = readers_of(run_dirs, trust_code=trust_code, any_code=any_code)
+    readers = load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
 
     def page() -> None:
         box = ui.input("Text", value=SENTENCE, on_change=lambda: show())
@@ -65,15 +65,20 @@ def serve(
         ui.label(describe_colours(attention.mean, attention)).classes("text-caption")
 
     with suppress(KeyboardInterrupt):
-        try:
-            socket.create_server((HOST, port)).close()  # the server itself would only log it
-        except OSError as error:
-            raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
+        check_port(port)
         # no page under another name that leads here may ask
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
         ui.page("/", title="attnexp explore")(page)
         note(f"http://{HOST}:{port} (Ctrl-C ends it)")
         ui.run(host=HOST, port=port, reload=False, show=False, show_welcome_message=False)
+
+
+def check_port(port: int) -> None:
+    """Raise `UserError` for a port that is taken, which the server itself would only log."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
 
 
 def coloured(reading: Reading) -> str:

@@ -5,23 +5,27 @@ What a reader must know besides the axes is for the caption. D is the width.
 
 import io
 import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from matplotlib import style
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from attnexp.analysis.frames import Group
+from attnexp.analysis.answer import Comparison, MeanDifference
+from attnexp.analysis.contrasts import Bounds, Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report import tables
+from attnexp.report.cells import format_size, name_of
+from attnexp.statistics.verdict import MetricSpec
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -47,11 +51,13 @@ STYLE = {
     "image.interpolation": "none",
 }
 
+K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
+
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
 
 @own_style
-def drawn(figure: Figure, kind: str) -> bytes:
+def render_figure(figure: Figure, kind: str) -> bytes:
     """A picture as svg, whose text is text, as pdf or png; larger where a label would be cut. The
     same numbers give the same bytes."""
     figure.draw_without_rendering()
@@ -61,94 +67,173 @@ def drawn(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture, as in `drawn`. Raises `UserError` for a name with another ending."""
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, as `render_figure` gives it. Raises `UserError` for another ending."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
     with atomic_write(path) as file:
-        file.write(drawn(figure, kind))
+        file.write(render_figure(figure, kind))
     progress.note(f"Wrote {path}.")
 
 
 @own_style
-def curves(group: Group) -> Figure:
-    """Validation accuracy over the epochs: mean over seeds in a band of ± one sd, K's run dashed.
-    Raises `UserError` where there are no epochs."""
-    rows = group.epochs[group.epochs["metric"] == "val_accuracy"]
-    if rows.empty:
+def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
+    """Validation accuracy over the epochs, a panel for each data set: mean over seeds in a band of
+    ± one sd, K's run dashed. Raises `UserError` where there are no epochs."""
+    panels = [part for part in comparisons if (part.epochs["metric"] == "val_accuracy").any()]
+    if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
-    found = rows.groupby(["variant", "epoch"])["value"].agg(["mean", "std", "count"])
-    names = [name for name in group.variants if name in found.index]
-    num_columns = 2 if max(map(len, names)) < 16 else 1
-    height = 3 + 0.2 * len(names) / num_columns
-    axes = (figure := Figure(figsize=(5, height), layout="constrained")).subplots()
-    published = group.published.reindex(columns=["variant", "epoch", "val_accuracy"])
-    k_style: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-    colours = chain(SERIES, cycle(SERIES[1:]))
-    for name, colour, marker in zip(names, colours, cycle(MARKERS), strict=False):
-        own, k = found.loc[name], published[published["variant"] == name]
-        mean, sd = 100 * own["mean"], 100 * own["std"].fillna(0)
-        look: dict[str, Any] = {"color": colour, "marker": marker}
-        label = f"{_wrapped(name)}, n = {own['count'].max()}"
-        axes.fill_between(own.index, mean - sd, mean + sd, color=colour, alpha=0.18, lw=0)
-        axes.plot(own.index, mean, label=label, zorder=3, **look)
-        axes.plot(k["epoch"], 100 * k["val_accuracy"], mfc="white", zorder=2.5, **look, **k_style)
-    if len(published):
-        axes.plot([], [], color="grey", label="K's published run", **k_style)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    axes.grid(alpha=0.4)
-    where = "test" if group.protocol == "blog" else "held-out data"
-    axes.set(xlabel="epoch", ylabel=f"accuracy on {where}, %")
+    heights = []
+    for comparison in panels:
+        names = comparison.group.variants
+        heights.append(3 + 0.2 * len(names) / _num_legend_columns(names))
+    figure = Figure(figsize=(5, sum(heights)), layout="constrained")
+    all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
+    for comparison, axes in zip(panels, all_axes[:, 0], strict=True):
+        _draw_curves_of(comparison, axes, has_name=len(panels) > 1)
     return figure
 
 
+def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> None:
+    """The curves of one data set. has_name: whether its name stands beside them."""
+    group = comparison.group
+    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
+    published = group.published.reindex(columns=["variant", "epoch", "val_accuracy"])
+    colours = chain(SERIES, cycle(SERIES[1:]))
+    for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
+        ours = rows[rows["variant"] == variant]
+        if ours.empty:
+            continue
+        epochs = ours["epoch"]
+        mean = 100 * ours["mean"]
+        sd = 100 * ours["sd"].fillna(0)
+        look: dict[str, Any] = {"color": colour, "marker": marker}
+        label = f"{_break_lines(variant)}, n = {ours['n'].max()}"
+        low = (mean - sd).clip(0, 100)
+        high = (mean + sd).clip(0, 100)
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
+        axes.plot(epochs, mean, label=label, zorder=3, **look)
+        k_run = published[published["variant"] == variant]
+        k_mean = 100 * k_run["val_accuracy"]
+        axes.plot(k_run["epoch"], k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
+    if len(published):
+        axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
+    num_columns = _num_legend_columns(group.variants)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    axes.grid(alpha=0.4)
+    texts = "test" if group.protocol == "blog" else "held-out data"
+    place = f"{_break_lines(group.data)}: " if has_name else ""
+    axes.set(xlabel="epoch", ylabel=f"{place}accuracy on {texts}, %")
+
+
+def _num_legend_columns(names: Sequence[str]) -> int:
+    return 2 if max(map(len, names)) < 16 else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestRow:
+    """A mean difference with its intervals, in the unit of the metric."""
+
+    place: str  # data set, or `mean over 7`
+    name: str
+    metric: MetricSpec
+    mean: float
+    thick: Bounds
+    thin: Bounds | None  # for other seeds and texts, or of the next data set
+
+
+def forest_row(row: Difference) -> ForestRow:
+    """A difference as a forest shows it."""
+    return ForestRow(
+        place=row.data,
+        name=name_of(row),
+        metric=row.metric,
+        mean=row.interval.mean,
+        thick=(row.interval.low, row.interval.high),
+        thin=row.texts,
+    )
+
+
+def forest_row_of_mean(row: MeanDifference) -> ForestRow:
+    """A mean over data sets as a forest shows it."""
+    return ForestRow(
+        place=f"mean over {row.n}",
+        name=name_of(row),
+        metric=row.metric,
+        mean=row.mean.mean,
+        thick=(row.mean.low, row.mean.high),
+        thin=(row.mean.next_low, row.mean.next_high),
+    )
+
+
 @own_style
-def forest(differences: pd.DataFrame) -> Figure:
+def draw_forest(rows: Sequence[ForestRow]) -> Figure:
     """Mean differences with their intervals, the margin shaded; thin: the wider interval, for other
-    seeds and texts, or of the next data set. differences: rows of `contrasts`, of one metric.
+    seeds and texts, or of the next data set. rows: of one metric; those of one name stand together.
     Raises `UserError` where there are none."""
-    if differences.empty:
+    if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    rows = differences.assign(name=differences.apply(tables.name_of, axis=1))
-    rows = pd.concat([own for _, own in rows.groupby("name", sort=False)])
-    where = rows["data"] + ": " if rows["data"].nunique() > 1 else ""
-    texts = (where + rows["name"]).map(_wrapped)
-    bottoms = (1 + 0.45 * texts.str.count("\n")).cumsum()  # of the texts; bars are below them
-    height = 1 + 0.42 * bottoms.iloc[-1]
-    axes = (figure := Figure(figsize=(5.5, height), layout="constrained")).subplots()
-    first, of_width = rows.iloc[0], axes.get_yaxis_transform()
-    factor, unit = (100, ", points") if first["is_share"] else (1, "")
-    margin = factor * first["margin"]
-    for y, text, (_, row) in zip(bottoms, texts, rows.iterrows(), strict=True):
-        axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
-        axes.text(1, y, tables.size_of(row), ha="right", va="bottom", transform=of_width)
-        axes.fill_between([-margin, margin], y + 0.08, y + 0.48, color="grey", alpha=0.18, lw=0)
-        axes.vlines(0, y + 0.08, y + 0.48, color="grey", lw=1)
-        for prefix, width in (("", 2.2), ("texts_", 1), ("next_", 1)):
-            ends = factor * row.reindex([f"{prefix}low", f"{prefix}high"]).astype(float)
-            if np.isfinite(ends).all():
-                axes.plot(ends, [y + 0.28] * 2, color="black", lw=width, solid_capstyle="butt")
-        axes.plot(factor * row["mean"], y + 0.28, "o", color="black")
-    axes.set(xlabel=f"difference in {first['metric']}{unit}", ylim=(y + 0.7, 0.4), yticks=[])
+    names = list(dict.fromkeys(row.name for row in rows))
+    rows = sorted(rows, key=lambda row: names.index(row.name))
+    has_places = len({row.place for row in rows}) > 1
+    texts = []
+    for row in rows:
+        text = f"{row.place}: {row.name}" if has_places else row.name
+        texts.append(_break_lines(text))
+    # bottoms of the texts; bars are below them
+    bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
+    figure = Figure(figsize=(5.5, 1 + 0.42 * bottoms[-1]), layout="constrained")
+    axes = figure.subplots()
+    for y, text, row in zip(bottoms, texts, rows, strict=True):
+        _draw_forest_row(axes, float(y), text, row)
+    metric = rows[0].metric
+    unit = ", points" if metric.is_share else ""
+    axes.set(
+        xlabel=f"difference in {metric.name}{unit}",
+        ylim=(float(bottoms[-1]) + 0.7, 0.4),
+        yticks=[],
+    )
     axes.spines["left"].set_visible(False)
     return figure
 
 
+def _draw_forest_row(axes: Axes, y: float, text: str, row: ForestRow) -> None:
+    """Name and size of a difference at height y, and below them its intervals."""
+    of_width = axes.get_yaxis_transform()
+    factor = 100 if row.metric.is_share else 1
+    size = format_size(row.mean, *row.thick, row.metric.is_share)
+    axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
+    axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
+    top = y + 0.08
+    middle = y + 0.28
+    bottom = y + 0.48
+    margin = factor * row.metric.margin
+    axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
+    axes.vlines(0, top, bottom, color="grey", lw=1)
+    for bounds, width in ((row.thick, 2.2), (row.thin, 1.0)):
+        if bounds is None or not np.isfinite(bounds).all():
+            continue
+        ends = factor * np.array(bounds)
+        axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
+    axes.plot(factor * row.mean, middle, "o", color="black")
+
+
 @own_style
-def attention(reading: "Reading") -> Figure:
+def draw_attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
     at the largest weight; what goes to padding is said beside the keys."""
     from attnexp.report.reading import describe_padding  # imports torch
 
-    seen = reading.attention()
-    largest = float(seen.mean.max()) or 1.0
-    padding = describe_padding(seen)
-    tokens = [_wrapped(text, 24) for text in reading.marked]
+    attention = reading.attention()
+    largest = float(attention.mean.max()) or 1.0
+    padding = describe_padding(attention)
+    tokens = [_break_lines(text, 24) for text in reading.marked]
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
-    axes = (figure := Figure(figsize=(side + 0.8, side), layout="constrained")).subplots()
-    image = axes.imshow(seen.mean, cmap="Blues", vmin=0, vmax=largest)
+    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(attention.mean, cmap="Blues", vmin=0, vmax=largest)
     axes.set_xticks(range(len(tokens)), tokens, rotation=90)
     axes.set_yticks(range(len(tokens)), tokens)
     axes.set(xlabel=f"key ({padding})" if padding else "key", ylabel="query")
@@ -158,16 +243,17 @@ def attention(reading: "Reading") -> Figure:
 
 
 @own_style
-def positions(table: NDArray[Any]) -> Figure:
+def draw_positions(table: NDArray[Any]) -> Figure:
     """A table of positions (positions, D) as a heat map: purple above 0, orange below."""
-    far = float(np.abs(table).max()) or 1.0
-    axes = (figure := Figure(figsize=(5.5, 4), layout="constrained")).subplots()
-    image = axes.imshow(table, cmap="PuOr", vmin=-far, vmax=far, aspect="auto")
+    largest = float(np.abs(table).max()) or 1.0
+    figure = Figure(figsize=(5.5, 4), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(table, cmap="PuOr", vmin=-largest, vmax=largest, aspect="auto")
     axes.set(xlabel="column", ylabel="position")
     figure.colorbar(image, label="value")
     return figure
 
 
-def _wrapped(text: str, width: int = 32) -> str:
+def _break_lines(text: str, width: int = 32) -> str:
     """Text of users in lines, without characters that an svg cannot hold."""
     return textwrap.fill("".join(filter(str.isprintable, text)), width)

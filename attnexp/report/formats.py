@@ -2,22 +2,17 @@
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import Group
-from attnexp.report import tables
-from attnexp.report.tables import Table
-from attnexp.statistics.verdict import Metric
+from attnexp.analysis.answer import ENDPOINT_KEYS, Answer
+from attnexp.analysis.contrasts import FIELDS
+from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.table import Table, TableName
+from attnexp.report.tables import make_table, tabulate_means
 
-SCHEMA = 5  # of the JSON document
-
-FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high p verdict reason""".split()
-"""Keys of a difference in the JSON document."""
+SCHEMA = 6  # of the JSON document
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -27,65 +22,80 @@ LATEX = str.maketrans(
 """LaTeX of the characters that it does not take as they are."""
 
 
-def text(
-    groups: Sequence[Group], metrics: Sequence[Metric], format: str, table: str | None = None
-) -> str:
-    """An answer, or one of its tables, in a format."""
-    if format == "json" and table is None:
-        return json.dumps(document(groups, metrics), indent=1)
-    if table is not None:
-        shown = {table: tables.TABLES[table](groups, metrics)}
-    elif format == "csv":  # a row for each seed, endpoint and metric
-        shown = {"": ("", pd.concat([group.endpoints for group in groups]))}
-    else:
-        found = pd.concat([differences(group, metrics) for group in groups])
-        shown = {"accuracy": tables.accuracy(groups, metrics)}
-        shown |= {"verdicts": tables.of_differences(found)} if len(found) else {}
-    if format == "csv":
-        return "".join(frame.to_csv(index=False) for _, frame in shown.values()).rstrip("\n")
+def format_answer(answer: Answer, format: str) -> str:
+    """An answer as csv (a row for each seed, endpoint and metric), json, markdown or latex."""
     if format == "json":
-        return json.dumps({key: records(frame) for key, (_, frame) in shown.items()}, indent=1)
-    write = markdown if format == "markdown" else latex
-    return "\n\n".join(write(one, name) for name, one in shown.items())
+        return json.dumps(make_document(answer), indent=1)
+    if format == "csv":
+        return to_csv(pd.concat([group.endpoints for group in answer.groups]))
+    tables = {"accuracy": tabulate_means(answer)}
+    if answer.differences:
+        tables["verdicts"] = tabulate_differences(answer.differences)
+    texts = [_format_text(table, name, format) for name, table in tables.items()]
+    return "\n\n".join(texts)
 
 
-def document(groups: Sequence[Group], metrics: Sequence[Metric]) -> dict[str, Any]:
+def format_table(answer: Answer, name: TableName, format: str) -> str:
+    """One of the tables of an answer in a format."""
+    table = make_table(name, answer)
+    if format == "json":
+        return json.dumps({name: to_records(table.frame)}, indent=1)
+    if format == "csv":
+        return to_csv(table.frame)
+    return _format_text(table, name, format)
+
+
+def make_document(answer: Answer) -> dict[str, Any]:
     """The JSON document: flat records `endpoints` and `differences`, and `notes`. Accuracies are
     shares; null stands where there is no number."""
-    rows = pd.concat([group.endpoints for group in groups])
-    keys = ["data", "protocol", "variant", "point", "epoch", "metric"]
-    epochs = rows.groupby(keys[:4])["epoch"]  # none where each seed has chosen its own
-    rows = rows.assign(epoch=rows["epoch"].where(epochs.transform("nunique") == 1))
-    values = rows.groupby(keys, sort=False, dropna=False)["value"]
-    found = pd.concat([differences(group, metrics) for group in groups])
     return {
         "schema": SCHEMA,
-        "endpoints": records(values.agg(n="count", mean="mean", sd="std").reset_index()),
-        "differences": records(found.reindex(columns=FIELDS)),
-        "notes": [note for group in groups for note in group.notes],
+        "endpoints": to_records(answer.endpoints[[*ENDPOINT_KEYS, "n", "mean", "sd"]]),
+        "differences": to_records(difference_frame(answer)),
+        "notes": answer.notes,
     }
 
 
-def records(frame: pd.DataFrame) -> list[Any]:
+def difference_frame(answer: Answer) -> pd.DataFrame:
+    """A row for each difference, with the keys of the JSON document."""
+    return pd.DataFrame([row.record for row in answer.differences], columns=FIELDS)
+
+
+def to_records(frame: pd.DataFrame) -> list[Any]:
     """Rows as plain dicts, with None for what is empty, no number or infinite."""
     is_there = frame.notna() & ~frame.isin(["", math.inf, -math.inf])
-    return [*frame.astype(object).where(is_there, None).to_dict("records")]
+    return list(frame.astype(object).where(is_there, None).to_dict("records"))
 
 
-def markdown(table: Table, _: str = "") -> str:
+def to_csv(frame: pd.DataFrame) -> str:
+    """The frame without its index."""
+    return str(frame.to_csv(index=False)).rstrip("\n")
+
+
+def to_markdown(table: Table) -> str:
     """A table with its title above."""
-    title, frame = table
-    lines = [[*map(str, frame.columns)], ["---"] * len(frame.columns), *frame.to_numpy().tolist()]
-    rows = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
-    return "\n".join([f"{title}\n", *(f"| {row} |" for row in rows)])
+    names = list(map(str, table.frame.columns))
+    rows = [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]
+    lines = []
+    for row in rows:
+        cells = [cell.replace("|", "\\|") for cell in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([table.title, "", *lines])
 
 
-def latex(table: Table, name: str) -> str:
+def to_latex(table: Table, name: str) -> str:
     r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
-    title, frame = table
-    texts = frame.rename(columns=str).map(lambda cell: cell.translate(LATEX))
-    text = texts.rename(columns=lambda column: column.translate(LATEX)).to_latex(
-        index=False, caption=title.translate(LATEX), label=f"tab:{name}", position="t",
+    frame = table.frame.map(lambda cell: cell.translate(LATEX))
+    frame = frame.rename(columns=lambda column: str(column).translate(LATEX))
+    text = frame.to_latex(
+        index=False,
+        caption=table.title.translate(LATEX),
+        label=f"tab:{name}",
+        position="t",
         column_format="l" + "r" * (len(frame.columns) - 1),
-    )  # fmt: skip
+    )
     return str(text).rstrip("\n")
+
+
+def _format_text(table: Table, name: str, format: str) -> str:
+    return to_markdown(table) if format == "markdown" else to_latex(table, name)

@@ -8,7 +8,8 @@ import pandas as pd
 import yaml
 
 from attnexp.base.errors import UserError
-from attnexp.report import tables
+from attnexp.report.cells import format_number
+from attnexp.report.table import Table
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
@@ -20,44 +21,60 @@ def list_runs(root: Path) -> pd.DataFrame:
     else of the last, then folder, and for a broken run reason and again, the command that repeats
     it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
-    if study := manifest.load_manifest(root):
-        paths = {store.run_dir(root.parent, entry.run_id) for entry in study.runs}
-        folders = {path for path in paths if path.is_dir()}
-    else:
-        folders = {
-            file.parent for name in (store.RESULT, store.CONFIG) for file in root.rglob(name)
-        }
+    folders = _find_runs(root)
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
-    runs = [_describe(folder) for folder in sorted(folders, key=lambda one: one.stat().st_mtime)]
-    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+    runs = [_describe_run(folder) for folder in sorted(folders, key=_last_change)]
+    columns = [*SHOWN, "folder", "reason", "again"]
+    return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
-def _describe(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
+def _find_runs(root: Path) -> set[Path]:
+    """Folders of the runs of a study, or of those below another folder."""
+    study = manifest.load_manifest(root)
+    if study is not None:
+        paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
+        return {path for path in paths if path.is_dir()}
+    folders = set()
+    for name in (store.RESULT, store.CONFIG):
+        folders |= {file.parent for file in root.rglob(name)}
+    return folders
+
+
+def _last_change(folder: Path) -> float:
+    return folder.stat().st_mtime
+
+
+def _describe_run(folder: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
-        if not store.has_finished(folder):
-            found["state"] = "running" if store.is_locked(folder) else "stopped"
-            config = yaml.safe_load((folder / store.CONFIG).read_text())
-            departing = departures(config)
-        else:
+        if store.has_finished(folder):
             result = store.load_result(folder)
-            departing = result.departures
-            config, is_holdout = result.config, result.config["train"]["protocol"] == "holdout"
-            accuracy = result.test.accuracy if is_holdout else result.final.val_accuracy
-            found |= {"state": "finished", "accuracy": accuracy}
-        found |= {"data": data_of(config).title, "seed": replicate(config)}
-        words = [as_word(key, settings(config)[key]) for key in departing]
-        return found | {"settings": " ".join(words)}
+            config = result.config
+            keys = result.departures
+            is_holdout = config["train"]["protocol"] == "holdout"
+            row["state"] = "finished"
+            row["accuracy"] = result.test.accuracy if is_holdout else result.final.val_accuracy
+        else:
+            row["state"] = "running" if store.is_locked(folder) else "stopped"
+            config = yaml.safe_load((folder / store.CONFIG).read_text())
+            keys = departures(config)
+        values = settings(config)
+        row["data"] = data_of(config).title
+        row["seed"] = replicate(config)
+        row["settings"] = " ".join(as_word(key, values[key]) for key in keys)
     except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
-        found |= {"state": "broken", "reason": str(error)}
-        config = f"experiment={folder / store.CONFIG}"
-        return found | {"again": shlex.join(["attnexp", "train", config, "--again"])}
+        row["state"] = "broken"
+        row["reason"] = str(error)
+        config_file = f"experiment={folder / store.CONFIG}"
+        row["again"] = shlex.join(["attnexp", "train", config_file, "--again"])
+    return row
 
 
-def as_table(found: pd.DataFrame) -> tables.Table:
+def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    counts = ", ".join(f"{n} {state}" for state, n in found["state"].value_counts().items())
-    shown = found[SHOWN].rename(columns={"data": "data set"}).fillna("")
-    shown["accuracy"] = [tables.number(value, True) for value in found["accuracy"].astype(float)]
-    return f"Runs: {counts}", shown
+    counts = ", ".join(f"{n} {state}" for state, n in runs["state"].value_counts().items())
+    shown = runs[SHOWN].rename(columns={"data": "data set"}).fillna("")
+    accuracies = runs["accuracy"].astype(float)
+    shown["accuracy"] = [format_number(value, is_share=True) for value in accuracies]
+    return Table(f"Runs: {counts}", shown)

@@ -1,187 +1,149 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
-import math
-import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
-from rich import box
-from rich.console import Console, JustifyMethod
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
-from attnexp.analysis import contrasts
-from attnexp.analysis.frames import Group
-from attnexp.analysis.published import k_counts
-from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, foreign_code
-from attnexp.config.schema import RunConfig, to_dict
-from attnexp.report import formats, tables
-from attnexp.statistics.verdict import FEWEST_SEEDS, UNDECIDED, Metric
+from attnexp.analysis.answer import Answer, Comparison
+from attnexp.analysis.kexue import Agreement
+from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
+from attnexp.report.print_table import print_table
+from attnexp.report.tables import tabulate_means
+from attnexp.statistics.verdict import UNDECIDED
 
-VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
-TEXTS = {*tables.PLACES, *"variant difference verdict class run state settings".split()}
-TEXTS |= {"data set", "intervention"}
-"""Columns that stand to the left and may wrap; all others are numbers."""
-
-WORD = 12
-"""Width at which a verdict still wraps between its words. It wraps first, then names do."""
+LETTERS = "abcdef"
+"""Marks of the variants that a curve has room for."""
 
 
-def show_answer(
-    groups: Sequence[Group], metrics: Sequence[Metric], console: Console, *,
-    table: str | None = None, format: str = "table",
-) -> None:  # fmt: skip
-    """Print an answer, or one of its tables, in a format. The answer of several data sets has the
-    differences at the deciding endpoint."""
-    if format != "table":
-        print(formats.text(groups, metrics, format, table), file=console.file)
-        return
-    if table is not None:
-        print_table(tables.TABLES[table](groups, metrics), console)
-        return
-    for protocol in dict.fromkeys(group.protocol for group in groups):
-        own = [group for group in groups if group.protocol == protocol]
-        rows = pd.concat([contrasts.differences(group, metrics) for group in own])
-        print_table(tables.accuracy(own, metrics), console)
-        if len(groups) == 1 and groups[0].epochs["epoch"].nunique() > 1:
-            console.print(curve(groups[0], console), soft_wrap=True)
-        several = len({group.data for group in own}) > 1
-        if len(rows):
-            rows = rows[rows["point"] == own[0].points[0]] if several else rows
-            print_table(tables.of_differences(rows), console)
-        if several:
-            with suppress(UserError):  # no variant has the same name on two of them
-                print_table(tables.across(own, metrics, own[0].points[0]), console)
-        for line in dict.fromkeys(remarks(own, rows)):
-            console.print(line)
+def show_answer(answer: Answer, console: Console) -> None:
+    """Print an answer, the part of each protocol for itself."""
+    protocols = dict.fromkeys(group.protocol for group in answer.groups)
+    for protocol in protocols:
+        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
+        has_one_group = len(answer.groups) == 1
+        _show_part(part, console, with_curve=has_one_group and has_curve(part.comparisons[0]))
 
 
-def print_table(table: tables.Table, console: Console) -> None:
-    """Print a table of texts: numbers to the right, the verdict coloured. What is too wide for the
-    console has headings in place of the columns `tables.PLACES`."""
-    title, frame = table
-    console.print(title)
-    places = [name for name in tables.PLACES if name in frame]
-    if places and _width(frame) + len(frame.columns) - 1 > console.width:
-        rows, first = [], frame.columns.drop(places)[0]
-        space = console.width - _width(frame.drop(columns=[*places, first])) - len(frame.columns)
-        for about, own in frame.groupby(places, sort=False):
-            heading = ", ".join(filter(None, about))
-            is_short = len(own) == 1 and len(heading) + 2 + len(own[first].iloc[0]) <= space
-            opening = f"{heading}, " if is_short else "  "
-            rows += [] if is_short else [pd.DataFrame({first: [heading]})]
-            rows += [own.drop(columns=places).assign(**{first: opening + own[first]})]
-        frame = pd.concat(rows).fillna("")
-    gap = 2 if _width(frame) + 2 * len(frame.columns) - 2 <= console.width else 1
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
-    verdict = _width(frame[["verdict"]]) if "verdict" in frame else 0
-    excess = _width(frame) + gap * (len(frame.columns) - 1) - console.width
-    wrapping = TEXTS if excess > verdict - WORD else {"verdict"}
-    for name in frame:
-        side: JustifyMethod = "left" if name in TEXTS else "right"
-        shown.add_column(str(name), justify=side, no_wrap=name not in wrapping, overflow="fold")
-    for _, row in frame.iterrows():
-        style = VERDICT_STYLES.get(str(row.get("verdict", "")).partition(" ")[0], "")
-        shown.add_row(*(Text(text, style if k == "verdict" else "") for k, text in row.items()))
-    console.print(shown)
-    console.print()
+def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
+    """Print the answer of one protocol. That of several data sets has the differences at the
+    deciding endpoint alone."""
+    print_table(tabulate_means(answer), console)
+    if with_curve:
+        console.print(draw_curve(answer.comparisons[0], console))
+    differences = answer.differences
+    means = answer.means
+    if len({group.data for group in answer.groups}) > 1:
+        deciding = answer.groups[0].points[0]
+        differences = [row for row in differences if row.endpoint == deciding]
+        means = [row for row in means if row.endpoint == deciding]
+    if differences:
+        print_table(tabulate_differences(differences), console)
+    if means:
+        print_table(tabulate_means_over_data(means), console)
+    for line in dict.fromkeys(remarks(answer)):
+        console.print(line)
 
 
-def _width(frame: pd.DataFrame) -> int:
-    """Characters of the widest cells."""
-    return sum(max([len(str(name)), *map(len, frame[name])]) for name in frame)
+def remarks(answer: Answer) -> Iterator[str]:
+    """What a reader of the numbers must know: epochs, K's run, and the notes of the answer."""
+    if len(answer.groups) == 1:
+        yield from describe_epochs(answer.comparisons[0])
+    for comparison in answer.comparisons:
+        yield from map(describe_agreement, comparison.agreements)
+    yield from answer.notes
+    open_words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
+    if any(words != UNDECIDED for words in open_words):
+        yield (
+            "A to B seeds: A are enough in four of five studies if the difference is as large as "
+            "measured, B whatever it is."
+        )
 
 
-def remarks(groups: Sequence[Group], differences: pd.DataFrame) -> Iterator[str]:
-    """What a reader of the numbers must know: K's run, seeds wanted and missing, notes."""
-    for group in groups:
-        if (epochs := group.epochs_of("best")) and len(groups) == 1:
-            listed = ", ".join(f"{name} {epoch}" for name, epoch in epochs.items())
-            yield f"best: the epoch that is best on average over seeds ({listed})."
-        for count in k_counts(group):
-            unlike = f" (ours differ by {' '.join(count['unlike'])})" if count["unlike"] else ""
-            own = count["own"]
-            others = f" (ours: {min(own)} to {max(own)})" if len(own) else ""
-            inside = f"{count['inside']} of {count['values']} values"
-            yield f"K's run{unlike}: {inside} within the interval of one more seed{others}"
-        if group.endpoints.groupby("variant")["seed"].agg(frozenset).nunique() > 1:
-            yield "A difference leaves out seeds that one of its variants lacks; means do not."
-        for name, seeds in group.missing().items():
-            yield f"Missing: {name}, {len(seeds)} of {len(group.planned[name])} planned seeds."
-        yield from group.notes
-    if len(differences):
-        is_more = differences["seeds_wanted"] > differences["n"]
-        is_open = (differences["verdict"] == UNDECIDED) & is_more
-        for _, row in differences[is_open].drop_duplicates("metric").iterrows():
-            of = "" if row["metric"] == "accuracy" else f" of {row['metric']}"
-            yield f"~ seeds: about so many would narrow the interval to ±{tables.margin(row)}{of}."
+def describe_epochs(comparison: Comparison) -> Iterator[str]:
+    """A line for each endpoint whose epoch differs between variants."""
+    for point in comparison.group.points:
+        epochs = comparison.group.epochs_of(point.name)
+        if point.remark and epochs:
+            listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
+            yield f"{point.name}: {point.remark} ({listed})."
 
 
-def curve(group: Group, console: Console) -> Text:
+def describe_agreement(agreement: Agreement) -> str:
+    """How many of K's values lie where one more of our seeds would."""
+    run = "K's run"
+    if agreement.unlike:
+        run += f" (ours differ by {' '.join(agreement.unlike)})"
+    line = (
+        f"{run}: {agreement.num_inside} of {agreement.num_values} values within the interval of "
+        "one more seed"
+    )
+    if agreement.ours:
+        line += f" (ours: {min(agreement.ours)} to {max(agreement.ours)})"
+    return line
+
+
+def has_curve(comparison: Comparison) -> bool:
+    """Whether accuracies of several epochs are known."""
+    return int(comparison.epochs["epoch"].nunique()) > 1
+
+
+def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
-    import plotext
+    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
+    means = 100 * rows.pivot(index="epoch", columns="variant", values="mean")
+    variants = [variant for variant in comparison.group.variants if variant in means]
+    letters = dict(zip(LETTERS, variants, strict=False))
+    published = comparison.group.published
 
-    rows = group.epochs[group.epochs["metric"] == "val_accuracy"]
-    means = 100 * rows.groupby(["epoch", "variant"])["value"].mean().unstack()
-    drawn = dict(zip("abcdef", [v for v in group.variants if v in means], strict=False))
-    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
-    figure = plotext.figure.clear()
-    figure.theme("colorless").plot_size(min(console.width, 100), 10)
-    figure.axes(False, axis="x", side="upper").axes(False, axis="y", side="right")
-    ticks = [*means.index[:: -(-len(means) // 10)]]
-    figure.ruler("x").ticks(ticks, labels=[*map(str, ticks)])
-    for letter, name in drawn.items():
-        lines = dict.fromkeys(["braille", letter], means[name].dropna())
-        if len(group.published):
-            k = group.published[group.published["variant"] == name].set_index("epoch")
-            lines[letter.upper()] = 100 * k["val_accuracy"]
-        for mark, line in lines.items():
-            if len(line):
-                signal = figure.signal([*line.index], [*line], marker=plotext.marker(mark))
-                figure.draw(signal.lines() if mark == "braille" else signal)
-    legend = [f"{letter} {name}" for letter, name in drawn.items()]
-    legend += ["capitals: K's run"] if len(group.published) else []
-    legend += [f"first {len(drawn)} of {len(means.columns)}"] * (len(drawn) < len(means.columns))
+    figure = _make_figure(list(means.index), console.width)
+    for letter, variant in letters.items():
+        line = means[variant].dropna()
+        figure.draw(_mark(figure, line, "braille").lines())
+        figure.draw(_mark(figure, line, letter))
+        if len(published):
+            k_run = published[published["variant"] == variant].set_index("epoch")
+            if len(k_run):  # without values there would be a mark at (0, 0)
+                figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
     picture = figure.build().string(colorless=True).rstrip("\n")
-    entries = "   ".join(entry.replace(" ", "\xa0") for entry in legend)  # each in one line
-    names = textwrap.fill(entries, console.width).replace("\xa0", " ")
+
+    legend = [f"{letter} {variant}" for letter, variant in letters.items()]
+    if len(published):
+        legend.append("capitals: K's run")
+    if len(letters) < len(variants):
+        legend.append(f"first {len(letters)} of {len(variants)}")
+    names = _break_legend(legend, console.width)
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 
-def prospects(groups: Sequence[Group], metric: Metric) -> Iterator[str]:
-    """A line for each data set that takes over four times its planned seeds, by the runs so far."""
-    for group in groups:
-        wanted = [
-            10_000 if math.isnan(row["seeds_wanted"]) else row["seeds_wanted"]
-            for _, row in contrasts.differences(group, [metric]).iterrows()
-            if row["point"] == group.points[0] and row["n"] >= FEWEST_SEEDS
-        ]
-        planned = min(map(len, group.planned.values()), default=math.inf)  # of --until: no limit
-        if wanted and min(wanted) > 4 * planned:
-            yield (
-                f"{group.data}: by the spread between seeds, ±{100 * metric.margin:g} points take "
-                f"{min(wanted):,.0f} seeds or more. With {planned} only larger differences show."
-            )
+def _break_legend(entries: list[str], width: int) -> str:
+    """Entries in lines, each entry in one of them."""
+    no_break = "\xa0"
+    text = "   ".join(entry.replace(" ", no_break) for entry in entries)
+    return textwrap.fill(text, width).replace(no_break, " ")
 
 
-def next_commands(
-    run_dir: Path, words: Sequence[str], config: RunConfig, text: str
-) -> Iterator[str]:
-    """Where the results are, and commands worth trying next. text: one that it was tested on."""
-    yield f"Results: {run_dir}\nNext:"
-    key, both = "model", "tfidf,attention"
-    if config.is_network:
-        kind = config.position.kind or "sinusoidal"
-        own = config.position.name if kind.startswith("attnexp.") else kind
-        key, both = "position", f"none,{own}"
-        if (text := " ".join(text.split()[:24])) and not foreign_code(to_dict(config)):
-            yield "  " + shlex.join(["attnexp", "predict", str(run_dir), text])
-    others = [word for word in words if not word.startswith((f"{key}=", f"{key}.", "seed="))]
-    with suppress(UserError):  # a stored config names its own
-        compose([*others, f"{key}={both.partition(',')[0]}"])
-        yield "  " + shlex.join(["attnexp", "sweep", *others, f"{key}={both}", "seed=range(6)"])
-    yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])
+def _make_figure(epochs: list[int], width: int) -> Any:
+    """An empty figure of ten lines, with ticks at ten epochs at most."""
+    import plotext
+
+    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
+    figure = plotext.figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(width, 100), 10)
+    figure.axes(False, axis="x", side="upper")
+    figure.axes(False, axis="y", side="right")
+    step = -(-len(epochs) // 10)
+    ticks = epochs[::step]
+    figure.ruler("x").ticks(ticks, labels=[str(tick) for tick in ticks])
+    return figure
+
+
+def _mark(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
+    """Marks at the values of a line, by epoch."""
+    import plotext
+
+    return figure.signal(list(line.index), list(line), marker=plotext.marker(marker))

@@ -63,12 +63,6 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.frombuffer(bytearray(zlib.compress(np.packbits(bits).tobytes())), np.uint8)
 
 
-def most_probable(logits: Any) -> Any:
-    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
-    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
-    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
-
-
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`. At `best`,
     whose epoch all seeds of a variant share, no logits are stored. Raises `UserError` if the
@@ -77,6 +71,12 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if point == "chosen":
         return arrays[TEST], arrays[TEST_LABELS]
     return arrays[FINAL], arrays[VAL_LABELS]
+
+
+def most_probable(logits: Any) -> Any:
+    """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
+    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
+    return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 
 def right_by_epoch(run: Run) -> dict[int, bytes]:

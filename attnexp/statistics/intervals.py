@@ -9,7 +9,6 @@ every interval has confidence 1 - alpha / m, so that all of them hold together w
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,9 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from attnexp.statistics.defaults import ALPHA, G
-
-MOST_SEEDS = 10_000
-"""Largest number of seeds that is proposed."""
 
 MOST_DECIMALS = 300
 """Largest number of decimals that numbers are rounded to; 10^309 is no float."""
@@ -119,21 +115,6 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
         return float(mean == 0)
     one_sided = float(stdtr(n - 1, -abs(mean) / error))
     return min(1.0, 2 * m * one_sided)
-
-
-def seeds_wanted(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> float:
-    """Fewest seeds, three or more, whose interval is at most ± margin wide; NaN above 10,000.
-
-    Planned from the spread alone: an observed difference that was singled out for being large is
-    probably smaller, so it is not planned with.
-    """
-    factor = anytime_factor if anytime else t_factor
-
-    def is_enough(n: int) -> bool:
-        return factor(n, m) * sd <= margin * math.sqrt(n)
-
-    found = bisect_left(range(MOST_SEEDS + 1), True, lo=3, key=is_enough)
-    return found if found <= MOST_SEEDS else math.nan
 
 
 def prediction_interval(values: ArrayLike) -> tuple[float, float]:

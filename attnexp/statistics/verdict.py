@@ -7,9 +7,6 @@ No correction here allows for looking at several metrics and quoting the best.
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.intervals import Interval
 
@@ -33,7 +30,7 @@ Z_95 = 1.645
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
@@ -46,7 +43,7 @@ class Metric:
 
 def verdict(
     interval: Interval,
-    metric: Metric,
+    metric: MetricSpec,
     texts: tuple[float, float] | None = None,
     *,
     margin_text: str = "",
@@ -105,7 +102,7 @@ def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
     return mean > chance + Z_95 * error
 
 
-def _locate(low: float, high: float, metric: Metric) -> str:
+def _locate(low: float, high: float, metric: MetricSpec) -> str:
     """The verdict of an interval alone."""
     if is_within(low, high, metric.margin):
         return EQUIVALENT
@@ -113,12 +110,3 @@ def _locate(low: float, high: float, metric: Metric) -> str:
         return UNDECIDED
     is_higher = low > 0
     return HELPS if is_higher == metric.higher_is_better else HURTS
-
-
-def is_at_chance(values: ArrayLike, chance: float, num_texts: int) -> bool:
-    """Whether the mean accuracy of seeds (n,) is not above that of always guessing the largest
-    class by more than its sampling error at 95 %, that of the texts and of the seeds."""
-    seeds = np.asarray(values, dtype=float)
-    of_seeds = seeds.var(ddof=1) / seeds.size if seeds.size > 1 else 0.0
-    error = np.sqrt(chance * (1 - chance) / num_texts + of_seeds)
-    return bool(seeds.mean() <= chance + 1.96 * error)

@@ -3,6 +3,7 @@
 `slurm` and `ray` hold those of a cluster.
 """
 
+import itertools
 import os
 import signal
 import threading
@@ -98,8 +99,9 @@ class SideBySide(Executor):
         super().__init__(slots)
         self.lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
         all_gpus = ",".join(str(gpu) for gpu in range(torch.cuda.device_count()))
-        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(",")
-        self.free_slots = [Slot(gpus[i % len(gpus)], self.lifeline) for i in range(slots)]
+        visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus)
+        gpus = itertools.cycle(visible_gpus.split(","))
+        self.free_slots = [Slot(gpu, self.lifeline) for gpu in itertools.islice(gpus, slots)]
         self.slot_of: dict[Future[Outcome], Slot] = {}
 
     def submit(self, jobs: Sequence[Job]) -> Sequence[Future[Outcome]]:

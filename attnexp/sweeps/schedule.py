@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -104,15 +106,17 @@ def run_sweep(
     planned = scan(sweep, any_code=any_code)
     batches = choose(planned) if choose else [planned]
     entries: list[SweepEntry] = []
-    executor = open_executor(sweep.executor, [entry.job for entry in planned if not entry.before])
-    try:
-        for batch in batches:
-            entries.extend(batch)
-            _record(sweep, entries)
-            _run_batch(batch, executor, partial(observe, entries))
-    finally:
-        executor.close()
-        _record(sweep, entries)  # another sweep of this study may have begun since
+    missing = [entry.job for entry in planned if not entry.before]
+    with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
+        executor = open_executor(sweep.executor, missing)
+        try:
+            for batch in batches:
+                entries.extend(batch)
+                _record(sweep, entries)
+                _run_batch(batch, executor, partial(observe, entries))
+        finally:
+            executor.close()
+            _record(sweep, entries)  # another sweep of this study may have begun since
     return entries
 
 
@@ -189,37 +193,31 @@ class Batch:
             try:
                 entry.outcome = _check_code(entry, future.result())
             except BrokenProcessPool:
-                self._repeat_once(entry, "its process was killed (out of memory?)")
-            except TimeLimitReached as limit:
-                self._continue(entry, str(limit))
+                self._repeat(entry, JobKilled("its process was killed (out of memory?)"))
             except JobKilled as error:
-                self._repeat_once(entry, str(error))
+                self._repeat(entry, error)
             except Exception as error:  # whatever a cluster may do to a job
                 entry.outcome = str(error).strip().partition("\n")[0]
 
-    def _repeat_once(self, entry: SweepEntry, reason: str) -> None:
-        """Let a run that was killed wait again, the first time."""
-        entry.num_kills += 1
-        if entry.num_kills == 2:
-            entry.outcome = f"it was tried twice: {reason}"
-        else:
-            progress.note(f"{entry.job}: {reason}. It is tried once more.")
-            self.waiting.insert(0, entry)
-
-    def _continue(self, entry: SweepEntry, limit: str) -> None:
-        """Let a run that a time limit has ended go on if it did an epoch."""
+    def _repeat(self, entry: SweepEntry, reason: JobKilled) -> None:
+        """Let a run wait again: after a time limit if it did an epoch, else the first time."""
         seconds = _seconds_of_epochs(entry.path)
-        if len(seconds) > entry.num_epochs:
-            progress.note(f"{entry.job}: {limit} ended it after epoch {len(seconds)}. It goes on.")
+        if isinstance(reason, TimeLimitReached):
+            may_repeat = len(seconds) > entry.num_epochs
+            duration = progress.duration(fmean(seconds)) if seconds else "longer"
+            verdict = (
+                f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
+                "'executor.slurm={time: MINUTES}'."
+            )
+        else:
+            entry.num_kills += 1
+            may_repeat = entry.num_kills == 1
+            verdict = f"it was tried twice: {reason}"
+        if may_repeat:
+            progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
             self.waiting.insert(0, entry)
-            return
-        duration = "longer"
-        if seconds:
-            duration = progress.duration(fmean(seconds))
-        entry.outcome = (
-            f"{limit} ended it before an epoch was done; an epoch takes {duration}. "
-            "Ask for more time: 'executor.slurm={time: MINUTES}'."
-        )
+        else:
+            entry.outcome = verdict
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:

@@ -5,17 +5,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pandas as pd
-
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import Group, groups_of, rows_of
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
 from attnexp.runs.manifest import Declaration, PlannedRun
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
-from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, Metric
+from attnexp.statistics.verdict import MetricSpec, is_decided
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
@@ -27,23 +26,29 @@ def fewest_seeds(m: int) -> int:
     return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
 
 
-def groups_in(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Group]:
-    """Results of a sweep, whose own seeds are those that it planned."""
-    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: [*sweep.variants].index(run.label))
-    jobs = [] if sweep.declaration else sweep.jobs
+def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
+    """The answer of a sweep. Its own seeds are those that it planned; one that adds seeds has
+    planned those that it has begun."""
+    rows = []
+    for entry in entries:
+        if isinstance(entry.outcome, Run):
+            declared = {"declared": sweep.declaration is not None}
+            rows += [row | declared for row in make_rows(entry.outcome)]
+    order = list(sweep.variants)
+    rows.sort(key=lambda row: order.index(row["label"]))
+    begun = [entry.job for entry in entries if entry.outcome is not None]
+    jobs = begun if sweep.declaration else sweep.jobs
     planned = [PlannedRun(variant=job.label, seed=job.seed, run_id="") for job in jobs]
     study = manifest_of(sweep, planned)
-    declared = {"declared": sweep.declaration is not None}
-    return groups_of([row | declared for run in runs for row in rows_of(run)], {"": study})
+    return compare(make_groups(rows, {"": study}), [metric])
 
 
-def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> pd.DataFrame:
+def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
-    (group,) = groups_in(sweep, entries)
-    found = differences(group, [Metric(margin=sweep.declaration.margin)])
-    return found[found["point"] == sweep.declaration.metric]
+    answer = answer_of_sweep(sweep, entries, MetricSpec(margin=sweep.declaration.margin))
+    endpoint = sweep.declaration.metric
+    return [row for row in answer.differences if row.endpoint.name == endpoint]
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
@@ -97,10 +102,11 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         batch_size = min(fewest, max(1, slots // len(sweep.variants)))
 
 
-def _note_verdicts(verdicts: pd.DataFrame) -> set[str]:
+def _note_verdicts(differences: Sequence[Difference]) -> set[str]:
     """Print a line for each verdict; return the variants that have none yet."""
-    for row in verdicts.itertuples():
-        verdict = row.verdict or row.reason
-        progress.note(f"{row.variant} − {row.baseline}, {row.n} seeds: {verdict}")
-    is_open = verdicts["verdict"].isin([UNDECIDED, TOO_FEW, ""])
-    return set(verdicts.loc[is_open, "variant"])
+    undecided: set[str] = set()
+    for row in differences:
+        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+        if not is_decided(row.verdict):
+            undecided |= set(row.contrast.weights)
+    return undecided

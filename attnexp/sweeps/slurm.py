@@ -42,10 +42,6 @@ REPLACED_BY = {
 }
 """Options that are asked for by default, each with those that Slurm takes in its place."""
 
-ENDED = """BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT
-UNKNOWN""".split()
-"""States of a job that runs no more; the last one of a job that Slurm has forgotten."""
-
 
 def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -> dict[str, Any]:
     """What is asked for each run, as submitit's `SlurmExecutor` takes it. The user's options win
@@ -136,7 +132,6 @@ class SlurmQueue(Executor):
         self.submitter = submitit.SlurmExecutor(self.folder)
         self.submitter.update_parameters(**sbatch_options(config, jobs, self.name))
         self.queued: dict[Future[Outcome], Any] = {}  # submitit's jobs
-        self.without_result: set[str] = set()  # ids of those that have ended in silence
         self.next_look = 0.0  # at the queue, by the clock of `time.monotonic`
         self.has_failures = False
 
@@ -149,9 +144,8 @@ class SlurmQueue(Executor):
         except RuntimeError as error:
             message = " ".join(str(error).split())
             raise UserError(f"Slurm refuses these runs: {message}") from error
-        first, last = queued[0].job_id, queued[-1].job_id
-        ids = first if first == last else f"{first} to {last}"
-        progress.note(f"Submitted to Slurm: {ids}. Logs: {self.folder}")
+        count = f"{len(jobs)} submitted to Slurm, from job {queued[0].job_id} on"
+        progress.note(f"{count}. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
         self.queued |= zip(futures, queued, strict=True)
         self.next_look = time.monotonic() + 3
@@ -176,11 +170,8 @@ class SlurmQueue(Executor):
             self._fail(future, RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}"))
             return
         future.set_result(outcome)
-        if isinstance(outcome, str):
-            self.has_failures = True
-        else:
-            for file in self.folder.glob(f"{job.job_id}_*"):
-                file.unlink()
+        for file in self.folder.glob(f"{job.job_id}_*"):
+            file.unlink()
 
     def _look_at_queue(self) -> None:
         """Ask which jobs wait and why, and take those that Slurm has ended."""
@@ -199,22 +190,19 @@ class SlurmQueue(Executor):
                 self._take_end(future)
 
     def _take_end(self, future: Future[Outcome]) -> None:
-        """Say why a job has ended without a result."""
+        """Say why a job has ended without a result, unless it is back in the queue."""
         job = self.queued[future]
         answer = _ask("scontrol", "--oneliner", "show", "job", job.job_id) or ""
         fields = dict(word.split("=", 1) for word in answer.split() if "=" in word)
-        state = fields.get("JobState", "UNKNOWN")
-        if state not in ENDED:
-            return
-        # A result may be slow to appear on a shared disk.
-        if state in ("COMPLETED", "UNKNOWN") and job.job_id not in self.without_result:
-            self.without_result.add(job.job_id)
+        state = fields.get("JobState", "UNKNOWN")  # after minutes Slurm forgets a job
+        if state in ("PENDING", "RUNNING", "COMPLETING"):
             return
         del self.queued[future]
-        reason = f"Slurm ended job {job.job_id}: {state}, exit code {fields.get('ExitCode', '?')}"
-        message = f"{reason}. {_end_of_log(job)}"
+        code = fields.get("ExitCode", "unknown")
+        message = f"Slurm ended job {job.job_id}: {state}, exit code {code}. {_end_of_log(job)}"
         if state == "TIMEOUT":
-            self._fail(future, TimeLimitReached(f"Slurm's time limit of {fields['TimeLimit']}"))
+            message = f"Slurm's time limit of {fields['TimeLimit']} ended it"
+            self._fail(future, TimeLimitReached(message))
         elif state == "CANCELLED":
             self._fail(future, RuntimeError(message))
         else:

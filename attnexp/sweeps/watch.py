@@ -77,16 +77,19 @@ class Watch(Progress):
                 progress.note(line)
         num_ended_here = num_trained_here - num_left
         line = self._count(entries, num_left, num_ended_here)
-        waiting = f"{line}; {status}" if status else line
-        self.update(
-            self.task, description=waiting, total=num_trained_here, completed=num_ended_here
-        )
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
-        if status and self.disable and num_left and time.monotonic() >= self.next_status:
-            progress.note(waiting)
+        if status and num_left:
+            line += f"; {status}"
+            self._note_status(line)
+        self.update(self.task, description=line, total=num_trained_here, completed=num_ended_here)
+
+    def _note_status(self, line: str) -> None:
+        """Print what is waited for, once a minute, where there is no bar."""
+        if self.disable and time.monotonic() >= self.next_status:
+            progress.note(line)
             self.next_status = time.monotonic() + 60
 
     def _count(self, entries: list[SweepEntry], num_left: int, num_ended_here: int) -> str:

@@ -48,7 +48,7 @@ class KerasAdam(torch.optim.Adam):
 
 
 class SparseAdam(KerasAdam):
-    """`KerasAdam` of a model whose embedding is asked for each word of a batch once.
+    """`KerasAdam` of a model that asks its embedding for each word of a batch once (`pool_words`).
 
     Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
     Outside of it every row is to date, and the state is that of `KerasAdam`.
@@ -108,8 +108,7 @@ class TouchedRows:
         """Rows of different words, (U,), as they are now: (U, D), whose gradient `update` takes.
         The tables stay as they are."""
         self.words = words
-        self.batch = [table.index_select(0, words) for table in self.tables]
-        self._make_up(self.batch, self.row_steps[words])
+        self.batch = self._bring_to_date(words)
         return self.batch[0].requires_grad_()
 
     @torch.no_grad()
@@ -123,10 +122,8 @@ class TouchedRows:
         m.lerp_(gradient, 1 - beta1)
         v.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         weight.addcdiv_(m, v.sqrt().add_(self.eps), value=-rate)
-        for table, rows in zip(self.tables, self.batch, strict=True):
-            table.index_copy_(0, self.words, rows)
         self.step += 1
-        self.row_steps[self.words] = self.step
+        self._write(self.words, self.batch)
         self.sums[:, : self.step].add_(self.terms[:, -self.step :], alpha=rate)
         if self.step == MOST_STEPS - 1:
             self.catch_up()
@@ -134,23 +131,35 @@ class TouchedRows:
     @torch.no_grad()
     def catch_up(self) -> None:
         """Bring all rows to date."""
-        self._make_up(self.tables, self.row_steps)
+        _, _, v = self.tables
+        moving = v.amax(dim=1).nonzero().squeeze(-1)  # a row stays until its first gradient
+        for words in moving.split(1024):  # which fit the cache
+            self._write(words, self._bring_to_date(words))
         self.step = 0
         self.row_steps.zero_()
         self.sums.zero_()
 
-    def _make_up(self, tables: list[Tensor], row_steps: Tensor) -> None:
-        """Take the steps that rows have missed, in place."""
-        weight, m, v = tables
+    def _bring_to_date(self, words: Tensor) -> list[Tensor]:
+        """Weights and moments of some rows, (U, D) each, after the steps that they have missed."""
+        weight, m, v = (table.index_select(0, words) for table in self.tables)
+        row_steps = self.row_steps[words]
         a, b, c = self.sums[:, row_steps, None]
         s = v.sqrt()
-        inverse = (s + self.eps).reciprocal_()
-        u = s.mul_(inverse)
-        polynomial = torch.addcmul(b, c, u).mul_(u).add_(a)
-        weight.sub_(polynomial.mul_(m).mul_(inverse))
+        denominator = s + self.eps
+        u = s.div_(denominator)
+        polynomial = torch.addcmul(b, c, u)
+        polynomial = torch.addcmul(a, polynomial, u, out=polynomial)
+        weight.addcmul_(polynomial, m / denominator, value=-1)
         missed = (self.step - row_steps)[:, None].float()
         m.mul_(self.betas[0] ** missed)
         v.mul_(self.betas[1] ** missed)
+        return [weight, m, v]
+
+    def _write(self, words: Tensor, rows: list[Tensor]) -> None:
+        """Put rows that are to date into the tables."""
+        for table, part in zip(self.tables, rows, strict=True):
+            table.index_copy_(0, words, part)
+        self.row_steps[words] = self.step
 
 
 def epoch_of(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:

@@ -147,7 +147,7 @@ def own_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
         except (Exception, SystemExit) as error:  # whatever anyone's code may do
             what = f"{type(error).__name__}: {error}"
             place = place_of(error, name)
-            raise UserError(f"train.loss={name} failed at {place}: {what}") from error
+            raise UserError(f"train.loss={name} failed: {what} ({place}).") from error
         if not (isinstance(found, Tensor) and found.shape == () and found.requires_grad):
             raise UserError(f"train.loss={name} must return one number with a gradient.")
         return found

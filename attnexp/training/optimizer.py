@@ -11,8 +11,10 @@ from attnexp.training.adam import KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW with Keras's decay rates; every step updates every row of the embedding, if not
-    at once: `SparseAdam` follows where the model reads each word of a batch once."""
+    """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding.
+
+    `SparseAdam` does so with less work for a trained embedding that `pool_words` reads.
+    """
     common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)

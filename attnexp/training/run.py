@@ -210,6 +210,7 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
         "classes": list(dataset.classes),
         "largest_class": float(class_sizes.max() / len(splits.test)),
         "quality": dataset.quality,
+        "vectors": inputs.vectors.fingerprint if inputs.vectors else None,
         "vectors_coverage": inputs.vectors.coverage if inputs.vectors else None,
     }
 

@@ -1,6 +1,7 @@
 """Contrasts: weights over variants, their intervals, verdicts, and where there is none."""
 
 import io
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnexp.analysis.contrasts import across, contrast, differences, within
-from attnexp.analysis.frames import Group
-from attnexp.analysis.judge import read_results
-from attnexp.base.errors import UserError
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.families import difference, family_of_study
+from attnexp.analysis.group import Group
+from attnexp.analysis.metrics import ACCURACY
+from attnexp.analysis.read_results import read_results
 from attnexp.statistics.crossed import crossed
 from attnexp.statistics.intervals import anytime_interval, t_interval
 from attnexp.statistics.meta import random_effects
-from attnexp.statistics.verdict import Metric
+from attnexp.statistics.verdict import MetricSpec
 
 TABLE = """variant,seed,accuracy,loss
 none,0,0.79,0.51
@@ -38,51 +41,64 @@ PE = [0.03, 0.03, 0.02, 0.03]
 
 
 def group(text: str = TABLE, **more: Any) -> Group:
-    (found,) = read_results(pd.read_csv(io.StringIO(text)), **more)
-    return found
+    (only,) = read_results(pd.read_csv(io.StringIO(text)), **more)
+    return only
+
+
+def differences(*groups: Group, metric: MetricSpec = ACCURACY) -> dict[str, Difference]:
+    """Differences by variant."""
+    return {row.contrast.variant: row for row in compare(groups, [metric]).differences}
+
+
+def bounds(row: Difference) -> tuple[float, float]:
+    return row.interval.low, row.interval.high
 
 
 def test_a_difference_is_paired_by_the_seeds_that_both_have() -> None:
-    found = differences(group()).set_index("variant").loc["pe"]
+    row = differences(group())["pe"]
     expected = t_interval(PE, m=2, step=0.01)
-    assert (found["n"], found["mean"], found["low"], found["high"]) == pytest.approx(
-        (4, expected.mean, expected.low, expected.high)
-    )
-    assert (found["verdict"], found["baseline"], found["m"]) == ("helps", "none", 2)
+    assert row.interval == pytest.approx(expected)
+    assert (row.verdict, row.contrast.baseline, row.m) == ("helps on these texts", "none", 2)
 
 
 def test_every_other_variant_is_compared_with_the_baseline_that_is_named() -> None:
-    found = differences(group(baseline="pe"))
-    assert [*found["variant"]] == ["none", "rotary"]
-    assert found["mean"].to_numpy() == pytest.approx([-np.mean(PE), -0.0275])
+    rows = differences(group(baseline="pe"))
+    assert list(rows) == ["none", "rotary"]
+    means = [row.interval.mean for row in rows.values()]
+    assert means == pytest.approx([-np.mean(PE), -0.0275])
 
 
 @given(st.permutations(TABLE.splitlines()[1:]))
 def test_the_order_of_the_rows_changes_no_number(lines: list[str]) -> None:
-    found = group("\n".join([TABLE.splitlines()[0], *lines]), baseline="none")
-    one, other = (differences(g).set_index("variant").sort_index() for g in (found, group()))
-    numbers = ["n", "mean", "sd", "low", "high", "p"]
-    pd.testing.assert_frame_equal(one[numbers], other[numbers])
+    shuffled = group("\n".join([TABLE.splitlines()[0], *lines]), baseline="none")
+    expected = differences(group())
+    for variant, row in differences(shuffled).items():
+        assert row.interval == pytest.approx(expected[variant].interval)
+        assert row.p == pytest.approx(expected[variant].p)
 
 
-def test_weights_make_interactions() -> None:
-    weights = {"pe": 1.0, "none": -1.0, "rotary": -1.0}
-    found = contrast(group(), weights, "result")
-    assert found["mean"] == pytest.approx(0.0275 - 0.79)
-    assert contrast(group(), {"pe": 1.0, "gone": -1.0}, "result") == {}
-    assert contrast(group(), {"pe": 1.0, "none": -1.0}, "result", Metric(name="f1")) == {}
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_the_unit_of_a_metric_changes_no_verdict(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"variant": ["a", "b"] * 8, "seed": np.repeat(range(8), 2)})
+    frame["mse"] = scale * (1 + 0.3 * (frame["variant"] == "b") + rng.normal(0, 0.001, 16))
+    metric = MetricSpec(name="mse", is_share=False, higher_is_better=False, margin=0.01 * scale)
+    (only,) = read_results(frame, ["mse"])
+    row = differences(only, metric=metric)["b"]
+    assert row.verdict == "hurts on these texts"
+    assert row.interval.mean == pytest.approx(0.3 * scale, rel=0.01)
 
 
 def test_seeds_that_were_added_because_of_results_have_the_anytime_interval() -> None:
     text = "variant,seed,accuracy\n" + "".join(
         f"{v},{s},{0.8 + 0.01 * (v == 'b') * (s % 3)}\n" for v in "ab" for s in range(12)
     )
-    found = differences(group(text, sequential=True)).iloc[0]
-    d = [0.01 * (s % 3) for s in range(12)]
-    expected = anytime_interval(d, step=0.01)
-    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
-    assert np.isnan(found["texts_low"])
-    assert np.isnan(found["p"])  # that of a fixed number of seeds
+    row = differences(group(text, sequential=True))["b"]
+    expected = anytime_interval([0.01 * (s % 3) for s in range(12)], step=0.01)
+    assert bounds(row) == pytest.approx((expected.low, expected.high))
+    assert row.anytime
+    assert row.texts is None
+    assert math.isnan(row.p)  # that of a fixed number of seeds
 
 
 def answers(seeds: int, texts: int = 30) -> tuple[str, dict[str, Any]]:
@@ -98,81 +114,191 @@ def answers(seeds: int, texts: int = 30) -> tuple[str, dict[str, Any]]:
 
 def test_answers_give_an_interval_for_other_texts_never_narrower() -> None:
     text, right = answers(5)
-    found = differences(group(text)).iloc[0]
+    row = differences(group(text))["b"]
     d = right["b"].astype(float) - right["a"].astype(float)
-    expected, seeds = crossed(d), t_interval(d.mean(1), step=1 / 30)
+    expected = crossed(d)
+    seeds = t_interval(d.mean(1), step=1 / 30)
     assert expected is not None
-    assert found["texts_low"] == pytest.approx(min(expected.low, seeds.low))
-    assert found["texts_high"] == pytest.approx(max(expected.high, seeds.high))
-    assert found["mean"] == pytest.approx(d.mean())
+    wider = (min(expected.low, seeds.low), max(expected.high, seeds.high))
+    assert row.texts == pytest.approx(wider)
+    assert row.interval.mean == pytest.approx(d.mean())
 
 
 def test_other_texts_are_unknown_where_seeds_answered_different_ones() -> None:
     text, _ = answers(3)
     header, *rows = text.splitlines()
     moved = [f"{v},{s},{s}-{t},{c}" for v, s, t, c in (row.split(",") for row in rows)]
-    found = differences(group("\n".join([header, *moved]))).iloc[0]
-    assert np.isnan(found["texts_low"])
-    assert found["n"] == 3
+    row = differences(group("\n".join([header, *moved])))["b"]
+    assert row.texts is None
+    assert row.interval.n == 3
+
+
+def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
+    text, right = answers(5)
+    whole = group(text)
+    stored = {place: bits for place, bits in whole.right.items() if place[:2] != ("a", "0")}
+    row = differences(replace(whole, right=stored))["b"]
+    expected = crossed(right["b"][1:].astype(float) - right["a"][1:].astype(float))
+    assert expected is not None
+    assert row.error == pytest.approx(expected.se)
+    assert row.interval.n == 5
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"planned": {v: [*"012345678"] for v in ("none", "pe")}}, "4 of 9 seeds finished"),
-        ({"chance": 0.9, "num_texts": {"result": 100}}, "no variant is above chance"),
+        ({"chance": 0.9, "num_texts": {"result": 100}}, "not shown to be above chance"),
         ({"planned": {v: [*"01234567"] for v in ("none", "pe")}}, ""),
     ],
 )
 def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: str) -> None:
-    found = differences(replace(group(), **changes)).iloc[0]
-    assert (found["reason"], found["verdict"] == "") == (reason, bool(reason))
+    row = differences(replace(group(), **changes))["pe"]
+    assert (row.reason, row.verdict == "") == (reason, bool(reason))
+    assert row.words == (reason or "helps by at least 0.25 on these texts")
+
+
+def test_one_good_seed_is_never_counted_against_a_variant() -> None:
+    """The mean is above chance by more than the sampling error of the texts, whatever its sd."""
+    text = "variant,seed,accuracy\n" + "".join(
+        f"{v},{s},{0.5 + 0.3 * (v == 'b') * (s == 0)}\n" for v in "ab" for s in range(6)
+    )
+    row = differences(replace(group(text), chance=0.5, num_texts={"result": 1000}))["b"]
+    assert (row.reason, row.verdict) == ("", "undecided")
 
 
 def test_a_loss_helps_where_it_is_lower() -> None:
-    metric = Metric(name="loss", is_share=False, higher_is_better=False, margin=0.001)
-    found = differences(group(), [metric]).set_index("variant")
-    assert found.loc["pe", "verdict"] == "helps"
-    assert found.loc["pe", "mean"] == pytest.approx(-np.mean(PE))
+    metric = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.001)
+    row = differences(group(named=["loss"]), metric=metric)["pe"]
+    assert row.verdict == "helps on these texts"
+    assert row.interval.mean == pytest.approx(-np.mean(PE))
 
 
-def crossed_group(extra: float = 0.0) -> Group:
+def test_variants_that_share_no_seed_have_no_difference() -> None:
+    apart = TABLE.replace("pe,", "pe,1")
+    assert list(differences(group(apart))) == ["rotary"]
+
+
+FACTORS = {f"{p}_{s}": {"position": p, "scale": s} for p in ("none", "pe") for s in ("raw", "big")}
+
+
+def crossed_group(extra: float = 0.0, **more: Any) -> Group:
     """Two crossed factors: position helps by 2 points, with scaling by `extra` more."""
     rng = np.random.default_rng(0)
-    names = {(p, s): f"{p}_{s}" for p in ("none", "pe") for s in ("raw", "scaled")}
-    rows = [
-        f"{name},{seed},{0.7 + (p == 'pe') * (0.02 + extra * (s == 'scaled')) + noise:.6f}"
-        for (p, s), name in names.items()
-        for seed, noise in enumerate(rng.normal(0, 0.001, 6))
+    rows = []
+    for name, levels in FACTORS.items():
+        effect = 0.02 + extra * (levels["scale"] == "big")
+        base = 0.7 + effect * (levels["position"] == "pe")
+        for seed, noise in enumerate(rng.normal(0, 0.001, 6)):
+            rows.append(f"{name},{seed},{base + noise:.6f}")
+    text = "\n".join(["variant,seed,accuracy", *rows])
+    return replace(group(text), families=[family_of_study(FACTORS)], **more)
+
+
+def test_crossed_factors_are_one_family_of_simple_effects_and_interactions() -> None:
+    rows = compare([crossed_group(0.01)], [ACCURACY]).differences
+    assert [row.contrast.name for row in rows] == [
+        "pe − none within raw",
+        "pe − none within big",
+        "pe − none, big − raw",
     ]
-    levels = {name: {"position": p, "scale": s} for (p, s), name in names.items()}
-    return replace(group("\n".join(["variant,seed,accuracy", *rows])), levels=levels)
+    assert [row.m for row in rows] == [3, 3, 3]
+    assert [row.interval.mean for row in rows] == pytest.approx([0.02, 0.03, 0.01], abs=0.003)
+    interaction = rows[-1]
+    assert interaction.contrast.variant == "pe_big − none_big"
+    assert interaction.contrast.baseline == "pe_raw − none_raw"
+    assert interaction.contrast.weights == {
+        "pe_big": 1, "none_big": -1, "pe_raw": -1, "none_raw": 1
+    }  # fmt: skip
+    assert interaction.verdict == "helps on these texts"
 
 
-def test_factors_are_compared_within_levels_and_across_them() -> None:
-    found = within(crossed_group(0.01))
-    assert [*found["within"]] == ["raw", "scaled", ""]
-    assert [*found["m"]] == [2, 2, 1]
-    assert found["mean"].to_numpy() == pytest.approx([0.02, 0.03, 0.01], abs=0.003)
-    last = found.iloc[2]
-    assert (last["variant"], last["baseline"]) == ("pe_scaled − none_scaled", "pe_raw − none_raw")
-    assert last["verdict"] == "helps"
-    assert within(group()).empty
+def test_levels_that_are_words_stand_once_in_a_name() -> None:
+    values = ("data.max_len=20", "data.max_len=40")
+    levels = {f"{v} {w}": {"blog": v, "data.max_len": w} for v in ("no_pe", "pe") for w in values}
+    names = [contrast.name for contrast in family_of_study(levels)]
+    assert names == [
+        "pe − no_pe within data.max_len=20",
+        "pe − no_pe within data.max_len=40",
+        "pe − no_pe, data.max_len=40 − 20",
+    ]
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"a": {}, "b": {}, "c": {}},
+        {"a": {"x": "1", "y": "1"}, "b": {"x": "2", "y": "1"}, "c": {}},
+        {"a": {"x": "1", "y": "1"}, "b": {"x": "1", "y": "2"}, "c": {"x": "1", "y": "3"}},
+        {"a": {"x": "1", "y": "1"}, "b": {"x": "2", "y": "1"}, "c": {"x": "2", "y": "1"}},
+    ],
+)
+def test_without_two_crossed_factors_all_are_compared_with_the_baseline(
+    levels: dict[str, dict[str, str]],
+) -> None:
+    assert [contrast.name for contrast in family_of_study(levels)] == ["b − a", "c − a"]
+
+
+def test_a_planned_variant_without_any_run_counts_in_m() -> None:
+    families = [[difference(name, "none") for name in ("pe", "rotary", "failed")]]
+    rows = differences(replace(group(), families=families))
+    assert {name: row.m for name, row in rows.items()} == {"pe": 3, "rotary": 3}
+    assert bounds(rows["pe"]) == pytest.approx(t_interval(PE, m=3, step=0.01)[-2:])
+
+
+def test_a_difference_of_two_studies_has_the_wider_of_their_intervals() -> None:
+    small = [difference("pe", "none")]
+    large = [difference(name, "none") for name in ("pe", "rotary")]
+    for families in ([small, large], [large, small]):
+        rows = compare([replace(group(), families=families)], [ACCURACY]).differences
+        assert sorted((row.contrast.variant, row.m) for row in rows) == [("pe", 2), ("rotary", 2)]
+
+
+def three_data_sets() -> list[Group]:
+    tables = [TABLE.replace("0.8", f"0.{digit}") for digit in "678"]
+    return [
+        replace(group(text), data=f"set{number}", source=f"set{number}")
+        for number, text in enumerate(tables)
+    ]
+
+
+def mean_of_pe(answer: Answer) -> Any:
+    (row,) = [row for row in answer.means if row.contrast.variant == "pe"]
+    return row
 
 
 def test_the_mean_over_data_sets() -> None:
-    tables = [TABLE.replace("0.8", f"0.{digit}") for digit in "678"]
-    groups = [replace(group(t), data=f"set{i}") for i, t in enumerate(tables)]
-    frames = [differences(one).set_index("variant").loc["pe"] for one in groups]
-    found = across(groups).set_index("variant").loc["pe"]
-    expected = random_effects([f["mean"] for f in frames], [f["se"] for f in frames])
-    assert (found["n"], found["mean"], found["low"], found["next_high"]) == pytest.approx(
-        (3, expected.mean, expected.low, expected.next_high)
+    groups = three_data_sets()
+    rows = [differences(one)["pe"] for one in groups]
+    row = mean_of_pe(compare(groups, [ACCURACY]))
+    expected = random_effects([row.interval.mean for row in rows], [row.error for row in rows])
+    assert (row.n, row.mean) == (3, pytest.approx(expected))
+    assert compare(groups[:1], [ACCURACY]).means == []
+    cut = replace(groups[1], data="set0 (100 + 200 texts)", source="set0")  # the texts of the first
+    assert compare([groups[0], cut], [ACCURACY]).means == []
+
+
+def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
+    one, other, third = three_data_sets()
+    at_chance = replace(third, chance=0.99, num_texts={"result": 100})
+    few = replace(third, endpoints=third.endpoints[third.endpoints["seed"].isin(["0", "1"])])
+    for left_out, reason in (
+        (at_chance, "not shown to be above chance"),
+        (few, "too few seeds"),
+    ):
+        answer = compare([one, other, left_out], [ACCURACY])
+        assert mean_of_pe(answer).n == 2
+        assert f"Not in the mean over data sets: set2 ({reason})." in answer.notes
+
+
+def test_skewed_differences_are_named_in_a_note() -> None:
+    text = "variant,seed,accuracy\n" + "".join(
+        f"{v},{s},{0.8 + (v == 'b') * (0.01 + s / 1e4 - 0.1 * (s == 7))}\n"
+        for v in "ab"
+        for s in range(8)
     )
-    with pytest.raises(UserError, match="two data sets"):
-        across(groups[:1])
-    same = ("set0 #2", "set0 (100 + 200 texts)", "set0 (100 + 200 texts) #2")
-    for cut in same:  # it has the texts of the first
-        rows = groups[1].endpoints.assign(data=cut)
-        with pytest.raises(UserError, match="two data sets"):
-            across([groups[0], replace(groups[1], data=cut, endpoints=rows)])
+    (note,) = compare([group(text)], [ACCURACY]).notes
+    assert note.startswith("Skewed: b − a. Such intervals miss")
+    assert compare([group()], [ACCURACY]).notes == [
+        "A difference leaves out seeds that one of its variants lacks; means do not."
+    ]

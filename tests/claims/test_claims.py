@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from attnexp.analysis.frames import Group
+from attnexp.analysis.endpoints import ENDPOINTS
+from attnexp.analysis.group import Group
+from attnexp.analysis.kexue import METRICS, Agreement
 from attnexp.claims import attention, costs, finding, masks, positions, shapes, studies, trials
 from attnexp.claims.table import CLAIMS, check_claim
 from attnexp.cli.app import app
@@ -216,7 +218,8 @@ def test_without_runs_the_command_is_named(name: str, tmp_path: Path) -> None:
 def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
     """Six seeds a variant on IMDB, at best and final; the first one's differ by ± `wobble`."""
     rows = [
-        {"variant": name, "seed": str(seed), "epoch": 5, "metric": "accuracy"}
+        {"data": "imdb", "protocol": "blog"}
+        | {"variant": name, "seed": str(seed), "epoch": 5, "metric": "accuracy"}
         | {"value": value + wobble * (-1) ** seed * (name == next(iter(finals)))}
         for name, value in finals.items()
         for seed in range(6)
@@ -227,21 +230,31 @@ def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
         data="imdb",
         protocol="blog",
         variants=[*finals],
-        points=["final", "best"],
+        source="imdb",
+        points=list(ENDPOINTS["blog"]),
+        families=[],
         endpoints=pd.concat([found.assign(point=point) for point in ("final", "best")]),
         epochs=pd.concat(epochs),
-        published=pd.DataFrame({"variant": [*finals]}),
+        published=pd.DataFrame({"variant": [*finals], "epoch": 5, **dict.fromkeys(METRICS, 0.8)}),
         configs=dict.fromkeys(finals, K),
     )
-    return put(studies, "load", lambda _: [group])
+    return put(studies, "load_groups", lambda _: [group])
 
 
 def ks_values_inside(inside: int) -> Breakage:
-    count = {"unlike": (), "inside": inside, "values": 40, "n": 20, "own": [*range(21, 41)]}
+    agreement = Agreement(
+        variants=["no_pe", "pe"],
+        n=20,
+        unlike=(),
+        num_inside=inside,
+        num_values=40,
+        ours=[*range(21, 41)],
+    )
+    other = replace(agreement, unlike=("eps",))
 
     def apply(patch: Patch) -> None:
-        patch.setattr(studies, "group_of", lambda *_, **__: None)
-        patch.setattr(studies, "k_counts", lambda _: [count, count | {"unlike": ("eps",)}])
+        patch.setattr(studies, "find_group", lambda *_, **__: None)
+        patch.setattr(studies, "agreements_with_k", lambda _: [agreement, other])
 
     return apply
 
@@ -275,6 +288,7 @@ MEASURED: list[tuple[str, str, Breakage]] = [
     ("C10", "supported", accuracies(learned=0.821, **PE)),
     ("C10", "undecided", accuracies(0.01, learned=0.821, **PE)),
     ("C10", "not supported", accuracies(learned=0.84, **PE)),
+    ("C11", "supported", accuracies(concat=0.81, sinusoidal=0.82, none=0.8)),
     ("C11", "not supported", accuracies(concat=0.79, sinusoidal=0.79, none=0.8)),
     ("C20", "supported", ks_values_inside(40)),
     ("C20", "not supported", ks_values_inside(20)),
@@ -307,10 +321,10 @@ def test_what_was_measured_decides(
 @pytest.mark.parametrize("name", ["C10", "C11", "C21", "C26"])
 def test_a_best_epoch_that_is_the_last_is_judged_as_that(monkeypatch: Patch, name: str) -> None:
     accuracies(cnn_attention=0.82, learned=0.82, concat=0.82, **PAIRS, **PE)(monkeypatch)
-    group = studies.group_of(Path(), "none")
+    group = studies.find_group(Path(), "none")
     rows = group.endpoints[group.endpoints["point"] == "final"]
-    alone = replace(group, points=["final"], endpoints=rows)
-    monkeypatch.setattr(studies, "load", lambda _: [alone])
+    alone = replace(group, points=group.points[:1], endpoints=rows)
+    monkeypatch.setattr(studies, "load_groups", lambda _: [alone])
     assert check_claim(BY_ID[name], Path())["verdict"] == "supported"
 
 

@@ -41,7 +41,7 @@ def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
     done = here("report", study)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Accuracy on imdb" in done.stdout
-    assert "Difference from none at final in points" in done.stdout
+    assert "Difference from none at final in points, margin ±0.25" in done.stdout
     assert re.search(r"pe +\+2.00", done.stdout)
     names = here("report", "outputs/runs")
     assert names.stdout == done.stdout  # the names that the study gave
@@ -51,9 +51,10 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
     document = here_json("report", study)
     assert [*document] == ["schema", "endpoints", "differences", "notes"]
     found = pd.DataFrame(document["differences"]).set_index(["variant", "point"]).loc["pe", "final"]
-    assert (found["n"], found["verdict"]) == (3, "helps")
+    assert (found["n"], found["verdict"]) == (3, "helps on these texts")
     assert found["mean"] == pytest.approx(0.02)
-    assert here_json("report", study, "--margin", "3")["differences"][0]["verdict"] == "equivalent"
+    wide = here_json("report", study, "--margin", "3")["differences"]
+    assert wide[0]["verdict"] == "equivalent on these texts"
 
 
 @pytest.mark.parametrize(

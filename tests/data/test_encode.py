@@ -173,6 +173,18 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
     assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
+def only_the(text: str) -> list[str]:
+    """A tokenizer that finds words in texts that begin with `the` alone."""
+    return text.split() if text.startswith("the ") else []
+
+
+def test_places_of_generated_texts_are_rows() -> None:
+    config = DataConfig(name=DataName.contrast, tokenizer="test_encode:only_the")
+    (problem, *_) = [name for name in load_dataset(config).quality if "hold no word" in name]
+    assert problem.startswith("texts hold no word: row ")
+    assert "line" not in problem
+
+
 def test_fingerprints_stay() -> None:
     dataset = load_dataset(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")

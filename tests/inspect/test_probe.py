@@ -259,7 +259,7 @@ def test_effects_are_a_table_or_a_document(runs: list[Path]) -> None:
     assert "intervention" in out
     assert max(map(len, out.splitlines())) <= 80
     document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
-    assert document["schema"] == 5
+    assert document["schema"] == 6
     assert [*document["effects"][0]] == EFFECTS
     assert "no position piece" in document["notes"][0]
 

@@ -5,25 +5,44 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnexp.analysis.frames import Group
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.endpoints import ENDPOINTS
+from attnexp.analysis.families import differences_from
+from attnexp.analysis.group import Group
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.inspect.insight import Attention, Reading
+
+FINAL = ENDPOINTS["blog"][0]
 
 
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
     """Three epochs of variants that lie a point apart."""
-    rng, place = np.random.default_rng(0), {"data": data, "protocol": "blog"}
-    epochs = pd.DataFrame(
-        {**place, "variant": name, "seed": str(seed), "epoch": epoch, "metric": metric}
-        | {"value": 0.8 + 0.01 * i - 0.005 * epoch + rng.normal(0, 0.002)}
-        for i, name in enumerate(variants)
-        for seed in range(seeds)
-        for epoch in (1, 2, 3)
-        for metric in ("val_accuracy", "val_loss")
-    )
+    rng = np.random.default_rng(0)
+    place: dict[str, Any] = {"data": data, "protocol": "blog"}
+    rows = []
+    for number, variant in enumerate(variants):
+        for seed in range(seeds):
+            for epoch in (1, 2, 3):
+                for metric in ("val_accuracy", "val_loss"):
+                    value = 0.8 + 0.01 * number - 0.005 * epoch + rng.normal(0, 0.002)
+                    row = {"variant": variant, "seed": str(seed), "epoch": epoch}
+                    rows.append(place | row | {"metric": metric, "value": value})
+    epochs = pd.DataFrame(rows)
     last = epochs[(epochs["epoch"] == 3) & (epochs["metric"] == "val_accuracy")]
-    last = last.assign(metric="accuracy", point="final")
-    about = {**place, "points": ["final"], "endpoints": last, "epochs": epochs, **more}
-    return Group(variants=[*variants], num_texts={"final": 1000}, **about)
+    about: dict[str, Any] = {
+        "source": data,
+        "points": [FINAL],
+        "endpoints": last.assign(metric="accuracy", point="final"),
+        "epochs": epochs,
+        "families": [differences_from(variants[0], variants)],
+        "num_texts": {"final": 1000},
+    }
+    return Group(variants=list(variants), **place, **(about | more))
+
+
+def made_answer(*groups: Group) -> Answer:
+    """The answer of groups by accuracy."""
+    return compare(groups, [ACCURACY])
 
 
 def made_reading(text: str, *, num_padding: int = 0) -> Reading:

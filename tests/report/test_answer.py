@@ -10,26 +10,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import made_group
+from made_up import made_answer, made_group
 from rich.console import Console
 from samples import result
 
-from attnexp.analysis.contrasts import differences, within
-from attnexp.analysis.frames import Group, load
-from attnexp.analysis.judge import metrics_of, read_results
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.read_results import choose_metrics, read_results
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.report import formats, tables, terminal
+from attnexp.report import cells, formats, tables
+from attnexp.report.difference_tables import tabulate_all_differences, tabulate_differences
+from attnexp.report.print_table import print_table
+from attnexp.report.table import Table, TableName
+from attnexp.report.tables import make_table
+from attnexp.report.terminal import draw_curve, remarks, show_answer
 from attnexp.runs import predictions, store
-from attnexp.statistics.verdict import Metric
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 GOLDEN = Path(__file__).parent / "golden"
 STUDIES = sorted(file.stem for file in PUBLISHED.glob("*.parquet") if ".probe" not in file.name)
 
 
-def printed(groups: list[Group], metric: Metric | None = None) -> str:
+def published(*studies: str) -> Answer:
+    return made_answer(*load_groups([PUBLISHED / study for study in studies]))
+
+
+def printed(answer: Answer) -> str:
     console = Console(file=io.StringIO(), width=80, markup=False, highlight=False)
-    terminal.show_answer(groups, [metric or Metric()], console)
+    show_answer(answer, console)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def printed_table(frame: pd.DataFrame, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_table(Table("Title", frame), console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -43,10 +57,10 @@ def rounded(tree: Any) -> Any:
 
 def test_the_golden_study() -> None:
     """`attnexp report outputs/published/contrast` as JSON and as markdown."""
-    groups = load([PUBLISHED / "contrast"])
-    document = rounded(formats.document(groups, [Metric()]))
+    answer = published("contrast")
+    document = rounded(formats.make_document(answer))
     assert document == json.loads((GOLDEN / "contrast.json").read_text())
-    text = formats.text(groups, [Metric()], "markdown")
+    text = formats.format_answer(answer, "markdown")
     assert text == (GOLDEN / "contrast.md").read_text().strip()
 
 
@@ -55,29 +69,30 @@ def test_the_golden_study() -> None:
     [(["blog"], 30), (["position"], 60), (["blog_data"], 60), (["blog_data", "blog"], 60)],
 )
 def test_an_answer_fits_a_screen(studies: list[str], most: int) -> None:
-    text = printed(load([PUBLISHED / name for name in studies]))
+    text = printed(published(*studies))
     assert len(text.splitlines()) <= most
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_tables_fit_80_columns_and_say_every_verdict_once(study: str) -> None:
-    groups = load([PUBLISHED / study])
-    text = printed(groups)
-    lines = [
-        line for line in text.splitlines() if not line.startswith(("best:", "K's run", "Miss"))
-    ]
+    answer = published(study)
+    text = printed(answer)
+    notes = ("best:", "K's run", "Miss", "Skewed")
+    lines = [line for line in text.splitlines() if not line.startswith(notes)]
     rows = [line for line in lines if re.search(r"[+-]\d+\.\d\d  ?\s*\[", line)]
     assert max(map(len, rows), default=0) <= 80
-    found = pd.concat(map(differences, groups))
-    if len({group.data for group in groups}) > 1:  # at the deciding endpoint
-        found = found[found["point"] == groups[0].points[0]]
-    assert sum("[" in line for line in rows) >= len(found)
+    differences = answer.differences
+    if len({group.data for group in answer.groups}) > 1:  # at the deciding endpoint
+        deciding = answer.groups[0].points[0]
+        differences = [row for row in differences if row.endpoint == deciding]
+    assert sum("[" in line for line in rows) >= len(differences)
 
 
 def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
-    text = printed(load([PUBLISHED / "blog"]))
+    text = printed(published("blog"))
     assert text.startswith("Accuracy on imdb, %, mean ± sd over 40 seeds, validated on test\n")
     assert re.search(r"pe +81.58 ± 0.62 +84.17 ± 0.54 +81.78 +84.47", text)
+    assert "Difference from no_pe in points, margin ±0.25, 95 % intervals\n" in text
     assert re.search(
         r"final +pe +\+2.53 +\[\+2.32, \+2.73\] +\[\+2.18, \+2.87\] +helps by at least", text
     )
@@ -85,6 +100,17 @@ def test_the_answer_has_table_curve_verdict_and_ks_run() -> None:
     assert "40 of 40 values within the interval of one more seed (ours: 32 to 40)" in text
     assert "best: the epoch that is best on average over seeds (no_pe 1, pe 2)." in text
     assert "a no_pe   b pe   capitals: K's run" in text
+
+
+def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
+    answer = published("blog_holdout")
+    _, frame = tables.tabulate_means(answer)
+    assert list(frame.columns) == ["variant", "chosen (test)", "final (validation)"]
+    _, frame = tabulate_differences(answer.differences)
+    assert list(frame["at"]) == ["chosen (test)", "final (validation)"]
+    records = formats.make_document(answer)["endpoints"]
+    splits = {(record["point"], record["split"]) for record in records}
+    assert splits == {("chosen", "test"), ("final", "validation")}
 
 
 WIDE = """
@@ -104,82 +130,99 @@ imdb, final
   alibi       -0.20  undecided, ~46 seeds
 cr, best, pe  +3.00  hurts"""
 NARROW_HEADINGS = """
-difference    mean  verdict
+difference    mean verdict
 imdb, final
-  pe         +1.00  helps
-  alibi      -0.20  undecided, ~46 seeds
-cr, best
-  pe         +3.00  hurts"""
+  pe         +1.00 helps
+  alibi      -0.20 undecided, ~46 seeds
+cr, best, pe +3.00 hurts"""
 
 
 @pytest.mark.parametrize(
     ("widths", "text"),
-    [((80, 52), WIDE), ((51, 48), NARROW), ((47, 42), HEADINGS), ((41, 40), NARROW_HEADINGS)],
+    [((80, 52), WIDE), ((51, 48), NARROW), ((47, 41), HEADINGS), ((40, 39), NARROW_HEADINGS)],
 )
 def test_a_table_too_wide_has_headings_in_place_of_columns(
     widths: tuple[int, int], text: str
 ) -> None:
     header, *rows = [re.split(r" \s*(?!seeds|~)", line) for line in WIDE.splitlines()[1:]]
     for width in widths:
-        console = Console(file=io.StringIO(), width=width)
-        terminal.print_table(("Title", pd.DataFrame(rows, columns=header)), console)
-        title, *lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        title, *lines = printed_table(pd.DataFrame(rows, columns=header), width).splitlines()
         shown = [line.rstrip() for line in lines if not line.startswith("─")]
         assert (title, shown) == ("Title", [*text.splitlines()[1:], ""])
 
 
 def test_a_verdict_wraps_before_a_name_does() -> None:
     row = {"difference": "position=sinusoidal", "mean": "+2.53", "verdict": "no verdict of these"}
-    for width, is_whole in ((45, True), (38, True), (33, False)):
-        console = Console(file=io.StringIO(), width=width)
-        terminal.print_table(("Title", pd.DataFrame([row])), console)
-        text = console.file.getvalue()  # type: ignore[attr-defined]
+    for width, is_whole in ((45, True), (38, True), (15, False)):
+        text = printed_table(pd.DataFrame([row]), width)
         assert (row["difference"] in text, row["verdict"] in text) == (is_whole, width == 45)
 
 
+NAME = "position=sinusoidal mask=padding_causal"
+
+
+@pytest.mark.parametrize("width", [80, 60, 50, 42])
+def test_nothing_breaks_within_a_word_while_numbers_could_wrap_or_a_heading_could_hold_a_name(
+    width: int,
+) -> None:
+    row = {"variant": NAME} | {f"{name} loss": "0.5135 ± 0.0123" for name in ("first", "last")}
+    text = printed_table(pd.DataFrame([row, row]), width)
+    words = set(text.split())
+    assert {*NAME.split(), "0.5135", "0.0123", "first", "last", "loss"} <= words
+    assert max(map(len, text.splitlines())) <= width
+
+
 def test_names_verdicts_and_sizes_of_differences() -> None:
-    (group,) = load([PUBLISHED / "blog"])
-    said = (tables.name_of, tables.verdict_words, tables.size_of)
-    assert [[say(row) for say in said] for _, row in differences(group).iterrows()] == [
-        ["pe − no_pe, final", "helps by at least 0.25", "+2.53 [+2.32, +2.73]"],
-        ["pe − no_pe, best", "equivalent on these texts", "-0.05 [-0.23, +0.12]"],
+    said = [
+        (cells.name_of(row), row.words, cells.size_of(row)) for row in published("blog").differences
     ]
-    (group,) = load([PUBLISHED / "position_x_scale"])
-    rows = within(group)
-    first, interaction = tables.name_of(rows.iloc[0]), tables.name_of(rows.iloc[-1])
-    assert first == "pe_scaled − none_scaled within scaled, final"
-    assert interaction == "(pe_unscaled − none_unscaled) − (pe_scaled − none_scaled), best"
-    judged = pd.Series(rows.iloc[0].to_dict() | {"within": "", "point": "result", "metric": "f1"})
-    assert tables.name_of(judged) == "pe_scaled − none_scaled, f1"
+    assert said == [
+        ("pe − no_pe, final", "helps by at least 0.25", "+2.53 [+2.32, +2.73]"),
+        ("pe − no_pe, best", "equivalent on these texts", "-0.05 [-0.23, +0.12]"),
+    ]
+    rows = published("position_x_scale").differences
+    assert cells.name_of(rows[0]) == "pe − none within scaled, final"
+    assert cells.name_of(rows[-1]) == "pe − none, unscaled − scaled, best"
 
 
-def test_the_margin_of_every_open_metric_is_said() -> None:
-    frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"]})
-    frame["accuracy"] = [0.5, 0.6, 0.6, 0.5, 0.5, 0.6, 0.6, 0.5]
-    groups = read_results(frame.assign(loss=frame["accuracy"]))
-    metrics = [*metrics_of(groups, [], ["loss"], ["loss=0.01"])]
-    one, other = terminal.remarks(groups, differences(groups[0], metrics))
-    assert one.endswith("the interval to ±0.25.")
-    assert other.endswith("the interval to ±0.01 of loss.")
+def judged(accuracy: list[float], **losses: str) -> Answer:
+    """The answer of four seeds of two variants by accuracy and a loss."""
+    frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"], "accuracy": accuracy})
+    groups = read_results(frame.assign(loss=frame["accuracy"]) if losses else frame)
+    lower = ["loss"] if losses else []
+    metrics = choose_metrics(groups, [], lower, [f"{k}={v}" for k, v in losses.items()])
+    return compare(groups, metrics)
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"verdict": "helps", "low": 0.003, "high": 0.01}, "helps by at least 0.25"),
-        ({"verdict": "helps", "low": 0.001, "high": 0.01}, "helps"),
-        ({"verdict": "hurts", "low": -0.01, "high": -0.003}, "hurts by at least 0.25"),
-        ({"verdict": "undecided", "low": -0.01, "high": 0.01}, "undecided, ~46 seeds"),
-        ({"verdict": "undecided", "low": -0.01, "high": 0.01, "n": 60}, "undecided"),
-        (
-            {"verdict": "", "low": 0, "high": 1, "reason": "2 of 9 seeds finished"},
-            "2 of 9 seeds finished",
-        ),
-    ],
-)
-def test_words_of_a_verdict(row: dict[str, Any], words: str) -> None:
-    usual = {"margin": 0.0025, "is_share": True, "seeds_wanted": 46, "n": 10, "reason": ""}
-    assert tables.verdict_words(pd.Series(usual | row)) == words
+NOISE = [0.5, 0.6, 0.6, 0.5, 0.5, 0.6, 0.6, 0.5]
+
+
+def test_the_title_has_the_margin_of_every_metric() -> None:
+    one = judged(NOISE).differences
+    assert "in points, margin ±0.25, 95 % intervals" in tabulate_differences(one).title
+    two = judged(NOISE, loss="0.01").differences
+    assert "margins accuracy ±0.25, loss ±0.01, 95" in tabulate_differences(two).title
+
+
+def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
+    answer = published("blog_data")
+    words = [row.words for row in answer.differences]
+    assert "undecided, 31 to 1,218 seeds" in words
+    assert "undecided, at most 88 seeds" in words
+    meaning = [line for line in remarks(answer) if line.startswith("A to B seeds:")]
+    assert len(meaning) == 1
+    assert not [line for line in remarks(published("blog")) if "A to B" in line]
+
+
+def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
+    group = made_group("none", "pe", "rotary", seeds=5)
+    is_kept = (group.endpoints["variant"] != "pe") | (group.endpoints["seed"] != "0")
+    answer = made_answer(replace(group, endpoints=group.endpoints[is_kept]))
+    assert list(tables.tabulate_means(answer).frame["n"]) == ["5", "4", "5"]
+    assert list(tabulate_differences(answer.differences).frame["n"]) == ["4", "5"]
+    whole = made_answer(group)
+    for table in (tables.tabulate_means(whole), tabulate_differences(whole.differences)):
+        assert "n" not in table.frame
 
 
 @pytest.mark.parametrize(
@@ -188,15 +231,37 @@ def test_words_of_a_verdict(row: dict[str, Any], words: str) -> None:
      (float("nan"), True, "–")],
 )  # fmt: skip
 def test_numbers(value: float, share: bool, text: str) -> None:
-    assert tables.number(value, share) == text
+    assert cells.format_number(value, share) == text
 
 
-@pytest.mark.parametrize("name", [name for name in tables.TABLES if name != "classes"])
-def test_every_table_of_every_kind_of_study_has_texts_alone(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in TableName if name is not TableName.classes])
+def test_every_table_of_every_kind_of_study_has_texts_alone(name: TableName) -> None:
     study = {"across": "position_x_embedding", "within": "position_x_scale"}.get(name, "blog")
-    _, frame = tables.TABLES[name](load([PUBLISHED / study]), [Metric()])
+    _, frame = make_table(name, published(study))
     assert len(frame)
     assert frame.map(lambda cell: isinstance(cell, str)).all(axis=None)
+
+
+@pytest.mark.parametrize("study", ["position_x_scale", "position_x_embedding"])
+def test_a_difference_has_one_interval_wherever_it_is_shown(study: str) -> None:
+    """In the answer, `--table differences` and `within`, JSON, LaTeX and the page's forest."""
+    answer = published(study)
+    keys = ["data", "at", "difference"]
+    frames = [
+        tabulate_differences(answer.differences).frame,
+        make_table(TableName.differences, answer).frame,
+        make_table(TableName.within, answer).frame,
+    ]
+    shown = [
+        frame.set_index([key for key in keys if key in frame])["other seeds"] for frame in frames
+    ]
+    pd.testing.assert_series_equal(shown[0], shown[1])
+    pd.testing.assert_series_equal(shown[0], shown[2])
+    latex = formats.format_answer(answer, "latex").replace("$-$", "−")
+    assert all(interval in latex for interval in shown[0])
+    records = formats.make_document(answer)["differences"]
+    bounds = [cells.format_interval(row["low"], row["high"], True) for row in records]
+    assert bounds == list(shown[0])
 
 
 def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) -> None:
@@ -208,82 +273,95 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         store.save_result(tmp_path / str(seed), run.result)
         arrays = {predictions.FINAL: np.full(1500, sign), predictions.VAL_LABELS: labels}
         predictions.save_arrays(tmp_path / str(seed) / predictions.FILE, arrays)
-    group = made_group("a", runs=pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]}))
-    _, frame = tables.classes([group], [])
+    runs = pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]})
+    _, frame = tables.tabulate_classes(made_answer(made_group("a", runs=runs)))
     assert frame.to_numpy().tolist() == [
         ["negative", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "500"],
         ["positive", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "1,000"],
         ["macro", "25.00 ± 11.79", "50.00 ± 0.00", "32.50 ± 10.61", "1,500"],
     ]
     with pytest.raises(UserError, match="a folder of runs"):
-        tables.classes([made_group("a")], [])
+        tables.tabulate_classes(made_answer(made_group("a")))
 
 
 def test_epochs_are_means_over_seeds_with_ks_run_below() -> None:
-    _, frame = tables.epochs(load([PUBLISHED / "blog"]), [])
+    _, frame = tables.tabulate_epochs(published("blog"))
     last = frame.set_index(["variant", "epoch"])["val_accuracy"]
     assert (last["pe", "5"], last["pe, K", "5"]) == ("81.58 ± 0.62", "81.78")
 
 
 def test_two_protocols_stay_apart_in_every_table() -> None:
-    groups = load([PUBLISHED / name for name in ("blog", "blog_holdout")])
-    for made in (tables.accuracy, tables.differences):
-        assert [*made(groups, [Metric()])[1]["protocol"].unique()] == ["blog", "holdout"]
-    for name in ("epochs", "metrics"):
-        _, frame = tables.TABLES[name](groups, [])
-        _, alone = tables.TABLES[name](groups[:1], [])
-        own = frame[frame["protocol"] == "blog"].reset_index(drop=True)
-        pd.testing.assert_frame_equal(own[alone.columns], alone, check_dtype=False)
+    blog, holdout = load_groups([PUBLISHED / name for name in ("blog", "blog_holdout")])
+    both = made_answer(blog, holdout)
+    for table in (tables.tabulate_means(both), tabulate_all_differences(both)):
+        assert [*table.frame["protocol"].unique()] == ["blog", "holdout"]
+    for tabulate in (tables.tabulate_epochs, tables.tabulate_metrics):
+        _, frame = tabulate(both)
+        _, alone = tabulate(made_answer(blog))
+        rows = frame[frame["protocol"] == "blog"].reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows[alone.columns], alone, check_dtype=False)
+
+
+def test_a_metric_that_only_some_results_have_is_a_dash_in_the_others() -> None:
+    one = made_group("none", "pe")
+    f1 = one.endpoints.assign(metric="f1", data="cr")
+    other = made_group("none", "pe", data="cr")
+    other = replace(other, endpoints=pd.concat([other.endpoints, f1]))
+    _, frame = tables.tabulate_metrics(made_answer(one, other))
+    assert list(frame["f1"].where(frame["data"] == "imdb").dropna()) == ["–", "–"]
+    assert "–" not in set(frame["accuracy"])
 
 
 def test_latex_is_escaped_and_captioned() -> None:
-    text = formats.text(load([PUBLISHED / "blog"]), [Metric()], "latex")
+    text = formats.format_answer(published("blog"), "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
                  r"no\_pe", "[+2.32, +2.73]"):  # fmt: skip
         assert part in text
 
 
 def test_csv_is_the_long_frame() -> None:
-    groups = load([PUBLISHED / "blog"])
-    frame = pd.read_csv(io.StringIO(formats.text(groups, [Metric()], "csv")), dtype={"seed": str})
+    answer = published("blog")
+    text = formats.format_answer(answer, "csv")
+    frame = pd.read_csv(io.StringIO(text), dtype={"seed": str})
     columns = ["variant", "seed", "point", "metric", "value"]
-    pd.testing.assert_frame_equal(frame[columns], groups[0].endpoints[columns], check_dtype=False)
+    expected = answer.groups[0].endpoints[columns]
+    pd.testing.assert_frame_equal(frame[columns], expected, check_dtype=False)
 
 
 def test_json_has_null_where_there_is_no_number() -> None:
     frame = pd.DataFrame({"variant": list("ab"), "seed": 0, "accuracy": [0.5, 0.6]})
     groups = read_results(frame)
-    metrics = [*metrics_of(groups, [], [], [])]
-    document = formats.document(groups, metrics)
-    (found,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
-    assert [found[key] for key in ("sd", "low", "high", "texts_low", "p", "within")] == [None] * 6
-    assert (found["n"], found["mean"], found["verdict"]) == (1, pytest.approx(0.1), "too few seeds")
+    document = formats.make_document(compare(groups, choose_metrics(groups, [], [], [])))
+    (row,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
+    empty = ("sd", "low", "high", "texts_low", "p", "within", "seeds_at_most")
+    assert [row[key] for key in empty] == [None] * len(empty)
+    assert (row["n"], row["mean"], row["verdict"]) == (1, pytest.approx(0.1), "too few seeds")
 
 
 def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> None:
-    groups = [made_group("pe", seeds=1)]
-    title, _ = tables.accuracy(groups, [Metric()])
+    answer = made_answer(made_group("pe", seeds=1))
+    title, _ = tables.tabulate_means(answer)
     assert title == "Accuracy on imdb, %, one seed, validated on test"
-    assert [*tables.metrics(groups, [])[1].columns][:2] == ["at", "accuracy"]
+    assert [*tables.tabulate_metrics(answer).frame.columns][:2] == ["at", "accuracy"]
 
 
 def test_missing_seeds_and_notes_are_said() -> None:
-    (group,) = load([PUBLISHED / "contrast"])
+    (group,) = load_groups([PUBLISHED / "contrast"])
     plan = {name: [*seeds, "99"] for name, seeds in group.planned.items()}
-    text = printed([replace(group, planned=plan, notes=["Left out: 3 rows."])])
+    text = printed(made_answer(replace(group, planned=plan, notes=["Left out: 3 rows."])))
     assert "Missing: pe, 1 of 7 planned seeds." in text
     assert "Left out: 3 rows." in text
     line = "A difference leaves out seeds that one of its variants lacks; means do not."
     assert line not in text
     rows = group.endpoints[(group.endpoints["seed"] != "0") | (group.endpoints["variant"] == "pe")]
-    assert line in printed([replace(group, endpoints=rows)])
+    assert line in printed(made_answer(replace(group, endpoints=rows)))
 
 
 def test_a_curve_has_ten_lines_and_a_mark_for_every_variant() -> None:
     """And K's run has marks only where it has values: at (0, 0) they would flatten the rest."""
     console = Console(file=io.StringIO(), width=80)
-    (group,) = load([PUBLISHED / "position"])
-    picture = terminal.curve(group, console)
+    (comparison,) = published("position").comparisons
+    picture = draw_curve(comparison, console)
     lines = picture.plain.strip("\n").splitlines()
     assert (len(lines), lines[1][:4]) == (13, "84.5")
     assert lines[8].startswith("79.2")

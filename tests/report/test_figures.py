@@ -1,6 +1,7 @@
 """Pictures: they show the numbers, cut no label, and are the same every time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -8,21 +9,36 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import made_group, made_reading
+from made_up import made_answer, made_group, made_reading
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from attnexp.analysis.contrasts import across, differences
+from attnexp.analysis.group import Group
+from attnexp.analysis.kexue import METRICS
 from attnexp.base.errors import UserError
 from attnexp.report import figures
+from attnexp.report.figures import ForestRow, forest_row, forest_row_of_mean
+
+
+def curves(*groups: Group) -> Figure:
+    return figures.draw_curves(made_answer(*groups).comparisons)
+
+
+def rows_of(*groups: Group) -> list[ForestRow]:
+    """Differences, then means over data sets."""
+    answer = made_answer(*groups)
+    return [*map(forest_row, answer.differences), *map(forest_row_of_mean, answer.means)]
+
 
 LONG = "a name without any end that goes on for longer than a figure is wide"
 
 
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
-    k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
-    group = made_group("none", "pe", published=k)
-    (axes,) = figures.curves(group).axes
+    about: dict[str, object] = {"variant": "none", "epoch": [1, 2, 3]} | dict.fromkeys(METRICS, 0.5)
+    k = pd.DataFrame(about | {"val_accuracy": [0.8, 0.7, 0.6]})
+    settings = {"model": {"score": {"scale": False}}, "train": {"eps": 1e-8}}
+    group = made_group("none", "pe", published=k, configs={"none": settings})
+    (axes,) = curves(group).axes
     rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
     own = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
     mean, of_k, pe, *_ = axes.lines
@@ -35,46 +51,66 @@ def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
     assert low == pytest.approx((own["mean"] - own["std"]).min())
     assert high == pytest.approx((own["mean"] + own["std"]).max())
     with pytest.raises(UserError, match="no accuracy by epoch"):
-        figures.curves(made_group("none", epochs=group.epochs[:0]))
+        curves(made_group("none", epochs=group.epochs[:0]))
 
 
 def test_no_two_of_many_variants_look_alike() -> None:
-    (axes,) = figures.curves(made_group(*"abcdefghijkl")).axes
+    (axes,) = curves(made_group(*"abcdefghijkl")).axes
     lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 12
 
 
 def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label() -> None:
-    rows = differences(made_group("none", "pe", LONG))
-    rows[["texts_low", "texts_high"]] = rows[["low", "high"]] + [-0.01, 0.01]
-    figure = figures.forest(rows)
+    rows = [
+        replace(row, thin=(row.thick[0] - 0.01, row.thick[1] + 0.01))
+        for row in rows_of(made_group("none", "pe", LONG))
+    ]
+    figure = figures.draw_forest(rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     bars = [line for line in axes.lines if np.size(line.get_xdata()) == 2]
-    ends = 100 * rows[["low", "high", "texts_low", "texts_high"]].to_numpy().reshape(4, 2)
-    assert [line.get_xdata() for line in bars] == pytest.approx(ends)
+    ends = [bounds for row in rows for bounds in (row.thick, row.thin)]
+    assert np.array([line.get_xdata() for line in bars]) == pytest.approx(100 * np.array(ends))
     assert " ".join(axes.texts[2].get_text().split()) == f"{LONG} − none, final"
     words, lines = ([each.get_window_extent() for each in of] for of in (axes.texts, bars))
     pairs = [*combinations(words, 2), *product(words, lines)]
     assert not any(one.overlaps(other) for one, other in pairs)
     with pytest.raises(UserError, match="no two variants share a seed"):
-        figures.forest(rows[:0])
+        figures.draw_forest([])
 
 
 def test_several_data_sets_end_with_their_mean_and_the_interval_of_the_next_one() -> None:
     groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
-    mean = across(groups)
-    (axes,) = figures.forest(pd.concat([*map(differences, groups), mean])).axes
+    rows = rows_of(*groups)
+    (axes,) = figures.draw_forest(rows).axes
     named = [f"{where}: pe − none, final" for where in ("data 3", "data 4", "data 5")]
     assert [text.get_text() for text in axes.texts[:-2:2]] == named
     assert axes.texts[-2].get_text().split() == "mean over 3: pe − none, final".split()
     *_, bar = (line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2)
-    assert bar == pytest.approx(100 * mean[["next_low", "next_high"]].to_numpy()[0])
+    assert rows[-1].thin is not None
+    assert bar == pytest.approx(100 * np.array(rows[-1].thin))
+
+
+def test_curves_of_several_data_sets_are_drawn_each_with_its_name() -> None:
+    groups = [made_group("none", "pe", data=name) for name in ("cr", "sst2")]
+    figure = curves(*groups, made_group("none", data="no curve", epochs=groups[0].epochs[:0]))
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels == ["cr: accuracy on test, %", "sst2: accuracy on test, %"]
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4]
+
+
+def test_a_band_ends_at_0_and_100_per_cent() -> None:
+    group = made_group("none")
+    values = [0.0, 1.0, 0.0, 1.0] * 3
+    rows = group.epochs[group.epochs["metric"] == "val_accuracy"].sort_values("epoch")
+    (axes,) = curves(replace(group, epochs=rows.assign(value=values))).axes
+    low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
+    assert (low, high) == (0, 100)
 
 
 def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said() -> None:
     for num_padding, key in ((0, "key"), (6, "key (padding: 75 %)")):
-        figure = figures.attention(made_reading("a b", num_padding=num_padding))
+        figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))
         axes, scale = figure.axes
         (image,) = axes.images
         largest = 1 / (2 + num_padding)
@@ -86,21 +122,21 @@ def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said() ->
 
 def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
     reading = made_reading(" ".join(["sentimental"] * 60))
-    figure = figures.attention(reading)
+    figure = figures.draw_attention(reading)
     figure.draw_without_rendering()
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
         words = [label.get_window_extent() for label in axis.get_ticklabels()]
         assert len(words) == 60
         assert not any(one.overlaps(other) for one, other in combinations(words, 2))
-    few = figures.attention(made_reading("a b"))
+    few = figures.draw_attention(made_reading("a b"))
     assert few.get_size_inches() == pytest.approx([5.0, 4.2])
 
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    "curves": lambda: figures.curves(made_group("none", "$pe")),
-    "forest": lambda: figures.forest(differences(made_group("none", "$pe"))),
-    "attention": lambda: figures.attention(made_reading("$pe <b> \x00c")),
-    "positions": lambda: figures.positions(np.zeros((3, 2))),
+    "curves": lambda: curves(made_group("none", "$pe")),
+    "forest": lambda: figures.draw_forest(rows_of(made_group("none", "$pe"))),
+    "attention": lambda: figures.draw_attention(made_reading("$pe <b> \x00c")),
+    "positions": lambda: figures.draw_positions(np.zeros((3, 2))),
 }
 
 
@@ -111,20 +147,21 @@ def test_a_file_is_the_same_every_time_whatever_the_readers_settings(
     tmp_path: Path, name: str, kind: str
 ) -> None:
     one, other = tmp_path / f"one.{kind}", tmp_path / f"other.{kind.upper()}"
-    figures.save(DRAWN[name](), one)
+    figures.save_figure(DRAWN[name](), one)
     with mpl.rc_context({"font.size": 30, "savefig.dpi": 20, "svg.fonttype": "path"}):
-        figures.save(DRAWN[name](), other)
+        figures.save_figure(DRAWN[name](), other)
     assert one.read_bytes() == other.read_bytes()
     if kind == "svg" and name != "positions":
         assert ">$pe" in one.read_text()
 
 
 def test_a_file_grows_where_a_label_would_be_cut(tmp_path: Path) -> None:
-    path, figure = tmp_path / "a.png", figures.curves(made_group("none", LONG))
-    figures.save(DRAWN["curves"](), path)
+    path = tmp_path / "a.png"
+    figure = curves(made_group("none", LONG))
+    figures.save_figure(DRAWN["curves"](), path)
     assert imread(path).shape[1] == 1000
     figure.set_size_inches(3, 3)
-    figures.save(figure, path)
+    figures.save_figure(figure, path)
     assert imread(path).shape[1] > 600
     with pytest.raises(UserError, match=r"\.svg, \.pdf, \.png"):
-        figures.save(DRAWN["curves"](), tmp_path / "a.gif")
+        figures.save_figure(DRAWN["curves"](), tmp_path / "a.gif")

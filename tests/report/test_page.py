@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 import pytest
-from made_up import made_group, made_reading
+from made_up import made_answer, made_group, made_reading
 from samples import result
 
-from attnexp.analysis.frames import Group, load
+from attnexp.analysis.group import Group
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.report import figures, page
+from attnexp.report import page
 from attnexp.runs import store
-from attnexp.statistics.verdict import Metric
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -26,7 +26,7 @@ LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
 
 def written(folder: Path, *groups: Group, **shown: Any) -> str:
     """The page of some groups."""
-    page.write(folder / "page.html", groups, [Metric()], **shown)
+    page.write_page(folder / "page.html", made_answer(*groups), **shown)
     return (folder / "page.html").read_text("utf-8")
 
 
@@ -34,9 +34,9 @@ READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("witho
 
 
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:
-    text = written(tmp_path, *load([PUBLISHED / "blog"]))
-    assert text == written(tmp_path, *load([PUBLISHED / "blog"]))
-    assert len(text) < 150_000
+    text = written(tmp_path, *load_groups([PUBLISHED / "blog"]))
+    assert text == written(tmp_path, *load_groups([PUBLISHED / "blog"]))
+    assert len(text) <= 60_000
     parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|+2.18|
         <img|<table|81.58 <span|Learning curves|<img|How to read this|position=sinusoidal"""
     place = 0
@@ -58,7 +58,7 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
 def test_several_data_sets_end_with_their_mean(tmp_path: Path) -> None:
     one, other = made_group("none", "pe"), made_group("none", "pe", data="cr")
     for groups in ([one], [one, other], [one, made_group("a", "b", data="cr")]):
-        page.write(tmp_path / "p.html", groups, [Metric()])
+        page.write_page(tmp_path / "p.html", made_answer(*groups))
         text = (tmp_path / "p.html").read_text()
         assert ("Over all data sets" in text) == (other in groups)
 
@@ -74,16 +74,17 @@ def test_models_stand_side_by_side(tmp_path: Path) -> None:
 def test_a_picture_is_of_the_first_that_has_one() -> None:
     one, other, more = made_group("none"), made_group("none", "pe"), made_group("a", data="cr")
     blind = replace(READINGS[0][1], layers=[], table=None)
-    (axes,) = page.draw("curves", [one, other], [Metric()], []).axes
-    assert len(axes.lines) == len(figures.curves(one).axes[0].lines)
-    (axes,) = page.draw("forest", [one, other], [Metric()], []).axes
+    both = made_answer(one, other)
+    assert len(page.draw_picture("curves", both, []).axes) == 2
+    (axes,) = page.draw_picture("forest", both, []).axes
     assert [text.get_text() for text in axes.texts[::2]] == ["pe − none, final"]
-    page.draw("forest", [other, made_group("a", "b", data="cr")], [Metric()], [])  # without a mean
+    without_mean = made_answer(other, made_group("a", "b", data="cr"))
+    assert len(page.draw_picture("forest", without_mean, []).axes[0].texts) == 4
     for show in ("attention", "positions"):
-        drawn = page.draw(show, [one], [Metric()], [("blind", blind), *READINGS])
+        drawn = page.draw_picture(show, made_answer(one), [("blind", blind), *READINGS])
         assert len(drawn.axes) == 2  # the map and its colours
         with pytest.raises(UserError, match=f"no run with {show} to show"):
-            page.draw(show, [one, more], [Metric()], [("blind", blind)])
+            page.draw_picture(show, made_answer(one, more), [("blind", blind)])
 
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_page_in_a_browser(
     browser: "Browser", tmp_path: Path, theme: Literal["light", "dark"]
 ) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
-    groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *load([PUBLISHED / "position"])]
+    groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *load_groups([PUBLISHED / "position"])]
     written(tmp_path, *groups, readings=[*READINGS, (LONG, made_reading(f"{LONG} a b c"))])
     file, heard = (tmp_path / "page.html").as_uri(), list[str]()
     tab = browser.new_page(color_scheme=theme)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.statistics.intervals import Interval
-from attnexp.statistics.verdict import Metric, is_above_chance, is_beyond, is_decided, verdict
+from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_beyond, is_decided, verdict
 
-LOSS = Metric(name="loss", is_share=False, higher_is_better=False, margin=0.01)
+LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
 
 
 def interval(low: float, high: float, n: int = 5) -> Interval:
@@ -29,8 +29,8 @@ def interval(low: float, high: float, n: int = 5) -> Interval:
     ],
 )
 def test_it_is_where_the_interval_lies(low: float, high: float, word: str) -> None:
-    assert verdict(interval(low, high, 3), Metric(), (low, high)) == word
-    assert verdict(interval(low, high, 2), Metric(), (low, high)) == "too few seeds"
+    assert verdict(interval(low, high, 3), MetricSpec(), (low, high)) == word
+    assert verdict(interval(low, high, 2), MetricSpec(), (low, high)) == "too few seeds"
     assert is_decided(word) is (word != "undecided")
 
 
@@ -56,7 +56,7 @@ def test_less_of_a_loss_helps() -> None:
 def test_a_verdict_that_other_texts_may_break_says_so(
     low: float, high: float, texts: tuple[float, float] | None, words: str
 ) -> None:
-    assert verdict(interval(low, high), Metric(), texts) == words
+    assert verdict(interval(low, high), MetricSpec(), texts) == words
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_verdict_that_other_texts_may_break_says_so(
 def test_the_size_is_that_on_the_texts_that_the_verdict_is_about(
     low: float, high: float, texts: tuple[float, float] | None, words: str
 ) -> None:
-    assert verdict(interval(low, high), Metric(), texts, margin_text="0.25 points") == words
+    assert verdict(interval(low, high), MetricSpec(), texts, margin_text="0.25 points") == words
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
@@ -83,7 +83,7 @@ def test_no_verdict_is_stronger_than_its_interval(
 ) -> None:
     high = low + width
     texts = (low - wider, high + wider)
-    words = verdict(interval(low, high), Metric(margin=margin), texts, margin_text="so much")
+    words = verdict(interval(low, high), MetricSpec(margin=margin), texts, margin_text="so much")
     low, high = (low, high) if "on these texts" in words else texts
     if words.startswith("helps"):
         assert low > 0

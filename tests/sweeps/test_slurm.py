@@ -110,7 +110,7 @@ def look(executor: SlurmQueue) -> None:
             r"OUT_OF_MEMORY, exit code 0:9. Its log ends: two . out . of m",
         ),
         ("CANCELLED", RuntimeError, "7: CANCELLED"),
-        ("TIMEOUT", TimeLimitReached, "Slurm's time limit of 00:02:00"),
+        ("TIMEOUT", TimeLimitReached, "Slurm's time limit of 00:02:00 ended it"),
     ],
 )
 def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
@@ -132,14 +132,17 @@ def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
     assert (executor.folder / "7_0_log.err").exists()
 
 
-def test_a_job_without_a_result_is_waited_for_a_little(tmp_path: Path, answers: Path) -> None:
+def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: Path) -> None:
     executor, future = queue_one(tmp_path)
     (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
     look(executor)
     assert executor.status == "squeue does not answer"
-    (answers / "squeue").write_text("#!/bin/sh\n")  # and `scontrol` does not know the job
+    assert not future.done()
+    (answers / "squeue").write_text("#!/bin/sh\n")
+    (answers / "scontrol.txt").write_text("JobId=7 JobState=PENDING")  # queued again since
     look(executor)
     assert not future.done()
+    (answers / "scontrol.txt").write_text("")  # Slurm has forgotten the job
     look(executor)
     with pytest.raises(JobKilled, match="7: UNKNOWN"):
         future.result(timeout=0)

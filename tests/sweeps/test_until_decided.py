@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from sweeping import Pretend, finished
 
+from attnexp.analysis.families import difference
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
@@ -73,12 +74,17 @@ def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
     failing_rate: float | None,
     num_seeds: dict[str, int],
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> pd.DataFrame:
+    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[SimpleNamespace]:
         """Every variant is decided at nine seeds."""
         counts = Counter(entry.job.label for entry in entries if isinstance(entry.outcome, Run))
-        table = pd.DataFrame({"variant": [*counts], "n": [*counts.values()]})
-        table["verdict"] = ["undecided" if n < 9 else "helps" for n in table["n"]]
-        return table.assign(baseline="slow")
+        rows = []
+        for variant, n in counts.items():
+            word = "undecided" if n < 9 else "helps"
+            interval = SimpleNamespace(n=n)
+            contrast = difference(variant, "slow")
+            row = {"contrast": contrast, "interval": interval, "verdict": word, "words": word}
+            rows.append(SimpleNamespace(**row))
+        return rows
 
     monkeypatch.setattr(sequential, "judge", judge)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import torch
 from small import WORDS, examples, shuffle
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnexp.config.compose import compose
-from attnexp.config.schema import TrainConfig
 from attnexp.model.mixers import WordEmbedding
 from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
@@ -92,12 +91,14 @@ def trained(*words: str) -> tuple[Any, list[float], str]:
         "train.warmup=5 train.schedule=cosine train.clip=0.01",
         "model.freeze=true",
         "train.optimizer=adamw",
+        "position=rotary",
+        "position=relative model.layers=2",
     ],
 )
-def test_training_by_hand_is_training_by_the_reference(words: str) -> None:
+def test_training_on_the_fast_path_is_training_by_the_reference(words: str) -> None:
     model, losses, path = trained(*words.split())
     reference, expected, _ = trained(*words.split(), "train.fast=false")
-    assert path == "words"
+    assert path == ("pooled" if "position=r" in words else "words")
     assert losses == pytest.approx(expected, abs=2e-6)
     for name, weight in reference.named_parameters():
         torch.testing.assert_close(model.get_parameter(name), weight, rtol=1e-4, atol=2e-6)
@@ -126,15 +127,20 @@ def test_rows_are_to_date_after_an_epoch_that_ends_early() -> None:
     assert model.embedding.weight.grad is not None
 
 
-def test_only_a_trained_embedding_read_by_words_is_taken_row_by_row() -> None:
-    for words in (
-        "train.optimizer=adamw",
-        "model.freeze=true",
-        "position=rotary",
-        "model.layers=2",
-    ):
-        config = compose([*WORDS, *words.split()])
-        model = build_model(config)
-        take_fast_path(model)
-        assert not isinstance(make_optimizer(model, config.train), SparseAdam)
-    assert type(make_optimizer(nn.Linear(2, 1), TrainConfig())) is KerasAdam
+@pytest.mark.parametrize(
+    ("words", "is_sparse"),
+    [
+        ("", True),
+        ("position=rotary", False),
+        ("train.optimizer=adamw", False),
+        ("model.freeze=true", False),
+    ],
+)
+def test_only_a_trained_embedding_read_by_words_is_taken_row_by_row(
+    words: str, is_sparse: bool
+) -> None:
+    config = compose([*WORDS, *words.split()])
+    model = build_model(config)
+    assert not isinstance(make_optimizer(model, config.train), SparseAdam)
+    take_fast_path(model)
+    assert isinstance(make_optimizer(model, config.train), SparseAdam) == is_sparse

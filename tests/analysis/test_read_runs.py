@@ -11,7 +11,10 @@ import pytest
 from samples import but, result, save_study
 
 import attnexp
-from attnexp.analysis.frames import Group, groups_of, load, rows_of
+from attnexp.analysis.answer import compare
+from attnexp.analysis.group import Group
+from attnexp.analysis.metrics import ACCURACY
+from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.runs import predictions
@@ -25,9 +28,8 @@ PUBLISHED = ROOT / "outputs" / "published"
 
 def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
     """Groups of made-up runs of one study."""
-    return groups_of(
-        [r for run in runs for r in rows_of(run, study)], {study: plan} if plan else {}
-    )
+    rows = [row for run in runs for row in make_rows(run, study)]
+    return make_groups(rows, {study: plan} if plan else {})
 
 
 def one(*runs: Run, **more: Any) -> Group:
@@ -35,10 +37,14 @@ def one(*runs: Run, **more: Any) -> Group:
     return group
 
 
+def points(group: Group) -> list[str]:
+    return [point.name for point in group.points]
+
+
 def test_best_is_one_epoch_for_all_seeds_of_a_variant() -> None:
     """The best on average, the first of equals; each seed's own best epoch counts for nothing."""
     group = one(result("a", 0, [0.6, 0.9, 0.7]), result("a", 1, [0.9, 0.5, 0.7]))
-    assert group.points == ["final", "best"]
+    assert points(group) == ["final", "best"]
     assert group.epochs_of("best") == {"a": 1}
     assert group.values("best", "accuracy")["a"].to_dict() == {"0": 0.6, "1": 0.9}
     assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7, "1": 0.7}
@@ -47,8 +53,9 @@ def test_best_is_one_epoch_for_all_seeds_of_a_variant() -> None:
 
 
 def test_a_best_epoch_that_is_the_last_is_no_endpoint_of_its_own() -> None:
-    assert one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.6, 0.8])).points == ["final"]
-    assert one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.9, 0.8])).points == ["final", "best"]
+    assert points(one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.6, 0.8]))) == ["final"]
+    both = one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.9, 0.8]))
+    assert points(both) == ["final", "best"]
 
 
 def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
@@ -66,7 +73,8 @@ def test_predictions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
     group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
-    assert (group.protocol, group.points) == ("holdout", ["chosen", "final"])
+    assert (group.protocol, points(group)) == ("holdout", ["chosen", "final"])
+    assert [point.split for point in group.points] == ["test", "validation"]
     assert group.values("chosen", "accuracy")["a"].to_dict() == {"0": 0.55}
     assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7}
 
@@ -90,12 +98,12 @@ def test_runs_without_a_study_are_named_by_what_differs_the_plainest_first() -> 
 
 def test_a_bare_run_like_those_of_a_study_is_one_more_seed_of_theirs() -> None:
     named, bare = result("no_pe", 0, [0.8]), result("", 1, [0.9])
-    group = groups_of([*rows_of(named, "s"), *rows_of(bare)], {})[0]
+    group = make_groups([*make_rows(named, "s"), *make_rows(bare)], {})[0]
     assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8, "1": 0.9}
 
 
 def test_variants_of_a_study_that_differ_by_seeds_alone_stay_apart() -> None:
-    (group,) = load([PUBLISHED / "variance"])
+    (group,) = load_groups([PUBLISHED / "variance"])
     seeds = group.values("final", "accuracy").count()
     assert seeds.to_dict() == {"init": 18, "order": 18, "resample": 18}
 
@@ -113,9 +121,9 @@ def test_a_run_that_is_given_twice_counts_once() -> None:
 
 
 def test_a_path_that_is_given_twice_counts_once() -> None:
-    (once,) = load([PUBLISHED / "blog"])
+    (once,) = load_groups([PUBLISHED / "blog"])
     for paths in (["blog", "blog"], ["blog", "blog.parquet"], ["blog.parquet", "blog"]):
-        (twice,) = load([PUBLISHED / path for path in paths])
+        (twice,) = load_groups([PUBLISHED / path for path in paths])
         pd.testing.assert_frame_equal(once.endpoints, twice.endpoints)
         assert (once.planned, once.variants) == (twice.planned, twice.variants)
 
@@ -123,8 +131,11 @@ def test_a_path_that_is_given_twice_counts_once() -> None:
 def test_a_study_names_its_runs_wherever_its_path_stands() -> None:
     named = result("no_pe", 0, [0.8])
     bare = replace(named, label="")
-    for rows in ([*rows_of(named, "s"), *rows_of(bare)], [*rows_of(bare), *rows_of(named, "s")]):
-        (group,) = groups_of(rows, {})
+    for rows in (
+        [*make_rows(named, "s"), *make_rows(bare)],
+        [*make_rows(bare), *make_rows(named, "s")],
+    ):
+        (group,) = make_groups(rows, {})
         assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8}
 
 
@@ -145,6 +156,78 @@ def test_other_data_and_protocols_are_groups_of_their_own() -> None:
     ]  # fmt: skip
 
 
+def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> None:
+    runs = []
+    for words in ([], ["seeds.init=3"], ["seeds.init=4"]):
+        for position in ("none", "sinusoidal"):
+            label = f"position={position}"
+            runs.append(result(label, len(words), [0.8], label, *words))
+    group = one(*runs, study="")
+    assert group.values("final", "accuracy").count().to_dict() == {
+        "position=none": 1,
+        "position=none (seeds.init)": 2,
+        "position=sinusoidal": 1,
+        "position=sinusoidal (seeds.init)": 2,
+    }
+    names = [row.contrast.name for row in compare([group], [ACCURACY]).differences]
+    assert names == [
+        "position=sinusoidal − position=none",
+        "position=sinusoidal (seeds.init) − position=none (seeds.init)",
+    ]
+
+
+def test_runs_whose_vectors_changed_are_two_variants() -> None:
+    runs = []
+    for number, vectors in enumerate(["0a", "0b"]):
+        run = result("a", 0, [0.8])
+        runs.append(
+            but(run, run_id=f"{number}-12345678", data={**run.result.data, "vectors": vectors})
+        )
+    assert one(*runs).variants == ["a", "a (code 12345678)"]
+    earlier = [but(run, data=result("a", 0, [0.8]).result.data) for run in runs]
+    assert len(one(*earlier).variants) == 2  # of versions that did not store which vectors
+
+
+def test_each_study_keeps_its_family() -> None:
+    """Its baseline, and the number of its planned variants, be their runs finished or not."""
+    plans = {
+        "s": Manifest(variants={"a": {}, "b": {}}, runs=planned("a", "b")),
+        "t": Manifest(variants={"c": {}, "d": {}, "e": {}}, runs=planned("c", "d", "e")),
+    }
+    rows = []
+    for study, labels in (("s", "ab"), ("t", "cd")):
+        for label in labels:
+            run = result(label, 0, [0.8], f"model.heads={1 + ord(label) - ord('a')}")
+            rows += make_rows(run, study)
+    answer = compare(make_groups(rows, plans), [ACCURACY])
+    judged = [(row.contrast.name, row.m) for row in answer.differences]
+    assert judged == [("b − a", 1), ("d − c", 2)]
+
+
+def planned(*variants: str) -> list[PlannedRun]:
+    return [PlannedRun(variant=variant, seed="0", run_id="") for variant in variants]
+
+
+def test_two_crossed_factors_of_a_study_are_named_by_their_levels() -> None:
+    levels = {f"{p}_{s}": {"p": p, "s": s} for p in "ab" for s in "xy"}
+    runs = [
+        result(name, 0, [0.8], f"model.heads={number}")
+        for number, name in enumerate(levels, start=1)
+    ]
+    group = one(*runs, plan=Manifest(variants=levels, runs=planned(*levels)))
+    names = [row.contrast.name for row in compare([group], [ACCURACY]).differences]
+    assert names == ["b − a within x", "b − a within y", "b − a, y − x"]
+
+
+def test_a_metric_that_no_run_has_is_left_out() -> None:
+    """As published files of earlier versions lack one that is new."""
+    rows = make_rows(result("a", 0, [0.8]))
+    for row in rows:
+        del row["val_ece"]
+    (group,) = make_groups(rows, {})
+    assert set(group.endpoints["metric"]) == {"accuracy", "loss", "brier", "gap"}
+
+
 def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     few = result("a", 0, [0.8], "data.limit_train=100")
     few = but(few, data={**few.result.data, "n_train": 100})
@@ -160,7 +243,7 @@ def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
     plan = Manifest(
         variants={"a": {}}, runs=[*entries, PlannedRun(variant="a", seed="2", run_id="x")]
     )
-    found = groups_of([row for run in runs for row in rows_of(run, "s")], {"s": plan})
+    found = make_groups([row for run in runs for row in make_rows(run, "s")], {"s": plan})
     assert [group.missing() for group in found] == [{"a": ["2"]}] * 2
 
 
@@ -186,7 +269,7 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
     plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
     record_runs(tmp_path / "declared", plan)
     for folder, found in (("usual", set()), ("declared", {"b"}), ("runs", {"b"}), (".", {"b"})):
-        assert [group.sequential for group in load([tmp_path / folder])] == [found]
+        assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
 
 
 def test_a_run_that_cannot_be_read_is_named_to_scripts_too(
@@ -195,7 +278,7 @@ def test_a_run_that_cannot_be_read_is_named_to_scripts_too(
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
     (tmp_path / "runs/bloga1-0/result.json").write_text("{")
     endpoints, _ = attnexp.results(tmp_path / "blog")
-    assert {*endpoints["seed"]} == {"0"}
+    assert {*endpoints["seed"]} == {0}
     assert "bloga1-0/result.json cannot be read" in capsys.readouterr().err
 
 
@@ -227,7 +310,7 @@ def test_a_published_study_says_what_its_folder_says(
     publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
     monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
     publish["publish"](tmp_path / "s", "p")
-    (folder,), (file,) = load([tmp_path / "s"]), load([tmp_path / "p"])
+    (folder,), (file,) = load_groups([tmp_path / "s"]), load_groups([tmp_path / "p"])
     assert (folder.variants, folder.planned) == (file.variants, file.planned)
     for name in ("endpoints", "epochs"):
         frames = [
@@ -240,34 +323,53 @@ def test_a_published_study_says_what_its_folder_says(
     for (variant, seed, point), bits in folder.right.items():
         assert bits.mean() == folder.values(point, "accuracy").loc[seed, variant]
     assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
-    (bare,) = load([tmp_path / "runs"])
+    started = pd.read_parquet(tmp_path / "p.parquet")["started"]
+    assert started.str.match(r"\d{4}-\d\d-\d\dT").all()
+    (bare,) = load_groups([tmp_path / "runs"])
     assert bare.variants == ["none", "sinusoidal"]  # the names of the study beside it
+
+
+def test_a_label_of_two_configs_or_codes_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
+    monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
+    other_code = but(result("a", 1, [0.8]), code={"model/scores.py": "1"})
+    for study, other in (
+        ("config", result("a", 1, [0.8], "model.heads=4")),
+        ("code", other_code),
+    ):
+        save_study(tmp_path, [result("a", 0, [0.8]), other], study)
+        with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
+            publish["publish"](tmp_path / study, study)
 
 
 def test_results_have_a_column_for_every_setting_that_varies() -> None:
     endpoints, epochs = attnexp.results(PUBLISHED / "position_x_scale.parquet")
-    varying = ["model.score.scale", "position.kind"]
+    varying = ["model.score.scale", "position"]
     assert {*varying} < {*endpoints} & {*epochs}
     assert "train.lr" not in endpoints
     assert endpoints.groupby("variant")["model.score.scale"].nunique().eq(1).all()
     accuracies = endpoints[endpoints["metric"] == "accuracy"]
     assert len(accuracies) == 4 * 20 * 2
+    assert set(accuracies.groupby("position")["value"].count().index) == {"none", "sinusoidal"}
+    assert set(endpoints["seed"]) == set(range(100, 120))
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no folder"):
-        load([tmp_path / "nowhere"])
+        load_groups([tmp_path / "nowhere"])
     with pytest.raises(UserError, match="no finished run"):
-        load([tmp_path])
+        load_groups([tmp_path])
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(UserError, match="attnexp judge"):
-        load([tmp_path / "a.parquet"])
+        load_groups([tmp_path / "a.parquet"])
 
 
 @pytest.mark.parametrize(
     "file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda file: file.stem
 )
 def test_every_published_study_can_be_read_and_is_complete(file: Path) -> None:
-    for group in load([file.with_suffix("")]):
+    for group in load_groups([file.with_suffix("")]):
         assert not group.missing()
         assert len(group.variants) > 1

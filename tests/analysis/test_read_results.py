@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import attnexp
-from attnexp.analysis.judge import metrics_of, read_results
+from attnexp.analysis.answer import compare
+from attnexp.analysis.read_results import choose_metrics, read_results
 from attnexp.base.errors import UserError
 
 ROWS = [
@@ -52,7 +53,7 @@ def test_every_kind_of_file_is_read_alike(
         attnexp.judge(FRAME, columns=["accuracy"]),
     ]
     pd.testing.assert_frame_equal(*(frame.drop(columns="data") for frame in frames))
-    assert judged(FRAME) == ["b accuracy helps"]
+    assert judged(FRAME) == ["b accuracy helps on these texts"]
 
 
 def test_files_are_put_together(tmp_path: Path) -> None:
@@ -90,28 +91,65 @@ def test_answers_by_example_make_an_accuracy() -> None:
         read_results(pd.DataFrame(rows))
 
 
-def test_where_nothing_can_be_compared_the_frame_is_empty_and_has_its_columns() -> None:
+def test_variants_without_a_common_seed_are_named() -> None:
     apart = FRAME.assign(seed=FRAME["seed"] + 4 * (FRAME["variant"] == "b"))
-    assert len(attnexp.judge(FRAME, columns="accuracy")) == 1
-    assert [*attnexp.judge(apart).columns] == [*attnexp.judge(FRAME).columns]
+    with pytest.raises(UserError, match=r"a: 0, 1, 2, 3; b: 4, 5, 6, 7"):
+        read_results(apart)
+    third = FRAME[FRAME["variant"] == "a"].assign(variant="c")
+    groups = read_results(pd.concat([apart, third]))
+    assert groups[0].notes == ["b has no seed in common with a, so no difference."]
+    assert compare(groups, choose_metrics(groups, [], [], [])).undecided[0] == "b − a"
+
+
+@pytest.mark.parametrize("name", ["acc", "val_acc", "Test accuracy", "eval/accuracy"])
+def test_a_column_called_accuracy_is_judged(name: str) -> None:
+    (group,) = read_results(FRAME.rename(columns={"accuracy": name}))
+    assert {*group.endpoints["metric"]} == {name}
+
+
+@pytest.mark.parametrize("name", ["inaccuracy", "grad_acc", "1-accuracy", "acc_steps", "score"])
+def test_no_other_column_is_judged_unasked(name: str) -> None:
+    frame = FRAME.assign(**{name: "no number"})
+    assert {*read_results(frame)[0].endpoints["metric"]} == {"accuracy"}
+    with pytest.raises(UserError, match=f"No column is called accuracy or acc.*{name}"):
+        read_results(frame.drop(columns="accuracy"))
+
+
+def test_seeds_of_several_files_are_numbers_where_all_of_a_file_are(tmp_path: Path) -> None:
+    files = []
+    for rows in ("a ,1.0,.8\na,02,.81\n", "b, 1,.82\nb,2,.83\n", "c,1,.8\nc,02x,.8\n"):
+        files.append(tmp_path / f"{len(files)}.csv")
+        files[-1].write_text(f"variant,seed,accuracy\n{rows}")
+    (group,) = read_results(files)
+    seeds = group.endpoints.groupby("variant")["seed"].agg(list)
+    assert seeds.to_dict() == {"a": ["1", "2"], "b": ["1", "2"], "c": ["1", "02x"]}
+
+
+def test_a_margin_that_was_meant_as_a_share_is_refused() -> None:
+    groups = read_results(FRAME)
+    with pytest.raises(UserError, match=r"0.005 points\? .*--margin accuracy=0.5"):
+        choose_metrics(groups, [], [], ["0.005"])
 
 
 def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
     frame = pd.concat([FRAME, FRAME.assign(accuracy=float("nan"))])  # as Lightning's csv alternates
     (group,) = read_results(frame, ["accuracy"])
-    assert group.notes == ["Left out: 8 rows with an empty cell."]
+    runs = "a seed 0, a seed 1, a seed 2, a seed 3, b seed 0, ..."
+    assert group.notes == [f"Left out: 8 rows with an empty cell in accuracy ({runs})."]
     assert len(group.endpoints) == 8
     frame["loss"] = frame["accuracy"].isna().astype(float).replace(0, float("nan"))
-    with pytest.raises(UserError, match="not all numbers"):  # no row has both
+    with pytest.raises(
+        UserError, match="Every row has an empty cell in accuracy, loss"
+    ):  # no row has both
         read_results(frame, ["accuracy", "loss"])
 
 
 def test_the_unit_is_that_of_the_file() -> None:
     (group,) = read_results(FRAME.assign(accuracy=100 * FRAME["accuracy"]), ["accuracy"])
-    (metric,) = metrics_of([group], [], [], [])
+    (metric,) = choose_metrics([group], [], [], [])
     assert (metric.is_share, metric.margin) == (False, 0.25)
     (group,) = read_results(FRAME, ["accuracy"])
-    (metric,) = metrics_of([group], [], [], ["0.5"])
+    (metric,) = choose_metrics([group], [], [], ["0.5"])
     assert (metric.is_share, metric.margin) == (True, 0.005)
 
 
@@ -123,7 +161,7 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
 
 def test_options_choose_what_is_judged_besides_accuracy() -> None:
     words = judged(FRAME, lower=["loss"], margin=["loss=0.1"])
-    assert words == ["b accuracy helps", "b loss equivalent"]
+    assert words == ["b accuracy helps on these texts", "b loss equivalent on these texts"]
 
 
 MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
@@ -144,10 +182,10 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
         (FRAME, {"baseline": "c"}, ["c has nothing to be compared with", "a, b"]),
         (pd.concat([FRAME, FRAME[:1]]), {}, ["a, seed 0", "more than one result"]),
         (FRAME.astype({"accuracy": object}).replace({0.8: "n/a"}), {"columns": ["accuracy"]},
-         ["a, seed 0", "n/a", "not all numbers"]),
+         ["row 1 (a, seed 0", "accuracy holds 'n/a', which is no finite number"]),
         (MIXED, {}, ["accuracy", "0.823", "per cent"]),
-        (FRAME[["variant", "seed"]], {}, ["of numbers"]),
-        (FRAME[:0], {"columns": ["accuracy"]}, ["of numbers"]),
+        (FRAME[["variant", "seed"]], {}, ["No column is called accuracy", "no others"]),
+        (FRAME[:0], {"columns": ["accuracy"]}, ["no rows"]),
         (FRAME.assign(accuracy="80 %"), {"lower": ["loss"], "margin": ["loss=1"]}, ["80 %"]),
         (FRAME.replace({0.5: math.inf}), {"lower": ["loss"], "margin": ["loss=1"]}, ["'inf'"]),
         (FRAME.assign(f1=FRAME["seed"].where(FRAME["variant"] == "b")), {"columns": ["f1"]},

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 import attnexp
-from attnexp.analysis import published
-from attnexp.analysis.contrasts import differences
-from attnexp.analysis.frames import load
-from attnexp.analysis.published import k_counts, k_epochs, unlike_k
+from attnexp.analysis import kexue
+from attnexp.analysis.answer import compare
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.kexue import agreements_with_k, find_k_epochs, settings_unlike_k
+from attnexp.analysis.metrics import ACCURACY
+from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs.labels import default_settings
@@ -19,15 +21,20 @@ PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}
 
 
+def points_of(row: Difference) -> list[str]:
+    """Mean, interval, and interval for other texts, in points."""
+    assert row.texts is not None
+    numbers = (row.interval.mean, row.interval.low, row.interval.high, *row.texts)
+    return [f"{100 * number:+.2f}" for number in numbers]
+
+
 def test_blog_is_as_published() -> None:
     """The headline: these figures were computed from the runs by other code before."""
-    (group,) = load([PUBLISHED / "blog"])
-    final, best = (row for _, row in differences(group).iterrows())
-    points = [100 * final[key] for key in ("mean", "low", "high", "texts_low", "texts_high")]
-    assert [f"{point:+.2f}" for point in points] == ["+2.53", "+2.32", "+2.73", "+2.18", "+2.87"]
-    points = [100 * best[key] for key in ("mean", "low", "high", "texts_low", "texts_high")]
-    assert [f"{point:+.2f}" for point in points] == ["-0.05", "-0.23", "+0.12", "-0.30", "+0.20"]
-    assert (final["verdict"], best["verdict"]) == ("helps", "equivalent on these texts")
+    (group,) = load_groups([PUBLISHED / "blog"])
+    final, best = compare([group], [ACCURACY]).differences
+    assert points_of(final) == ["+2.53", "+2.32", "+2.73", "+2.18", "+2.87"]
+    assert points_of(best) == ["-0.05", "-0.23", "+0.12", "-0.30", "+0.20"]
+    assert (final.verdict, best.verdict) == ("helps", "equivalent on these texts")
     assert group.epochs_of("best") == {"no_pe": 1, "pe": 2}
 
 
@@ -42,21 +49,21 @@ def test_blog_is_as_published() -> None:
 def test_ks_values_are_counted(
     study: str, inside: list[int], own: list[tuple[int, int]] | None
 ) -> None:
-    (group,) = load([PUBLISHED / study])
-    found = k_counts(group)
-    assert [count["inside"] for count in found] == inside
-    assert {count["values"] for count in found} == {40}
-    assert own is None or [(min(c["own"]), max(c["own"])) for c in found] == own
-    assert found[0]["unlike"] == (() if study != "blog_scaled" else
+    (group,) = load_groups([PUBLISHED / study])
+    found = agreements_with_k(group)
+    assert [row.num_inside for row in found] == inside
+    assert {row.num_values for row in found} == {40}
+    assert own is None or [(min(row.ours), max(row.ours)) for row in found] == own
+    assert found[0].unlike == (() if study != "blog_scaled" else
                                   ("model.score.scale=true", "train.eps=1e-07"))  # fmt: skip
 
 
 @pytest.mark.parametrize("num_seeds", [2, 3])
 def test_two_seeds_cannot_say_where_ks_would_lie(num_seeds: int) -> None:
-    (group,) = load([PUBLISHED / "blog"])
+    (group,) = load_groups([PUBLISHED / "blog"])
     few = {*map(str, range(100, 100 + num_seeds))}
     rows = group.epochs[group.epochs["seed"].isin(few)]
-    assert len(k_counts(replace(group, epochs=rows))) == (num_seeds > 2)
+    assert len(agreements_with_k(replace(group, epochs=rows))) == (num_seeds > 2)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +81,13 @@ def test_only_ks_experiment_is_compared_with_his_table(
     words: list[str], position: list[str]
 ) -> None:
     config = to_dict(compose(words))
-    assert [*k_epochs(config, IMDB)["position"].unique()] == position
-    assert k_epochs(config, {**IMDB, "n_train": 100}).empty
+    assert [*find_k_epochs(config, IMDB)["position"].unique()] == position
+    assert find_k_epochs(config, {**IMDB, "n_train": 100}).empty
 
 
 def test_settings_that_differ_from_ks_are_named() -> None:
-    assert unlike_k(to_dict(compose(["experiment=blog_pe"]))) == ()
-    assert unlike_k(to_dict(compose(["train.eps=1e-8"]))) == ("model.score.scale=true",)
+    assert settings_unlike_k(to_dict(compose(["experiment=blog_pe"]))) == ()
+    assert settings_unlike_k(to_dict(compose(["train.eps=1e-8"]))) == ("model.score.scale=true",)
 
 
 def test_compare_is_the_difference_of_the_document() -> None:
@@ -89,5 +96,5 @@ def test_compare_is_the_difference_of_the_document() -> None:
 
 
 def test_the_settings_beside_ks_table_are_those_of_today() -> None:
-    stored = json.loads((Path(published.__file__).parent / "kexue.json").read_bytes())
+    stored = json.loads((Path(kexue.__file__).parent / "kexue.json").read_bytes())
     assert stored == {name: default_settings(f"position={name}") for name in stored}

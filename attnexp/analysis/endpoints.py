@@ -1,0 +1,94 @@
+"""Endpoints: the epoch and the texts at which runs are compared, declared before any run.
+
+Whatever is known of an endpoint stands in its row of `ENDPOINTS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """An epoch of each run and the texts on which it is measured."""
+
+    name: str
+    label: str
+    """Name in tables; with the split where not all endpoints of a protocol are on the same."""
+    title: str = ""  # in the tables of docs/
+    description: str = ""
+    split: str = ""  # `test` or `validation`; empty in results of other trainers
+    measured: str = ""
+    """The stored evaluation, `val` or `test`: prefix of its columns (`val_accuracy`)."""
+    remark: str = ""
+    """What a reader must know beside the epochs of the variants."""
+    select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
+    """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
+    `val_accuracy`; None in results of other trainers."""
+
+
+def _is_last(rows: pd.DataFrame) -> "pd.Series[bool]":
+    return rows["epoch"] == rows.groupby(["variant", "seed"])["epoch"].transform("max")
+
+
+def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """One epoch for all seeds of a variant, among those that all of them have."""
+    last = rows.groupby(["variant", "seed"])["epoch"].transform("max")
+    shortest = last.groupby(rows["variant"]).transform("min")
+    shared = rows[rows["epoch"] <= shortest]
+    means = shared.groupby(["variant", "epoch"])["val_accuracy"].mean().unstack()
+    return rows["epoch"] == rows["variant"].map(means.idxmax(axis=1))
+
+
+def _was_tested(rows: pd.DataFrame) -> "pd.Series[bool]":
+    return rows["test_accuracy"].notna()
+
+
+ENDPOINTS = {
+    "blog": (
+        Endpoint(
+            name="final",
+            label="final",
+            title="last epoch",
+            description="the last epoch, on the test set",
+            split="test",
+            measured="val",  # on the test set: this protocol validates on it
+            select=_is_last,
+        ),
+        Endpoint(
+            name="best",
+            label="best",
+            title="best epoch",
+            description="one epoch for all seeds of a variant, the best on average on the test set",
+            split="test",
+            measured="val",
+            remark="the epoch that is best on average over seeds",
+            select=_is_best_on_average,
+        ),
+    ),
+    "holdout": (
+        Endpoint(
+            name="chosen",
+            label="chosen (test)",
+            title="chosen epoch",
+            description="the epoch chosen on held-out data; the test set was touched once",
+            split="test",
+            measured="test",
+            select=_was_tested,
+        ),
+        Endpoint(
+            name="final",
+            label="final (validation)",
+            title="last epoch",
+            description="the last epoch, on held-out data",
+            split="validation",
+            measured="val",
+            select=_is_last,
+        ),
+    ),
+}
+"""Endpoints of each protocol; the one that decides comes first."""
+
+RESULT = Endpoint(name="result", label="result")
+"""The only endpoint of results of other trainers."""

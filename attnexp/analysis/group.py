@@ -1,0 +1,74 @@
+"""The waist of the project: results as two data frames, whoever measured them.
+
+`endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attnexp.analysis.endpoints import Endpoint
+from attnexp.analysis.families import Family
+from attnexp.statistics.intervals import smallest_step
+
+Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Variants that may be compared: one data set and one protocol."""
+
+    data: str
+    source: str  # data set of which this may be a cut
+    protocol: str  # blog, holdout; empty for other trainers, who have no epochs, configs, or plans
+    variants: list[str]  # with finished runs; the baseline comes first
+    points: list[Endpoint]  # the one that decides comes first
+    endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
+    epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
+    families: list[Family]  # of each study, of variants with or without finished runs
+    published: pd.DataFrame = field(default_factory=pd.DataFrame)  # K's: variant, epoch, metrics
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
+    right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
+    """Which texts of one test set are right, by variant, seed and endpoint."""
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
+    num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
+    chance: float | None = None  # accuracy of always guessing the largest class
+    sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
+    planned: dict[str, list[str]] = field(default_factory=dict)
+    """Seeds that studies planned, by variant, also of variants without any finished run."""
+    notes: list[str] = field(default_factory=list)
+
+    def values(self, point: str, metric: str) -> pd.DataFrame:
+        """Values of a metric at an endpoint: a row a seed, a column a variant."""
+        is_wanted = (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
+        rows = self.endpoints[is_wanted]
+        wide = rows.pivot(index="seed", columns="variant", values="value")
+        return wide.reindex(columns=[name for name in self.variants if name in wide])
+
+    def epochs_of(self, point: str) -> dict[str, int]:
+        """Epoch of an endpoint by variant; empty where it differs between seeds or is not known."""
+        rows = self.endpoints[self.endpoints["point"] == point].dropna(subset="epoch")
+        places = rows.drop_duplicates(["variant", "epoch"])
+        if places["variant"].duplicated().any():
+            return {}
+        return dict(zip(places["variant"], places["epoch"].astype(int), strict=True))
+
+    def step(self, point: str, metric: str) -> float:
+        """Smallest step of a metric, as `t_interval` wants it."""
+        if self.num_texts:
+            return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
+        values = self.endpoints.loc[self.endpoints["metric"] == metric, "value"]
+        return smallest_step(values)
+
+    def missing(self) -> dict[str, list[str]]:
+        """Planned seeds without a finished run, by variant."""
+        finished = self.endpoints.groupby("variant")["seed"].agg(set)
+        missing = {}
+        for variant, planned in self.planned.items():
+            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
+            if seeds:
+                missing[variant] = seeds
+        return missing

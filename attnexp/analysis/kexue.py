@@ -1,0 +1,119 @@
+"""The run that K published, and whether it could be one more of our seeds.
+
+Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 2018: one seed of each
+variant, with the test set used for validation: `kexue.csv`. K's code of then did not divide scores
+by sqrt(d_head), and Adam's epsilon was 1e-8. Runs with the later settings are compared, too.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from attnexp.analysis.group import Group
+from attnexp.config.schema import flatten
+from attnexp.runs.labels import as_word, settings
+from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
+
+METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+
+SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
+"""K's settings that differ from our defaults, which are those of later code and later Keras."""
+
+FREE = {"train.epochs", "train.measure_train", "train.precision"}
+"""Settings in which a run may differ from K's."""
+
+FEWEST_SEEDS = 3  # with a prediction interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """K's values beside the 95 % prediction interval of one more of our seeds."""
+
+    variants: list[str]
+    n: int  # our seeds
+    unlike: tuple[str, ...]  # settings, as `key=value`, in which these variants differ from K's
+    num_inside: int
+    num_values: int
+    ours: list[int]  # the same count for each of our seeds, by the others; empty below four
+
+
+@cache
+def _k_table() -> pd.DataFrame:
+    return pd.read_csv(Path(__file__).with_name("kexue.csv"))
+
+
+@cache
+def _k_settings() -> dict[str, dict[str, Any]]:
+    """Settings of K's runs by position, where those of `SETTINGS` have later values."""
+    tree: dict[str, dict[str, Any]] = json.loads(
+        Path(__file__).with_name("kexue.json").read_bytes()
+    )
+    return tree
+
+
+def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
+    """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
+    `METRICS`; no rows for any other run. The number of epochs may differ."""
+    table = _k_table()
+    if (data["n_train"], data["n_test"]) != (25_000, 25_000):
+        return table.iloc[:0]
+    compared = {}
+    for key, value in settings(config).items():
+        is_as_k_had_it = key in SETTINGS and SETTINGS[key] == value
+        if key not in FREE and not is_as_k_had_it:
+            compared[key] = value
+    alike = [
+        position
+        for position, k_settings in _k_settings().items()
+        if compared.items() <= k_settings.items()
+    ]
+    return table[table["position"].isin(alike)]
+
+
+def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
+    """Settings among `SETTINGS` in which a run differs from K's, as `key=value`."""
+    values = flatten(config)
+    return tuple(
+        as_word(key, values[key]) for key, k_value in SETTINGS.items() if values[key] != k_value
+    )
+
+
+def agreements_with_k(group: Group) -> list[Agreement]:
+    """K's values beside ours, of the variants of a group that K ran: together where they differ
+    from K's in the same settings."""
+    if group.published.empty:
+        return []
+    published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
+    unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
+    agreements = []
+    for differing in unlike.unique():
+        agreement = _agreement(group, published[unlike == differing], differing)
+        if agreement.n >= FEWEST_SEEDS:
+            agreements.append(agreement)
+    return agreements
+
+
+def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
+    """K's values of some variants beside ours. published: variant, epoch, metric, value."""
+    place = ["variant", "epoch", "metric"]
+    ours = group.epochs.pivot(index="seed", columns=place, values="value")
+    k_values = published.set_index(place)["value"]
+    k_values = k_values[k_values.index.isin(ours.columns)]
+    ours = ours[k_values.index].dropna()
+    return Agreement(
+        variants=list(published["variant"].unique()),
+        n=len(ours),
+        unlike=unlike,
+        num_inside=sum(_is_inside(value, ours[at]) for at, value in k_values.items()),
+        num_values=len(k_values),
+        ours=inside_by_the_others(ours.to_numpy()) if len(ours) > FEWEST_SEEDS else [],
+    )
+
+
+def _is_inside(value: float, ours: "pd.Series[float]") -> bool:
+    low, high = prediction_interval(ours)
+    return low <= value <= high

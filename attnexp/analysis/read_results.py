@@ -1,0 +1,326 @@
+"""Results of any trainer as groups: a row for each run, or for each answer to an example."""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from attnexp.analysis.endpoints import RESULT
+from attnexp.analysis.families import differences_from
+from attnexp.analysis.group import Bits, Group
+from attnexp.base.errors import UserError, join_names
+from attnexp.config.options import did_you_mean
+from attnexp.data.tables import read_rows
+from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.verdict import MetricSpec
+
+KEYS = ["data", "variant", "seed"]
+PLACE = "place of the row"  # a column beside those of the files
+ACCURACY = {"acc", "accuracy"}  # words of the names of columns that hold one
+QUALIFIERS = set("train val valid validation dev test eval final best last mean balanced".split())
+"""Words that may stand beside them in the name of a column that is judged unasked."""
+
+SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
+TRUTH = {"true": "1", "false": "0"}
+BITS = ["1", "0", "1.0", "0.0", ""]
+
+
+def read_results(
+    results: "Sequence[str | PathLike[str]] | pd.DataFrame",
+    columns: Sequence[str] = (),
+    *,
+    named: Sequence[str] = (),
+    variant_column: str = "variant",
+    seed_column: str = "seed",
+    baseline: str | None = None,
+    sequential: bool = False,
+) -> list[Group]:
+    """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame: one for each value of a
+    column `dataset`. The others are compared with `baseline`, the first variant if None.
+
+    A row has variant, seed and the metrics of a run; or variant, seed, example and correct (1 or 0)
+    of an answer. columns: metrics to read; those called accuracy if empty. named: further ones,
+    such as those that a direction or margin names. No other column counts. sequential: whether
+    seeds were added because of results. Raises `UserError`.
+    """
+    cells = _read_cells(results, variant_column, seed_column)
+    if cells.empty:
+        raise UserError("There are no rows to judge.")
+    if "example" in cells:
+        _check_columns(["correct"], cells, "Answers by example need it, 1 or 0.")
+        cells["accuracy"] = _as_bits(cells["correct"])
+        columns = [*columns, "accuracy"]
+    if not columns:
+        columns = [name for name in cells if _is_plain_accuracy(name)]
+    metrics = list(dict.fromkeys([*columns, *named]))
+    _check_metrics(metrics, cells)
+    numbers = _as_numbers(cells[metrics])
+    is_empty = cells[metrics].eq("")
+    _refuse_texts(cells, numbers, is_empty)
+    is_left_out = is_empty.any(axis=1)
+    if is_left_out.all():
+        raise UserError(f"Every row has an empty cell in {', '.join(metrics)}.")
+    rows = cells[[name for name in (*KEYS, "example") if name in cells]].join(numbers)
+    rows = rows[~is_left_out]
+    _refuse_repeated(rows)
+    groups = []
+    for data, group_rows in rows.groupby("data", sort=False):
+        first = baseline or str(cells["variant"].iloc[0])
+        groups.append(_make_group(str(data), group_rows, metrics, first, sequential))
+    groups[0].notes.extend(_describe_left_out(cells, is_empty))
+    return groups
+
+
+def _read_cells(
+    results: "Sequence[str | PathLike[str]] | pd.DataFrame", variant_column: str, seed_column: str
+) -> pd.DataFrame:
+    """All cells as text, with columns data, variant, seed and, for messages, `row`."""
+    if isinstance(results, pd.DataFrame):
+        return _with_standard_names(results, "results", variant_column, seed_column)
+    frames = []
+    for file in results:
+        name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
+        frame = _with_standard_names(read_rows(Path(file)), name, variant_column, seed_column)
+        if len(results) > 1:
+            frame[PLACE] = f"{file}, " + frame[PLACE]
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True).fillna("")
+
+
+def _with_standard_names(
+    frame: pd.DataFrame, name: str, variant_column: str, seed_column: str
+) -> pd.DataFrame:
+    """Cells as text, with standard names of columns. name: of the data set if no column says it."""
+    if variant_column == seed_column:
+        raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
+    cells = frame.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
+    cure = "Name them with --variant-column, --seed-column."
+    _check_columns([variant_column, seed_column], cells, cure)
+    standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
+    # a column `variant` counts as any other where --variant-column names another one
+    kept = [name for name in cells if name in standard or name not in standard.values()]
+    cells = cells[kept].rename(columns=standard)
+    cells = pd.DataFrame({"data": name, **cells})
+    for key in KEYS:
+        cells[key] = cells[key].str.strip()
+    seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
+    if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
+        cells["seed"] = seeds.astype("int64").astype("string")
+    cells[PLACE] = [f"row {number}" for number in range(1, len(cells) + 1)]
+    return cells
+
+
+def _as_bits(correct: "pd.Series[str]") -> "pd.Series[str]":
+    """1 or 0 as text; a cell that is neither says so, and is refused as no number."""
+    bits = correct.str.lower().replace(TRUTH)
+    return bits.where(bits.isin(BITS), bits + ", which is neither 1 nor 0")
+
+
+def _as_numbers(cells: pd.DataFrame) -> pd.DataFrame:
+    """Finite numbers; NaN for any other cell."""
+    numbers = cells.apply(pd.to_numeric, errors="coerce").astype(float)
+    return numbers.mask(numbers.abs() == math.inf)
+
+
+def _is_accuracy(name: str) -> bool:
+    """Whether a column that is judged holds an accuracy: `test_acc`, but not `inaccuracy`."""
+    return not ACCURACY.isdisjoint(_words(name))
+
+
+def _is_plain_accuracy(name: str) -> bool:
+    """Whether a column is judged unasked: `test_acc`, but neither `grad_acc` nor `1-accuracy`."""
+    return _is_accuracy(name) and _words(name) <= ACCURACY | QUALIFIERS
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall("[a-z0-9]+", name.lower()))
+
+
+def _check_metrics(metrics: Sequence[str], cells: pd.DataFrame) -> None:
+    """Raise `UserError` where there is no metric, or one that is no column."""
+    columns = [name for name in cells if name not in (*KEYS, PLACE)]
+    _check_columns(metrics, columns, "Choose with --columns.")
+    if not metrics:
+        example = columns[-1] if columns else "loss"
+        raise UserError(
+            f"No column is called accuracy or acc. There are {', '.join(columns) or 'no others'}. "
+            f"Name the metric, its direction and the smallest difference that matters, for example "
+            f"--lower {example} --margin {example}=0.01"
+        )
+
+
+def _refuse_texts(cells: pd.DataFrame, numbers: pd.DataFrame, is_empty: pd.DataFrame) -> None:
+    """Raise `UserError` for a cell of a metric that holds something else than a number."""
+    for name in numbers:
+        wrong = cells[numbers[name].isna() & ~is_empty[name]]
+        if len(wrong):
+            raise UserError(
+                f"{wrong[PLACE].iloc[0]} ({_name_run(wrong)}): {name} holds "
+                f"{wrong[name].iloc[0]!r}, which is no finite number."
+            )
+
+
+def _describe_left_out(cells: pd.DataFrame, is_empty: pd.DataFrame) -> Iterator[str]:
+    """A note for each metric whose empty cells leave rows out."""
+    for name in is_empty:
+        rows = cells[is_empty[name]]
+        if len(rows):
+            runs = [f"{row.variant} seed {row.seed}" for row in rows.itertuples()]
+            listed = join_names(list(dict.fromkeys(runs)))
+            yield f"Left out: {len(rows):,} rows with an empty cell in {name} ({listed})."
+
+
+def _refuse_repeated(rows: pd.DataFrame) -> None:
+    """Raise `UserError` if a run, or its answer to an example, is given twice."""
+    keys = [name for name in (*KEYS, "example") if name in rows]
+    repeated = rows[rows.duplicated(keys)]
+    if len(repeated):
+        raise UserError(
+            f"{_name_run(repeated)} has more than one result. Give one row, of the epoch that you "
+            "declared, or a column example."
+        )
+
+
+def _make_group(
+    data: str, rows: pd.DataFrame, metrics: list[str], baseline: str, sequential: bool
+) -> Group:
+    variants = list(rows["variant"].unique())
+    if baseline not in variants or len(variants) < 2:
+        hint = did_you_mean(baseline, {*variants} - {baseline})
+        raise UserError(
+            f"{data}: {baseline} has nothing to be compared with.{hint} In rows without an empty "
+            f"cell there is {', '.join(variants)}."
+        )
+    variants.sort(key=lambda name: name != baseline)
+    notes = _check_pairs(data, rows, variants)
+    means = rows.groupby(KEYS, sort=False)[metrics].mean().rename_axis(columns="metric").stack()
+    endpoints = means.reset_index(name="value")
+    endpoints = endpoints.assign(protocol="", point=RESULT.name, epoch=math.nan)
+    answers: dict[tuple[str, str, str], Bits] = {}
+    num_texts = {}
+    if "example" in rows:
+        runs = dict(iter(rows.sort_values("example").groupby(["variant", "seed"])))
+        num_texts[RESULT.name] = min(len(run) for run in runs.values())
+        if len({tuple(run["example"]) for run in runs.values()}) > 1:
+            notes.append("Not all runs answered the same examples.")
+        else:
+            for (variant, seed), run in runs.items():
+                answers[variant, seed, RESULT.name] = run["accuracy"].to_numpy(bool)
+    return Group(
+        data=data,
+        source=data,
+        protocol="",
+        variants=variants,
+        points=[RESULT],
+        endpoints=endpoints,
+        epochs=endpoints.iloc[:0],
+        families=[differences_from(baseline, variants)],
+        right=answers,
+        num_texts=num_texts,
+        sequential=frozenset(variants if sequential else ()),
+        notes=notes,
+    )
+
+
+def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list[str]:
+    """Notes on variants that share no seed with the first one. Raises `UserError` if none does."""
+    baseline, *others = variants
+    seeds = {name: list(dict.fromkeys(own["seed"])) for name, own in rows.groupby("variant")}
+    alone = [name for name in others if set(seeds[name]).isdisjoint(seeds[baseline])]
+    if alone == others:
+        listed = "; ".join(f"{name}: {join_names(seeds[name])}" for name in variants)
+        raise UserError(f"{data}: no two variants share a seed ({listed}). Pairs need one.")
+    return [f"{name} has no seed in common with {baseline}, so no difference." for name in alone]
+
+
+def choose_metrics(
+    groups: Sequence[Group], higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
+) -> list[MetricSpec]:
+    """The metrics that are judged: accuracies, and those of which more is better (higher) or less
+    (lower). margins: METRIC=NUMBER, or a number for all, in the unit of the tables. Raises
+    `UserError` where a direction or margin is wrong, or missing."""
+    rows = pd.concat([group.endpoints for group in groups], ignore_index=True)
+    values = dict(iter(rows.groupby("metric", sort=False)["value"]))
+    margin_of = _read_margins(margins)
+    for_all = margin_of.pop("", None)
+    metrics = []
+    for name in values:
+        margin = margin_of.get(name, _usual_margin(name) if for_all is None else for_all)
+        if not _has_direction(name, higher, lower) or not margin > 0:
+            raise UserError(
+                f"Say which direction of {name} is better, and the smallest difference that "
+                f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
+            )
+        is_share = _is_accuracy(name) and _are_shares(rows[rows["metric"] == name])
+        if is_share and margin < SMALLEST_MARGIN:
+            raise UserError(
+                f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
+                f"a point write --margin {name}=0.5"
+            )
+        metric = MetricSpec(
+            name=name,
+            is_share=is_share,
+            higher_is_better=name not in lower,
+            margin=margin / 100 if is_share else margin,
+        )
+        metrics.append(metric)
+    return metrics
+
+
+def names_of_metrics(
+    higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
+) -> list[str]:
+    """The metrics that a direction or a margin names."""
+    return [*higher, *lower, *filter(None, _read_margins(margins))]
+
+
+def _usual_margin(name: str) -> float:
+    """The margin of an accuracy in points; of another metric there is none."""
+    return 100 * MARGIN if _is_accuracy(name) else 0.0
+
+
+def _has_direction(name: str, higher: Sequence[str], lower: Sequence[str]) -> bool:
+    """Whether it is said, or known of an accuracy, which direction of a metric is better."""
+    if name in higher and name in lower:
+        return False
+    return name in higher or name in lower or _is_accuracy(name)
+
+
+def _read_margins(margins: Sequence[str]) -> dict[str, float]:
+    """Margins by metric; under an empty name that of all others. NaN for what is no number."""
+    margin_of = {}
+    for word in margins:
+        name, _, number = word.rpartition("=")
+        margin_of[name] = float(pd.to_numeric(number, errors="coerce"))
+    return margin_of
+
+
+def _are_shares(rows: pd.DataFrame) -> bool:
+    """Whether accuracies are shares, not per cent. Raises `UserError` where some may be either."""
+    low = rows["value"].min()
+    high = rows["value"].max()
+    is_share = low >= 0 and high <= 1
+    if not is_share and 0 < low <= 1:
+        run = _name_run(rows[rows["value"] == low])
+        name = rows["metric"].iloc[0]
+        raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
+    return bool(is_share)
+
+
+def _name_run(rows: pd.DataFrame) -> str:
+    """`pe, seed 3 on imdb`: the first of these rows."""
+    first = rows.iloc[0]
+    return f"{first['variant']}, seed {first['seed']} on {first['data']}"
+
+
+def _check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) -> None:
+    """Raise `UserError` for a name that no column has."""
+    for name in names:
+        if name not in columns:
+            hint = did_you_mean(name, columns)
+            listed = ", ".join(columns)
+            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")

@@ -1,0 +1,60 @@
+"""What to try next: commands after a run, and how many seeds a sweep would take."""
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from attnexp.analysis.answer import Answer
+from attnexp.analysis.metrics import format_margin
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose, foreign_code
+from attnexp.config.schema import RunConfig, to_dict
+from attnexp.statistics.planning import MOST_SEEDS
+from attnexp.statistics.verdict import FEWEST_SEEDS
+
+FEW = 4
+"""A sweep that takes so many times its planned seeds is told so."""
+
+
+def foresee_seeds(answer: Answer) -> Iterator[str]:
+    """A line for each data set that takes over four times its planned seeds, by the runs so far."""
+    for comparison in answer.comparisons:
+        group = comparison.group
+        wanted = [
+            row.seeds_at_most or MOST_SEEDS
+            for row in comparison.differences
+            if row.endpoint == group.points[0] and row.interval.n >= FEWEST_SEEDS
+        ]
+        # a sweep that adds seeds has planned none
+        num_planned = min(map(len, group.planned.values()), default=math.inf)
+        if wanted and min(wanted) > FEW * num_planned:
+            margin = format_margin(answer.metrics[0])
+            yield (
+                f"{group.data}: by the spread between seeds, ±{margin} points take up to "
+                f"{min(wanted):,} seeds. With {num_planned} only larger differences show."
+            )
+
+
+def next_commands(
+    run_dir: Path, words: Sequence[str], config: RunConfig, text: str
+) -> Iterator[str]:
+    """Where the results are, and commands worth trying next. text: one that it was tested on."""
+    yield f"Results: {run_dir}\nNext:"
+    key = "model"
+    values = ["tfidf", "attention"]
+    if config.is_network:
+        kind = config.position.kind or "sinusoidal"
+        key = "position"
+        values = ["none", config.position.name if kind.startswith("attnexp.") else kind]
+        opening = " ".join(text.split()[:24])
+        if opening and not foreign_code(to_dict(config)):
+            yield "  " + shlex.join(["attnexp", "predict", str(run_dir), opening])
+    compared = (f"{key}=", f"{key}.", "seed=")
+    others = [word for word in words if not word.startswith(compared)]
+    with suppress(UserError):  # a stored config names its own
+        compose([*others, f"{key}={values[0]}"])
+        axis = f"{key}={','.join(values)}"
+        yield "  " + shlex.join(["attnexp", "sweep", *others, axis, "seed=range(6)"])
+    yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])

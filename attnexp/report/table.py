@@ -1,0 +1,32 @@
+"""Tables: their names, and what they are."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TableName(StrEnum):
+    """A table that `--table` takes, and `tables.make_table` makes."""
+
+    differences = "differences"
+    epochs = "epochs"
+    metrics = "metrics"
+    classes = "classes"
+    within = "within"
+    across = "across"
+
+
+class Table(NamedTuple):
+    """A table of texts."""
+
+    title: str
+    frame: "pd.DataFrame"
+
+
+def drop_constant(frame: "pd.DataFrame", columns: Sequence[str]) -> "pd.DataFrame":
+    """The frame without those of the columns that say the same in every row."""
+    constant = [name for name in columns if name in frame and frame[name].nunique() == 1]
+    return frame.drop(columns=constant)
